@@ -1,6 +1,6 @@
 #!/bin/sh
-# Adds modules of Go to the go.mod in the user's home, from $0, a folder like GOPROXY's, or, if SANDGATE_INDEX is not empty,
-# from a proxy too.
+# Adds Go modules to the go.mod in the user's home, from $0, a folder in the format of GOPROXY, or, if
+# SANDGATE_INDEX is not empty, also from a proxy.
 cd || exit
 export GOTOOLCHAIN=local
 if [ -n "$SANDGATE_INDEX" ]; then
@@ -9,8 +9,8 @@ if [ -n "$SANDGATE_INDEX" ]; then
 else
 	export GOPROXY="file://$0" GONOSUMDB='*' GOSUMDB=off GONOPROXY='' GOPRIVATE='' GOVCS='*:off'
 fi
-# So that a folder of Composer's that is called vendor is not taken for Go's, and that an import in a session that is
-# let out fetches what it needs.
+# With -mod=mod, Go ignores a vendor folder of Composer, and an import in a session with a network
+# fetches the missing modules.
 go env -w GOFLAGS=-mod=mod || exit
 [ -f go.mod ] || go mod init home || exit
 exec go get -- "$@"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Puts jars into the user's folder of jars, which is on the class path of Java's kernels and programs: files NAME.jar
-# in $0, and what GROUP:ARTIFACT:VERSION means, with all that it needs, from $0, a folder like a repository of
-# Maven's, or, if SANDGATE_INDEX is not empty, from a repository too.
+# Installs jars into the user's folder of jars, which is on the class path of Java's kernels and
+# programs: files NAME.jar in $0, and the jars of GROUP:ARTIFACT:VERSION with all their
+# dependencies, from $0, a folder like a Maven repository, or, if SANDGATE_INDEX is not empty, also
+# from a repository.
 jars=$HOME/.local/share/java
 mkdir -p "$jars" || exit
 for p; do

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs packages of npm into the user's home, from the files NAME-VERSION.tgz in $0 or, if SANDGATE_INDEX is not empty,
-# from a registry. The files are kept, and package.json names them: what it does not name goes with the next install.
+# Installs packages of npm into the user's home, from the files NAME-VERSION.tgz in $0 or, if
+# SANDGATE_INDEX is not empty, from a registry. The files are kept, and package.json names them: the
+# next install removes packages that it does not name.
 cd || exit
 kept=$HOME/.local/share/npm offline=--offline
 [ -z "$SANDGATE_INDEX" ] || offline=

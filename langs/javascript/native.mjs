@@ -1,9 +1,8 @@
-// Writes reseed.node, a module of 11 bytes of code for x86-64: whoever loads it
-// has OpenSSL's RAND_poll called, which is in the node program itself. Node has
-// no other way to let OpenSSL draw fresh randomness, and the sandboxes that are
-// restored from one snapshot would all make the same keys for up to an hour.
-// There is no C compiler where images are built, so the ELF file is laid out
-// here: headers, symbols and code in one segment, what the linker changes in
+// Writes reseed.node, a module with 11 bytes of code for x86-64. Loading it calls OpenSSL's
+// RAND_poll, which is in the node program itself. Node has no other way to make OpenSSL read new
+// randomness, and all sandboxes restored from one snapshot would generate the same keys for up to
+// an hour. There is no C compiler where images are built, so this file writes the ELF file
+// directly: headers, symbols and code in one segment, and the part that the linker changes in
 // another.
 //
 //	node native.mjs FILE
@@ -20,22 +19,21 @@ const put = (at, ...fields) => { // [bytes, value]
   return at;
 };
 
-// Where things are; offsets in the file are addresses.
+// Addresses of the parts; an offset in the file is an address.
 const [HASH, SYMBOLS, STRINGS, RELOCATIONS, CODE] = [0x200, 0x240, 0x2a0, 0x300, 0x340];
 const [DYNAMIC, SLOT] = [PAGE, PAGE + 0xf0];
 
 const names = '\0RAND_poll\0napi_register_module_v1\0';
 file.write(names, STRINGS, 'latin1');
 
-// push rsi; call [rip + SLOT]; pop rax; ret: it returns its second argument,
-// the module's exports.
+// push rsi; call [rip + SLOT]; pop rax; ret: it returns its second argument, the module's exports.
 file.set([0x56, 0xff, 0x15], CODE);
 file.writeInt32LE(SLOT - (CODE + 7), CODE + 3);
 file.set([0x58, 0xc3], CODE + 7);
 
 const symbol = (at, name, info, section, value, size) => put(at, [4, name], [1, info], [1, 0], [2, section], [8, value], [8, size]);
 const GLOBAL_FUNCTION = 0x12;
-symbol(SYMBOLS + 24, 1, GLOBAL_FUNCTION, 0, 0, 0); // undefined: node's
+symbol(SYMBOLS + 24, 1, GLOBAL_FUNCTION, 0, 0, 0); // undefined: node provides it
 symbol(SYMBOLS + 48, names.indexOf('napi'), GLOBAL_FUNCTION, 1, CODE, 9);
 put(HASH, [4, 1], [4, 3], [4, 2], [4, 0], [4, 0], [4, 1]); // one bucket: symbol 2, then 1
 put(RELOCATIONS, [8, SLOT], [4, 6 /* R_X86_64_GLOB_DAT */], [4, 1], [8, 0]);

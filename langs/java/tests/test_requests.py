@@ -1,4 +1,5 @@
-"""The driver and requests that are none: each is answered with an error, or the driver ends. Run with the image's python3."""
+"""Sends invalid requests to the driver: each is answered with an error, or the driver ends. Run
+with the image's python3."""
 import fcntl
 import json
 import os
@@ -29,14 +30,14 @@ ODD = [None, True, -1, 0, 1 << 70, 1.5, 1e300, "", "\0", "\ud800", "x" * 100_000
 
 
 def _high(fd):
-    """The file at a number that nobody else wants."""
+    """Duplicate the file to a number that nothing else uses."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20)
     os.close(fd)
     return moved
 
 
 class Driver:
-    """A driver, its descriptors 3 and 4, and the replies it writes."""
+    """A driver, its descriptors 3 and 4, and the replies that it writes."""
 
     def __init__(self):
         with open(MANIFEST) as file:
@@ -49,7 +50,7 @@ class Driver:
         os.close(requests)
         os.close(replies)
         self._replies = queue.Queue()
-        self._last = 1_000_000  # of the requests that are asked
+        self._last = 1_000_000  # id of the last valid request
         threading.Thread(target=self._read, daemon=True).start()
         assert self.reply()["op"] == "ready"
 
@@ -70,11 +71,11 @@ class Driver:
         self.raw(HEADER.pack(len(body), kind, 0, 0, 0) + body)
 
     def reply(self):
-        """The next reply, or None at the end."""
+        """Return the next reply, or None at the end."""
         return self._replies.get(timeout=PATIENCE)
 
     def ask(self, op, **fields):
-        """A request that is one; replies to others are passed over."""
+        """Send a valid request; replies to other requests are skipped."""
         self._last += 1
         self.send(json.dumps({"op": op, "id": self._last, **fields}).encode())
         while (reply := self.reply()) is not None and reply["id"] != self._last:

@@ -1,8 +1,8 @@
 'use strict';
-// Which cell is running, and which cell a piece of code belongs to.
+// The running cell, and the cell that a piece of code belongs to.
 const { AsyncLocalStorage } = require('node:async_hooks');
 
-// The cell follows promises, timers and callbacks by itself.
+// The storage follows promises, timers and callbacks by itself.
 const storage = new AsyncLocalStorage();
 
 let serial = 0;
@@ -15,19 +15,19 @@ class Cell {
     this.noInput = noInput === true;
     this.program = program === true;
     this.drained = false; // the wait for an empty event loop has begun
-    this.leave = null; // ends it
-    this.name = ''; // of its source, as in cell_3.js
-    this.done = false; // it has its reply
+    this.leave = null; // ends that wait
+    this.name = ''; // name of its source, such as cell_3.js
+    this.done = false; // its reply was sent
     this.interrupts = 0;
-    this.abandoned = false; // it was given up, and must not go on
+    this.abandoned = false; // it was abandoned and must not continue
     this.exitCode = undefined;
-    this.waits = new Set(); // functions that reject what it awaits
+    this.waits = new Set(); // functions that reject the promises that it awaits
     this.timers = new Set();
-    this.abort = null; // an AbortController for what it sleeps in
+    this.abort = null; // an AbortController for its timers
   }
 }
 
-// NONE is the cell of what belongs to no cell.
+// NONE is the cell of code and output that belong to no cell.
 const NONE = new Cell();
 
 module.exports = { Cell, NONE, storage, current: () => storage.getStore() ?? NONE };

@@ -1,12 +1,10 @@
 'use strict';
-// Child processes: what was printed before one starts comes before what it
-// prints.
+// Child processes: earlier output of the cell comes before the output of a child.
 const processes = require('node:child_process');
 
 const STREAMS = [1, 2];
 
-// shares reports whether a child with these stdio options has one of our own
-// descriptors 1 and 2.
+// shares reports whether a child with these stdio options uses our descriptor 1 or 2.
 function shares(stdio) {
   if (stdio === 'inherit') return true;
   if (!Array.isArray(stdio)) return false;

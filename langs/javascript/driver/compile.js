@@ -1,7 +1,6 @@
 'use strict';
-// From a cell's text to a script for V8. JavaScript is tried first; what is
-// not JavaScript may be TypeScript; what is neither is reported as that which
-// its parser got further with.
+// From a cell's text to a script for V8. The text is parsed as JavaScript first, and then as
+// TypeScript. If both fail, the error of the parser that got further is reported.
 const { parse, asObject, rewrite } = require('./rewrite.js');
 const { Origin } = require('./positions.js');
 const typescript = require('./typescript.js');
@@ -10,16 +9,15 @@ const typescript = require('./typescript.js');
 const ARGUMENTS = /[\w$\]]<[\w$\s,.|&[\]{}'":;?]*>\(/;
 const MODULE = /^\s*(import|export)\b(?!\s*\()/m;
 
-// compile returns {name, code, origin, declared}. If V8 is to tell what is
-// wrong with the source, declared is null. Otherwise a SyntaxError with line
-// and column, both from 1, is thrown.
+// compile returns {name, code, origin, declared}. If V8 has to report the error in the source,
+// declared is null. Otherwise a SyntaxError with line and column, both from 1, is thrown.
 function compile(source, number, names) {
   let { script, map, tree, ts } = understand(source);
   const name = `cell_${number}.${ts ? 'ts' : 'js'}`;
   if (!tree) return { name, code: source, origin: new Origin({ name, source }), declared: null };
   if (tree.object) {
-    // One space less is one column more: the parenthesis takes the place of
-    // a blank before it, or shifts the first line by one.
+    // Removing a space moves the column by one: the parenthesis replaces a blank before it, or
+    // shifts the first line by one.
     const { from, to } = tree.object;
     const code = `(${script.slice(from, to)})`;
     tree = parse(code);
@@ -32,8 +30,8 @@ function compile(source, number, names) {
   return { name, code, declared, origin: new Origin({ name, source, script, map, code, kept }) };
 }
 
-// understand returns {script, map, tree, ts}: the source as JavaScript with
-// its syntax tree. Without a tree, V8 is to tell what is wrong.
+// understand returns {script, map, tree, ts}: the source as JavaScript with its syntax tree. If
+// there is no tree, V8 has to report the error.
 function understand(source) {
   const object = asObject(source);
   if (object) return { script: source, map: null, tree: { object }, ts: false };
@@ -60,7 +58,7 @@ function understand(source) {
       const built = typescript.build(source);
       return { script: built.code, map: built.map, tree: parse(built.code), ts: true };
     } catch (error) {
-      // Only esbuild knows this syntax: what it says counts if it looked.
+      // Only esbuild knows this syntax, so its error counts if it was called.
       if (error.line && stripped) failed = error;
     }
   }
@@ -82,7 +80,7 @@ function tryStrip(source) {
   }
 }
 
-// completeness is complete, incomplete or invalid.
+// completeness returns complete, incomplete or invalid.
 function completeness(source) {
   if (asObject(source)) return 'complete';
   let js;

@@ -1,12 +1,10 @@
 'use strict';
-// The controller: a thread that reads requests from descriptor 3, hands them
-// to the main thread, writes output that lies too long, and can always end
-// what runs on the main thread.
+// The controller: a thread that reads requests from descriptor 3, passes them to the main thread,
+// writes output that has waited too long, and can always end the code that runs on the main thread.
 //
-// An interrupt asks first, unless the cell's code has not come to an await
-// yet: a main thread that comes to its event loop ends the cell by itself, and
-// finally blocks run. One that does not within ASK runs code or waits in a
-// call: the controller ends that through the inspector.
+// An interrupt first asks, unless the cell's code has not reached an await yet: a main thread that
+// reaches its event loop ends the cell by itself, and finally blocks run. A main thread that does
+// not answer within ASK runs code or waits in a call. The controller ends that with the inspector.
 const { workerData } = require('node:worker_threads');
 const inspector = require('node:inspector');
 const net = require('node:net');
@@ -16,14 +14,14 @@ const children = require('./family.js');
 
 const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, NUMBER, YIELDS, BEGAN, ENDED, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
 const CONTROL = 1;
-const TICK = 40; // ms that output may lie while a cell runs
-const ASK = 20; // ms until a main thread that does not answer is taken to run code
+const TICK = 40; // ms that output may wait while a cell runs
+const ASK = 20; // ms after which a main thread that does not answer is assumed to run code
 const GRACE = 120; // ms that a cell has for its finally blocks
 const IDLE = 50; // ms, likewise, while no cell runs
-const BEGIN = 200; // ms that a cell which is interrupted has to begin, before what keeps the main thread from it is ended
-const LOST = 5000; // ms after which a cell that has not begun is none that will
+const BEGIN = 200; // ms until an interrupted cell must begin; then the code that prevents this is ended
+const LOST = 5000; // ms after which a cell that has not begun will not begin any longer
 const CHILD = 150; // ms until children that outlive an interrupt are killed
-const SWALLOWED = 4; // times that the main thread waits for the lock before it is taken not to end any more
+const SWALLOWED = 4; // times that the main thread waits for the lock before it is assumed not to end
 
 const { calls, requests, answers, memory, heap } = workerData;
 const words = shared.words(memory);
@@ -56,10 +54,10 @@ function unlock() {
   Atomics.notify(words, LOCK);
 }
 
-// --- Output that lies ---
+// --- Output that waits ---
 
 let ticking = false;
-let executes = 0; // that the main thread was sent
+let executes = 0; // number of executes sent to the main thread
 
 function tick() {
   if (words[USED] > 0) {
@@ -67,23 +65,23 @@ function tick() {
     if (lock()) {
       const n = words[USED];
       words[USED] = 0;
-      // The main thread looks at USED to know whether its last frame is there.
+      // The main thread checks USED to know whether its last frame is still there.
       if (n > 0) writeAll(4, bytes.subarray(0, n));
       if (!held) unlock();
     }
   }
   watchMemory();
-  // Not by BUSY: between one cell and the next, nothing is.
+  // Not by BUSY: it is 0 between one cell and the next.
   ticking = Atomics.load(words, ENDED) !== (executes | 0);
   if (ticking) setTimeout(tick, TICK);
 }
 
 // --- The main thread ---
 
-let posted = 0; // requests
+let posted = 0; // number of requests
 
-// post lays a request where the main thread takes it when it is called: a call
-// is lost if it is ended, and what it was for is not.
+// post puts a request where the main thread finds it when it is called. A call may be ended, but
+// the request is not lost.
 function post(request) {
   posted++;
   requests.postMessage(request);
@@ -94,13 +92,13 @@ function call(message) {
   calls.postMessage(message);
 }
 
-// recall tells of code that was ended, and calls for all that calls were lost for.
+// recall reports ended code, and repeats the calls that may have been lost.
 function recall(cell) {
   call({ op: 'terminated', cell });
   for (let n = posted - Atomics.load(words, TAKEN); n >= 0; n--) call({ op: 'take' });
 }
 
-// waiting reports whether the main thread has not taken what it was sent.
+// waiting reports whether the main thread has not taken all requests.
 const waiting = () => Atomics.load(words, TAKEN) !== posted;
 
 let latest = 0; // the cell of the last execute
@@ -108,8 +106,7 @@ let interrupting = false;
 let wanted = 0; // the cell of an interrupt that came meanwhile
 let count = 0;
 
-// interrupt ends the cell that an execute had the number of, or what runs if
-// number is 0.
+// interrupt ends the cell of the execute with this number, or the running code if number is 0.
 async function interrupt(number) {
   if (interrupting) {
     wanted = number || wanted;
@@ -126,15 +123,15 @@ async function interrupt(number) {
   if (next !== 0 && next !== number) interrupt(next);
 }
 
-// comes waits until the main thread has come to a cell: the execute lies before
-// the interrupt, but may not have been taken yet. A callback of an earlier cell
-// that does not end is ended. An interrupt that comes late, when another cell
-// was sent already, waits for nothing: it could end that one's beginning.
+// comes waits until the main thread has reached the cell: the execute was sent before the
+// interrupt, but may not have been taken yet. A callback of an earlier cell that does not end is
+// ended. An interrupt that comes late, when another cell was already sent, does not wait: it could
+// end the beginning of that cell.
 async function comes(number) {
   const here = () => Atomics.load(words, NUMBER) === (number | 0);
   if (number !== latest) return here();
   if (await until(() => here() || number !== latest, BEGIN)) return here();
-  if (!waiting()) return here(); // the cell that is meant has ended, and another has begun
+  if (!waiting()) return here(); // the interrupted cell has ended, and another has begun
   await terminate(() => Atomics.load(words, BUSY) !== 0 || !waiting(), 0);
   return until(here, LOST);
 }
@@ -142,7 +139,7 @@ async function comes(number) {
 async function stop(number) {
   if (number !== 0 && !(await comes(number))) return;
   const cell = Atomics.load(words, BUSY);
-  // It has ended. BUSY may be the next one's by now.
+  // It has ended. BUSY may already be the next cell's.
   if (number !== 0 && (cell === 0 || Atomics.load(words, NUMBER) !== (number | 0))) return;
   const over = () => Atomics.load(words, BUSY) !== cell;
   while (!over()) {
@@ -153,14 +150,14 @@ async function stop(number) {
       await until(() => heard() || over(), cell === 0 ? IDLE : ASK);
     }
     if (!over() && !heard()) await terminate(over, cell);
-    // Without a cell, it was for a callback that would not end.
+    // Without a cell, the interrupt was for a callback that does not end.
     if (cell === 0) return;
     await until(over, GRACE);
   }
 }
 
-// terminate ends the code that the main thread runs, of a cell or of none,
-// unless over() says that it is too late.
+// terminate ends the code that the main thread runs, of a cell or of none, unless over() returns
+// true.
 async function terminate(over, cell) {
   while (!lock()) {
     if (over()) return;
@@ -173,10 +170,10 @@ async function terminate(over, cell) {
   let ended = false;
   try {
     session.post('Runtime.terminateExecution', () => { ended = true; });
-    // Should no code run, this message is what is ended.
+    // If no code runs, the handling of this message is ended instead.
     call({ op: 'take' });
-    // Where the code had come to its last call, V8 ends its own reading of the
-    // result: the main thread tells of the cell by itself, and waits for the lock.
+    // If the code has reached its last call, V8 ends only its own reading of the result: the main
+    // thread then reports the cell by itself, and waits for the lock.
     const yields = Atomics.load(words, YIELDS);
     const swallowed = () => Atomics.load(words, YIELDS) - yields >= SWALLOWED;
     for (let rounds = 0; !(await until(() => ended || swallowed(), CHILD / (rounds > 0 ? 3 : 1))); rounds++) {
@@ -190,9 +187,9 @@ async function terminate(over, cell) {
 
 // --- Memory ---
 
-// When the process has grown to half of V8's limit, the inspector's debugger
-// is turned on, since it stops the program before the heap is full instead of
-// letting V8 abort. It is off otherwise, because it costs every cell.
+// When the process has grown to half of V8's limit, the inspector's debugger is enabled: it stops
+// the program before the heap is full, so that V8 does not abort. Otherwise it is disabled, because
+// it slows every cell.
 let watching = false;
 
 function watchMemory() {
@@ -208,8 +205,8 @@ session.on('Debugger.paused', ({ params }) => {
     const cell = Atomics.load(words, BUSY);
     session.post('Runtime.terminateExecution', () => {
       recall(cell);
-      // V8 has raised the limit so that the debugger has room. This takes it
-      // back, as far as can be, and asks to be stopped there again.
+      // V8 has raised the limit so that the debugger has room. This lowers it again, as far as
+      // possible, and makes V8 stop there again.
       session.post('Debugger.disable');
       session.post('Debugger.enable');
     });
@@ -240,7 +237,7 @@ function take(request) {
   post(request);
 }
 
-// fail ends the driver: whoever speaks like this cannot be answered.
+// fail ends the driver: the sender of such data cannot be answered.
 function fail(what) {
   writeAll(2, Buffer.from(`the driver ${what}\n`));
   process.kill(process.pid, 'SIGKILL');
@@ -248,7 +245,7 @@ function fail(what) {
 
 let chunks = [];
 let have = 0; // bytes in chunks
-let need = HEADER; // bytes until there is something to do
+let need = HEADER; // bytes needed before there is something to do
 
 function receive(chunk) {
   chunks.push(chunk);
@@ -274,10 +271,10 @@ function parse(body) {
   try {
     request = JSON.parse(body.toString());
   } catch {
-    return fail('got a request that is no JSON');
+    return fail('got a request that is not JSON');
   }
   if (request === null || typeof request !== 'object' || Array.isArray(request)) {
-    return fail('got a request that is no object');
+    return fail('got a request that is not an object');
   }
   take(request);
 }

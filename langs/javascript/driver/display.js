@@ -40,7 +40,7 @@ function bundle(value) {
 
 const plain = (value) => ({ 'text/plain': text(value, INSPECT) });
 
-// element is the HTML of a DOM element, as jsdom and others have it.
+// element returns the HTML of a DOM element, as jsdom and other libraries provide it.
 function element(value) {
   try {
     return value.nodeType === 1 && typeof value.outerHTML === 'string' ? value.outerHTML : '';
@@ -49,7 +49,7 @@ function element(value) {
   }
 }
 
-// complete makes a bundle of what a method returned.
+// complete builds a bundle from the result of a method.
 function complete(data, value) {
   if (data === null || typeof data !== 'object') return plain(value);
   const made = {};
@@ -66,8 +66,7 @@ function complete(data, value) {
 
 const buffer = (bytes) => (ArrayBuffer.isView(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) : Buffer.from(bytes));
 
-// Bundle is a value that is nothing but its forms: what display.html and the
-// like make.
+// Bundle is a value that consists only of its forms. display.html and similar functions return it.
 class Bundle {
   constructor(data) {
     this.data = data;
@@ -83,7 +82,7 @@ const MAGIC = [
   ['image/webp', (b) => b.toString('latin1', 8, 12) === 'WEBP'],
 ];
 
-// image takes bytes, a path, a data URL or the text of an SVG.
+// image accepts bytes, a path, a data URL or the text of an SVG.
 function image(source) {
   if (typeof source === 'string') {
     if (/^\s*<(svg|\?xml)/.test(source)) return { 'image/svg+xml': source };
@@ -101,9 +100,9 @@ function image(source) {
   return { [type]: bytes.toString('base64') };
 }
 
-const ROWS = 1000; // rows of a table that are shown
+const ROWS = 1000; // number of rows that a table shows
 
-// table takes rows: objects, arrays or plain values, in any iterable.
+// table accepts rows: objects, arrays or plain values, in any iterable.
 function table(rows, columns) {
   const all = rows instanceof Map ? [...rows].map(([key, value]) => ({ key, value })) : Array.from(rows);
   const shown = all.slice(0, ROWS);
@@ -126,7 +125,7 @@ function table(rows, columns) {
   return { 'text/html': html, 'text/plain': lines.join('\n') };
 }
 
-// chart takes a specification of Vega-Lite or Vega.
+// chart accepts a specification of Vega-Lite or Vega.
 function chart(spec) {
   if (typeof spec?.toSpec === 'function') spec = spec.toSpec();
   if (spec === null || typeof spec !== 'object') throw new TypeError('display.chart takes a specification of Vega-Lite');
@@ -135,7 +134,7 @@ function chart(spec) {
   return { [VEGA[kind]]: full, 'text/plain': `[${kind} chart]` };
 }
 
-// makeDisplay makes the function that cells call.
+// makeDisplay returns the function that cells call.
 function makeDisplay(messages) {
   let last = 0;
 
@@ -145,7 +144,7 @@ function makeDisplay(messages) {
     return typeof data?.then === 'function' ? data.then(send) : send(data);
   };
 
-  // handle is what display returns: it shows something else in the same place.
+  // handle returns the result of display, which can show something else in the same place.
   const handle = (id, shown) => {
     const made = { id, update: (value) => settle(id, show(value, id, 'update_display_data')) };
     Object.defineProperty(made, Symbol.for('nodejs.util.inspect.custom'), { value: () => `[display ${id}]` });

@@ -1,6 +1,6 @@
 'use strict';
-// Errors as messages: name, message, and a stack that shows the user's lines
-// and columns and none of the driver's frames.
+// Errors as messages: name, message, and a stack with the user's lines and columns and without the
+// driver's frames.
 const { inspect } = require('node:util');
 
 const OURS = __dirname + '/';
@@ -12,8 +12,7 @@ function shorten(text, limit) {
   return text.length <= limit ? text : `${text.slice(0, limit)}… (${text.length} characters in all)`;
 }
 
-// visible drops the driver's frames, and those of Node's own that called the
-// outermost code of the user's.
+// visible removes the driver's frames, and Node's frames that called the user's outermost code.
 function visible(frames) {
   const first = frames.findIndex((f) => f.includes('node:inspector'));
   if (first >= 0 && !frames.slice(first).some((f) => f.includes('cell_'))) frames = frames.slice(0, first);
@@ -22,7 +21,7 @@ function visible(frames) {
   return last < 0 ? shown : shown.slice(0, last + 1);
 }
 
-// install makes V8 write stacks this way.
+// install makes V8 format stacks this way.
 function install(origins) {
   Error.prepareStackTrace = function prepareStackTrace(error, sites) {
     let head;
@@ -36,7 +35,7 @@ function install(origins) {
   };
 }
 
-// attempt is what an accessor of the user's gives, or undefined.
+// attempt returns the result of a user's accessor, or undefined if it throws.
 function attempt(get) {
   try {
     return get();
@@ -45,10 +44,10 @@ function attempt(get) {
   }
 }
 
-// plain is a text with names as the user knows them.
+// plain replaces internal names by the user's names.
 const plain = (string) => string.replaceAll('sandgate$', '');
 
-// text is a short text of anything, made without failing.
+// text returns a short text for any value. It never fails.
 function text(value, options) {
   try {
     return inspect(value, options);
@@ -57,7 +56,7 @@ function text(value, options) {
   }
 }
 
-// describe returns {ename, evalue, traceback} for anything that was thrown.
+// describe returns {ename, evalue, traceback} for any thrown value.
 function describe(error, origins) {
   if (!(attempt(() => error instanceof Error || Object.prototype.toString.call(error) === '[object Error]'))) {
     const value = typeof error === 'string' ? error : text(error);
@@ -75,7 +74,7 @@ function describe(error, origins) {
   };
 }
 
-// excerpt is the line of the cell that a stack begins in, with a mark.
+// excerpt returns the line of the cell where a stack begins, with a mark.
 function excerpt(stack, origins) {
   const [, name, line, column] = /\n\s+at .*?(cell_\w+\.[jt]s):(\d+):(\d+)/.exec(stack) ?? [];
   return name ? mark(origins.get(name), Number(line), Number(column)) : [];
@@ -90,7 +89,7 @@ function mark(origin, line, column) {
   return [`${origin.name}:${line}`, code, `${before}^`, ''];
 }
 
-// syntax is describe for code that does not compile.
+// syntax is like describe, for code that does not compile.
 function syntax(message, origin, line, column, name = 'SyntaxError') {
   return { ename: name, evalue: shorten(message, MAX_VALUE), traceback: [...mark(origin, line, column), `${name}: ${message}`] };
 }

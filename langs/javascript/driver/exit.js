@@ -1,7 +1,7 @@
 'use strict';
-// process.exit and its kin: they end the cell, not the kernel.
+// process.exit and similar functions: they end the cell, not the kernel.
 
-// exiting lets a server decide what an exit is.
+// exiting makes the server handle an exit.
 function exiting(server) {
   const exit = (code) => server.exit(code);
   Object.defineProperty(exit, 'name', { value: 'exit' });

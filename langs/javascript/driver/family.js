@@ -1,17 +1,17 @@
 'use strict';
-// The processes below this one, as /proc tells.
+// The processes below this one, as /proc lists them.
 const fs = require('node:fs');
 
-const TICK = 10; // ms: the unit in which the kernel tells when a process began, cut off
+const TICK = 10; // ms: the unit of a process's start time in /proc, rounded down
 const ROUNDED = TICK / 2; // ms: gVisor rounds its clock to the same unit
 
-// uptime is the machine's clock by which processes begin, in ms.
+// uptime returns the machine's clock that start times refer to, in ms.
 function uptime() {
   return Number(fs.readFileSync('/proc/uptime', 'latin1').split(' ')[0]) * 1000;
 }
 
-// descendants returns the ids of the processes below pid that began at a time
-// or later, but for what older ones have started.
+// descendants returns the ids of the processes below pid that began at the time since or later,
+// without processes that older ones have started.
 function descendants(pid, since) {
   const children = new Map();
   for (const name of fs.readdirSync('/proc')) {
@@ -36,7 +36,7 @@ function descendants(pid, since) {
   return found;
 }
 
-// kill sends a signal to what pid has started within the last so many ms.
+// kill sends a signal to the processes that pid has started within the last age ms.
 function kill(pid, signal, age) {
   for (const child of descendants(pid, uptime() - age)) {
     try {

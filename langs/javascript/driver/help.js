@@ -1,6 +1,6 @@
 'use strict';
-// Completion and inspection from live objects. V8 evaluates what stands before
-// the cursor and refuses it if that has a side effect.
+// Completion and inspection of live objects. V8 evaluates the expression before the cursor, and
+// refuses it if it has a side effect.
 const process = require('node:process');
 const { builtinModules } = require('node:module');
 const fs = require('node:fs');
@@ -14,7 +14,7 @@ const KEYWORDS = ('async await break case catch class const continue debugger de
   'var void while with yield').split(' ');
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
 
-// offset is the index in UTF-16 of a cursor in code points, and back.
+// offset converts a cursor in code points to an index in UTF-16, and back.
 const offset = (code, cursor) => {
   let at = 0;
   for (let n = cursor; n > 0 && at < code.length; n--) at += code.codePointAt(at) > 0xffff ? 2 : 1;
@@ -22,8 +22,8 @@ const offset = (code, cursor) => {
 };
 const points = (code, at) => [...code.slice(0, at)].length;
 
-// before is the member expression that ends at at: names, indices and calls
-// of nothing, as in a.b[0]?.c.
+// before returns the member expression that ends at at: names, indices and calls without arguments,
+// as in a.b[0]?.c.
 function before(code, at) {
   let i = at;
   for (;;) {
@@ -43,7 +43,7 @@ function before(code, at) {
   }
 }
 
-// opening is the index of what the bracket or quote at end closes.
+// opening returns the index of the bracket or quote that matches the one at end.
 function opening(code, end) {
   const close = code[end];
   if (/["'`]/.test(close)) return code.lastIndexOf(close, end - 1);
@@ -74,7 +74,7 @@ class Help {
     });
   }
 
-  // inside is an expression as V8 knows its first name.
+  // inside returns an expression with V8's name for its first name.
   #inside(expression) {
     return expression.replace(/^[\p{ID_Start}$_][\p{ID_Continue}$]*/u, (name) => this.#names.inside(name));
   }
@@ -86,7 +86,7 @@ class Help {
     return { value: this.#inspection.value(found.result), type: found.result };
   }
 
-  // members are the names of a value's properties, nearest first.
+  // members returns the names of a value's properties, the nearest first.
   #members(expression) {
     const found = this.#evaluate(`(() => {
       const names = [], seen = new Set();
@@ -160,7 +160,7 @@ class Help {
     let at = offset(code, cursor);
     at += /^[\p{ID_Continue}$]*/u.exec(code.slice(at))[0].length;
     let head = code.slice(0, at);
-    // Within the parentheses of a call, the function is meant.
+    // Within the parentheses of a call, the function is described.
     if (!/[\p{ID_Continue}$\])"'`]$/u.test(head)) head = head.replace(/\([^()]*$/, '');
     const expression = before(head, head.length);
     const found = expression && this.look(expression);
@@ -170,7 +170,7 @@ class Help {
   }
 }
 
-// kind is the type of a global's completion.
+// kind returns the type of a global's completion.
 function kind(name) {
   const d = Object.getOwnPropertyDescriptor(globalThis, name);
   if (!d || !('value' in d)) return 'instance';
@@ -178,7 +178,7 @@ function kind(name) {
   return /^class\b/.test(Function.prototype.toString.call(d.value)) ? 'class' : 'function';
 }
 
-// modules are the names that an import may have after partial.
+// modules returns the names that can follow partial in an import.
 function modules(partial) {
   if (/^\.{0,2}\//.test(partial)) {
     const folder = partial.slice(0, partial.lastIndexOf('/') + 1);

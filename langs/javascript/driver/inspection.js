@@ -1,6 +1,6 @@
 'use strict';
-// V8's inspector, through a session of this very thread: its answers come
-// while the call lasts, except for evaluations that await.
+// V8's inspector, in a session of this same thread: it answers during the call, except for
+// evaluations that await.
 const inspector = require('node:inspector');
 const { Interrupted } = require('./waits.js');
 
@@ -11,9 +11,9 @@ class Inspection {
     this.renew();
   }
 
-  // renew ends the session and begins another. An evaluation that is still
-  // awaited is thereby given up, which it must be before V8 collects what it
-  // waits for: V8 would answer from inside the garbage collector, and abort.
+  // renew ends the session and begins another. This abandons an awaited evaluation. That must
+  // happen before V8 collects the promise that it waits for: V8 would answer from inside the
+  // garbage collector, and abort.
   renew() {
     this.#session?.disconnect();
     this.#session = new inspector.Session();
@@ -34,7 +34,7 @@ class Inspection {
     return result ?? { error: new Error(`${method} did not answer`) };
   }
 
-  // give calls function with the value of a remote object.
+  // give calls take with the value of a remote object.
   give(remote, take) {
     if (!remote.objectId) return take(primitive(remote));
     taking = take;
@@ -51,7 +51,7 @@ class Inspection {
     return undefined;
   }
 
-  // value is the value of a remote object, if no interrupt ends its reading.
+  // value returns the value of a remote object, unless an interrupt ends its reading.
   value(remote) {
     let given;
     this.give(remote, (value) => { given = { value }; });
@@ -63,7 +63,7 @@ class Inspection {
     this.#session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
   }
 
-  // stop ends the code that runs, which nothing can catch.
+  // stop ends the running code. Nothing can catch that.
   stop() {
     this.#session.post('Runtime.terminateExecution');
   }
@@ -71,7 +71,7 @@ class Inspection {
 
 let taking = null;
 
-// take is called in the inspector's context with what give is about.
+// take is called in the inspector's context with the value for give.
 function take(value) {
   taking?.(value);
 }

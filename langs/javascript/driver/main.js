@@ -1,6 +1,6 @@
 'use strict';
-// The driver of JavaScript and TypeScript: starts the controller, puts streams
-// and hooks in place, says ready and serves.
+// The driver of JavaScript and TypeScript: it starts the controller, installs streams and hooks,
+// sends ready and serves.
 const path = require('node:path');
 const v8 = require('node:v8');
 const { Worker, MessageChannel } = require('node:worker_threads');
@@ -45,7 +45,7 @@ const { exiting } = require('./exit.js');
 const output = new Output(memory);
 const messages = new Messages(output);
 const origins = new Origins();
-// What belongs to a cell as to a file, cells may declare anew.
+// Cells may declare these names again, as a file may.
 const OWN = ['require', 'module', 'exports', '__filename', '__dirname', '_', 'display', 'prompt', 'confirm', 'alert'];
 const FIXED = ['undefined', 'NaN', 'Infinity', 'globalThis', '$sandgate'];
 const names = new Names(Object.getOwnPropertyNames(globalThis).filter((name) => !OWN.includes(name) && !FIXED.includes(name)));
@@ -64,7 +64,7 @@ const server = new Server({ memory, output, messages, inspection, names, help, o
 exiting(server);
 module_.syncBuiltinESMExports();
 
-// What rewritten cells call.
+// The functions that rewritten cells call.
 const constants = new Proxy(Object.create(null), {
   set() { throw new TypeError('Assignment to constant variable.'); },
 });

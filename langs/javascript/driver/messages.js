@@ -1,5 +1,5 @@
 'use strict';
-// Messages in Jupyter's shapes, held to the size of a frame.
+// Messages in Jupyter's format, limited to the size of a frame.
 const { dumps } = require('./safejson.js');
 const { shorten } = require('./errors.js');
 const { STDERR } = require('./output.js');

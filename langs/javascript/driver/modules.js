@@ -1,6 +1,5 @@
 'use strict';
-// require and import of a cell: as if the cell were a file in the working
-// directory.
+// require and import in a cell: they behave as if the cell were a file in the working directory.
 const process = require('node:process');
 const module_ = require('node:module');
 const path = require('node:path');
@@ -13,8 +12,8 @@ const SOURCE = /\.(?:[mc]?ts|tsx|jsx)$/;
 
 const here = () => path.join(process.cwd(), FILE);
 
-// hooks lets cells import from the working directory, and all code import
-// TypeScript with enums and decorators.
+// hooks lets cells import from the working directory, and all code import TypeScript with enums and
+// decorators.
 function hooks() {
   module_.registerHooks({
     resolve(specifier, context, next) {
@@ -29,7 +28,7 @@ function hooks() {
   });
 }
 
-// load is for a file that Node might not understand by itself.
+// load handles a file that Node might not understand by itself.
 function load(url, context, next) {
   const source = require('node:fs').readFileSync(fileURLToPath(url), 'utf8');
   const needs = /\.[jt]sx$/.test(url) || /^\s*@[\w$]|[\s(]@[\w$]+(\.[\w$]+)*(\(|\s)|\baccessor\s/m.test(source);
@@ -50,7 +49,7 @@ function importFrom(specifier, options) {
   return import(FROM_CELL + specifier, options);
 }
 
-// importNames is an import declaration: the names must be there.
+// importNames performs an import declaration: the imported names must exist.
 async function importNames(specifier, wanted, options) {
   const loaded = await importFrom(specifier, options);
   for (const name of wanted) {
@@ -61,10 +60,10 @@ async function importNames(specifier, wanted, options) {
   return loaded;
 }
 
-// install gives cells what a CommonJS file has.
+// install gives cells the names of a CommonJS file.
 function install() {
   hooks();
-  const made = new Map(); // by working directory
+  const made = new Map(); // sorted by working directory
   const local = () => {
     const file = here();
     if (!made.has(file)) made.set(file, module_.createRequire(file));

@@ -1,7 +1,7 @@
 'use strict';
-// The one queue that all output goes through, in order: frames in the shared
-// buffer. It is written when it is full, at a flush, before a child process
-// starts, with the reply of a cell, and by the controller every 40 ms.
+// The one ordered queue for all output: frames in the shared buffer. It is written when it is full,
+// at a flush, before a child process starts, with the reply of a cell, and by the controller every
+// 40 ms.
 const fs = require('node:fs');
 const shared = require('./shared.js');
 const cells = require('./cells.js');
@@ -11,12 +11,12 @@ const CONTROL = 1;
 const STDOUT = 4;
 const STDERR = 5;
 const MESSAGE = 6;
-const CLEAR = 1 << 1; // descriptors 1 and 2 held nothing unread
+const CLEAR = 1 << 1; // descriptors 1 and 2 had no unread bytes
 const CHUNK = 256 << 10; // bytes of a frame of text
-const LINGER = 5; // ms that output between cells may lie
+const LINGER = 5; // ms that output between cells may wait
 const REPLIES = 4; // the descriptor
 
-// What user code could replace.
+// User code could replace these.
 const { writeSync } = fs;
 const { setTimeout: later } = globalThis;
 
@@ -28,7 +28,7 @@ class Output {
   #lastCell = 0;
   #timer = null;
   #lingers = 0; // child processes that may print to descriptors 1 and 2
-  #unclear = false; // something may lie in them
+  #unclear = false; // descriptors 1 and 2 may have unread output
 
   constructor(memory) {
     this.#words = shared.words(memory);
@@ -65,8 +65,8 @@ class Output {
     this.#settleLater();
   }
 
-  // whole runs a section of the driver's that no interrupt ends: all of it
-  // happens or nothing. It must not come to another, nor to the user's code.
+  // whole runs a section of the driver that no interrupt ends: it happens completely or not at all.
+  // It must not call another such section or the user's code.
   whole(section) {
     this.#lock();
     try {
@@ -76,8 +76,8 @@ class Output {
     }
   }
 
-  // reply writes all and the reply, at once with then, as a whole. If it is a
-  // cell's last, no interrupt hits after it.
+  // reply writes everything and the reply, at once with then, in one section. If it is a cell's
+  // last reply, no interrupt hits the cell after it.
   reply(body, cell, then) {
     const data = Buffer.from(body);
     this.whole(() => {
@@ -110,17 +110,17 @@ class Output {
     }
   }
 
-  // beforeChild writes what a child's output must come after.
+  // beforeChild writes everything that must come before a child's output.
   beforeChild() {
     const barrier = this.#unclear && this.#words[USED] > 0;
     this.flush();
-    // The agent must have read a frame that is not clear before more comes
-    // through the pipes: give it a moment.
+    // The agent must have read a frame that is not clear before more data comes through the pipes:
+    // wait a moment.
     if (barrier) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2);
   }
 
-  // childPrints says that a child with our descriptors 1 or 2 runs; childEnded
-  // that it has ended, and what it printed is in the pipes.
+  // childPrints records that a child with our descriptors 1 or 2 runs. childEnded records that it
+  // has ended, and that its output is in the pipes.
   childPrints() {
     this.#lingers++;
     this.#unclear = true;
@@ -131,7 +131,7 @@ class Output {
   }
 
   #settleLater() {
-    // While a cell runs, the controller sees to it.
+    // While a cell runs, the controller does this.
     if (this.#timer !== null || this.#words[BUSY] !== 0) return;
     cells.storage.exit(() => {
       this.#timer = later(() => this.settle(), LINGER);
@@ -139,7 +139,7 @@ class Output {
     });
   }
 
-  // settle writes what lies between cells.
+  // settle writes output from between cells.
   settle() {
     this.#timer = null;
     this.flush();
@@ -148,16 +148,16 @@ class Output {
   #lock() {
     for (;;) {
       const holder = Atomics.compareExchange(this.#words, LOCK, FREE, MAIN);
-      // Held by this thread already: a stack overflow got in the way of the
-      // release. Sections do not nest, and change the buffer at their end.
+      // This thread already holds it: a stack overflow prevented the release. Sections are not
+      // nested, and change the buffer at their end.
       if (holder !== CONTROLLER) return;
       this.#yield();
     }
   }
 
-  // #yield waits for the controller, which may be ending this thread's code: V8
-  // looks for that where a function begins, and in a loop only after thousands
-  // of rounds. The count tells the controller that it was not ended here.
+  // #yield waits for the controller, which may be ending this thread's code: V8 checks for that at
+  // the beginning of a function, and in a loop only after thousands of rounds. The count shows the
+  // controller that the code was not ended here.
   #yield() {
     Atomics.add(this.#words, YIELDS, 1);
     Atomics.wait(this.#words, LOCK, CONTROLLER, 10);
@@ -167,12 +167,12 @@ class Output {
     Atomics.store(this.#words, LOCK, FREE);
   }
 
-  // #room makes room for size bytes, or as much as there can be.
+  // #room makes room for size bytes, or as much as possible.
   #room(size) {
     if (this.#words[USED] + size > shared.BUFFER) this.#write();
   }
 
-  // #append adds text to the frame that the buffer ends with, or begins one.
+  // #append adds text to the last frame of the buffer, or begins a new frame.
   #append(kind, cell, text, most) {
     this.#room(HEADER + most);
     const at = this.#words[USED];
@@ -187,7 +187,7 @@ class Output {
     this.#words[USED] = at + n;
   }
 
-  // #frame adds a frame; there is room.
+  // #frame adds a frame. There must be room for it.
   #frame(kind, cell, body) {
     const at = this.#words[USED];
     const n = this.#put(body, at + HEADER);
@@ -235,7 +235,7 @@ class Output {
     for (let at = 0; at < bytes.length; at += CHUNK) this.#direct(kind, cell, bytes.subarray(at, at + CHUNK));
   }
 
-  // #direct writes what is queued and one frame past the buffer.
+  // #direct writes the queue and one frame without using the buffer.
   #direct(kind, cell, body) {
     this.#lock();
     try {
@@ -265,14 +265,14 @@ class Output {
     writeAll(REPLIES, this.#bytes.subarray(0, n));
   }
 
-  // #written notes that a frame goes out after which the pipes are empty,
-  // unless a child still prints.
+  // #written records that a frame was sent after which the pipes are empty, unless a child still
+  // prints.
   #written() {
     if (this.#lingers === 0) this.#unclear = false;
   }
 }
 
-// writeAll writes all of data, also to a descriptor that does not block.
+// writeAll writes all of data, even to a non-blocking descriptor.
 function writeAll(fd, data) {
   for (let at = 0; at < data.length; ) {
     try {

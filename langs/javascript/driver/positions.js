@@ -1,13 +1,12 @@
 'use strict';
-// Where the code that runs stands in the code that the user wrote.
+// Maps positions in the running code to positions in the user's code.
 const { SourceMap } = require('node:module');
 
-// Edits collects changes of a source and tells positions in the result from
-// positions in the source.
+// Edits collects changes of a source and maps positions in the result to positions in the source.
 class Edits {
   #source;
-  #list = []; // {at, end, text}: text in place of the source from at to end
-  #head = []; // pieces that go before everything: text, or [from, to] of the source
+  #list = []; // {at, end, text}: text replaces the source from at to end
+  #head = []; // pieces at the beginning: text, or [from, to] of the source
 
   constructor(source) {
     this.#source = source;
@@ -17,19 +16,19 @@ class Edits {
     this.#list.push({ at, end, text, rank, order: this.#list.length });
   }
 
-  // insert puts text before what stands at the offset.
+  // insert puts text at the offset.
   insert(at, text) {
     this.replace(at, at, text);
   }
 
-  // wrap puts text around a node of the syntax tree. Where two nodes begin or
-  // end together, the larger one's text is outside.
+  // wrap puts text around a node of the syntax tree. If two nodes begin or end at the same place,
+  // the larger one's text is outside.
   wrap({ start, end }, open, close) {
     if (open) this.replace(start, start, open, 1 + 1 / (1 + end));
     if (close) this.replace(end, end, close, -2 + 1 / (1 + start));
   }
 
-  // blank removes the source from at to end, and keeps its lines.
+  // blank removes the source from at to end, and keeps its line breaks.
   blank(at, end) {
     this.replace(at, end, this.#source.slice(at, end).replace(/[^\n\r\u2028\u2029]/g, ' '));
   }
@@ -46,7 +45,7 @@ class Edits {
     this.#list.at(-1).moves = true;
   }
 
-  // veryFirst puts text before that.
+  // veryFirst puts text before those pieces.
   veryFirst(text) {
     this.#head.unshift(text);
   }
@@ -55,8 +54,8 @@ class Edits {
     return this.#list.length === 0 && this.#head.length === 0;
   }
 
-  // apply returns the result and the pieces of the source in it:
-  // [start in the result, start in the source, length].
+  // apply returns the result and the pieces of the source in it: [start in the result, start in the
+  // source, length].
   apply() {
     const kept = [];
     let out = '';
@@ -69,7 +68,7 @@ class Edits {
     const render = (from, to, moved) => {
       let at = from;
       for (const edit of this.#list) {
-        // Not what lies elsewhere, is within what is gone, or is what moves.
+        // Skip edits outside of this piece, inside a removed part, or of a moved node.
         if (edit.at < at || edit.end > to || (moved && edit.moves)) continue;
         keep(at, edit.at);
         out += edit.text;
@@ -93,7 +92,7 @@ function lineStarts(text) {
   return starts;
 }
 
-// place is the line and column, from 0, of an offset.
+// place returns the line and column, from 0, of an offset.
 function place(starts, offset) {
   let low = 0;
   for (let high = starts.length; high - low > 1; ) {
@@ -104,10 +103,10 @@ function place(starts, offset) {
   return { line: low, column: offset - starts[low] };
 }
 
-// Origin remembers what became of one cell's source.
+// Origin maps the code of one cell back to its source.
 class Origin {
-  // source is what the user wrote; script is it as JavaScript, with map the
-  // way back if it has other positions; code and kept are Edits' result.
+  // source is the user's code. script is the same as JavaScript, with map if its positions differ.
+  // code and kept are the result of Edits.
   constructor({ name, source, script, map, code, kept }) {
     this.name = name;
     this.source = source;
@@ -119,7 +118,7 @@ class Origin {
     }
   }
 
-  // find returns the user's line and column, from 1, for those that run.
+  // find returns the user's line and column, from 1, for a position in the running code.
   find(line, column) {
     let at = { line: line - 1, column: column - 1 };
     if (this.kept) {

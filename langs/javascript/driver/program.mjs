@@ -1,5 +1,5 @@
-// Loaded before a program that runs as a process of its own: lets it be, and
-// import, TypeScript with enums, decorators and JSX.
+// Loaded before a program that runs as a separate process: it allows TypeScript with enums,
+// decorators and JSX in it and in its imports.
 import { createRequire } from 'node:module';
 
 createRequire(import.meta.url)('./modules.js').hooks();

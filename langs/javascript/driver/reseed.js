@@ -1,16 +1,16 @@
 'use strict';
-// After a restore: what must differ between sandboxes of one snapshot.
+// After a restore: renews everything that must differ between sandboxes of one snapshot.
 const process = require('node:process');
 const path = require('node:path');
 const crypto = require('node:crypto');
 
-// Values that node:crypto keeps ready: of UUIDs, and of 6 bytes for randomInt.
+// The numbers of values that node:crypto keeps ready: UUIDs, and blocks of 6 bytes for randomInt.
 const KEPT_UUIDS = 128;
 const KEPT_INTS = 1024;
 
 // reseed renews randomness and sets the environment.
 function reseed({ env, seed }) {
-  // Loading this module, each time, lets OpenSSL draw from the system.
+  // Each load of this module makes OpenSSL read randomness from the system.
   process.dlopen({ exports: {} }, path.join(__dirname, 'reseed.node'));
   for (let i = 0; i < KEPT_UUIDS; i++) crypto.randomUUID();
   for (let i = 0; i < KEPT_INTS; i++) crypto.randomInt(2);
@@ -18,13 +18,13 @@ function reseed({ env, seed }) {
   const value = generator(bytes);
   Object.defineProperty(Math, 'random', { value, writable: true, configurable: true, enumerable: false });
   for (const [name, text] of Object.entries(env ?? {})) process.env[name] = String(text);
-  // Node itself looks for a proxy at its start alone, and this process has begun long ago.
+  // Node looks for a proxy only when it starts, and this process started long ago.
   if (env?.NODE_USE_ENV_PROXY === '1') require('node:http').setGlobalProxyFromEnv?.();
   return {};
 }
 
-// generator returns a Math.random: V8's own cannot be given a seed. It is
-// sfc32, twice for 53 bits, and as fast as V8's.
+// generator returns a Math.random, because V8's own cannot be seeded. It is sfc32, called twice for
+// 53 bits, and as fast as V8's.
 function generator(seed) {
   let [a, b, c, d] = [0, 4, 8, 12].map((at) => seed.readInt32LE(at));
   function next() {

@@ -1,20 +1,19 @@
 'use strict';
-// Makes of a cell what V8's REPL mode takes. It has no modules, lets no name
-// change between let, const, var and function, and forgets a promise that
-// nobody else holds. So, at the top level of a cell:
+// Converts a cell to code that V8's REPL mode accepts. REPL mode has no modules, does not allow a
+// name to change between let, const, var and function, and forgets a promise that nothing else
+// refers to. So the top level of a cell changes as follows:
 //
 //	import a, {b} from 'm'       a let with await $sandgate.import('m'), moved to the top
 //	import(), import.meta        $sandgate.import(), $sandgate.meta
 //	export                       is left out
 //	await p                      await $sandgate.hold(p), likewise each step of for await
 //	const                        let; an assignment to such a name throws as JavaScript does
-//	let, class, var, function    assignments, where the name is of the other kind already
+//	let, class, var, function    assignments, if the name is already of the other kind
 //	{ a: 1 }                     ({ a: 1 })
-//	a name of Node's, declared   another name: what a script declares, every module sees, and
+//	a name of Node, declared     another name: every module sees a script's declarations, and
 //	                             fetch would not work with a setTimeout that returns promises
 //
-// A cell that ends by starting an async function of its own, as programs do,
-// waits for it.
+// A cell that ends by calling its own async function, as programs do, waits for it.
 const acorn = require('./acorn.js');
 const { Edits } = require('./positions.js');
 const { FUNCTION, children, names, vars, assignments, references } = require('./scope.js');
@@ -49,11 +48,11 @@ function asObject(code) {
 
 const MARK = 'sandgate$';
 
-// Names is what the session has declared: how V8 keeps a name, which is for
-// good, and whether the latest declaration says const.
+// Names has the session's declarations: how V8 keeps a name, which cannot change, and whether the
+// latest declaration is const.
 class Names {
-  #taken; // names that are not to be declared as they are
-  #inside = new Map(); // names that have been, and what they are to V8
+  #taken; // names that cannot be declared unchanged
+  #inside = new Map(); // declared ones of these names, and V8's names for them
   #kept = new Map(); // lexical or global
   #constant = new Set();
   #own = new Set();
@@ -62,13 +61,13 @@ class Names {
     this.#taken = new Set(taken);
   }
 
-  // inside is what a name is to V8, if the cell that uses it declares it or
-  // an earlier one has.
+  // inside returns V8's name for a user's name, if the cell that uses it declares it or an earlier
+  // cell has.
   inside(name, declares = false) {
     return this.#inside.get(name) ?? (declares && this.#taken.has(name) ? `${MARK}${name}` : name);
   }
 
-  // outside is the user's name for one of V8's.
+  // outside returns the user's name for one of V8's.
   outside(name) {
     return name.startsWith(MARK) ? name.slice(MARK.length) : name;
   }
@@ -85,7 +84,7 @@ class Names {
     return this.#constant;
   }
 
-  // list returns the user's names: those of silent cells are nobody's.
+  // list returns the user's names, without those of silent cells.
   list() {
     return [...this.#own];
   }
@@ -94,7 +93,7 @@ class Names {
     return this.#kept.has(name) && !this.#own.has(name);
   }
 
-  // add notes what a cell declares that V8 has accepted.
+  // add records the declarations of a cell that V8 has accepted.
   add(declared, silent) {
     for (const [name, { kind, constant }] of declared) {
       if (!this.#kept.has(name)) this.#kept.set(name, kind);
@@ -106,9 +105,8 @@ class Names {
   }
 }
 
-// rewrite returns {code, kept, declared} for a cell. Without a change, code is
-// the source and kept is undefined. In TypeScript a name may be imported for
-// its type alone, so that none need be there.
+// rewrite returns {code, kept, declared} for a cell. If nothing changes, code is the source and
+// kept is undefined. In TypeScript a name may be imported only for its type, so it need not exist.
 function rewrite(source, tree, session, typescript = false) {
   const cell = new Rewriting(source, tree, session, typescript);
   return cell.run();
@@ -122,7 +120,7 @@ class Rewriting {
   #edits;
   #declared = new Map(); // name → {kind, constant}
   #needed = new Set(); // names that must be declared before they are assigned
-  #handled = new Set(); // where identifiers stand that need no other name
+  #handled = new Set(); // positions of identifiers that need no other name
 
   constructor(source, tree, session, typescript) {
     this.#source = source;
@@ -191,8 +189,8 @@ class Rewriting {
     }
   }
 
-  // #renamed reports whether a function or class has another name to V8. It
-  // keeps its own by being an expression.
+  // #renamed reports whether V8 has another name for a function or class. As an expression it keeps
+  // its own name.
   #renamed({ id }) {
     const { name } = id;
     if (this.#inside(name) === name) return false;
@@ -204,7 +202,7 @@ class Rewriting {
     return true;
   }
 
-  // #rename gives names another one.
+  // #rename replaces names by V8's names for them.
   #rename() {
     const wanted = new Set([...this.#session.changed, ...this.#declared.keys()].filter((name) => this.#inside(name) !== name));
     if (wanted.size === 0) return;
@@ -215,7 +213,7 @@ class Rewriting {
     });
   }
 
-  // #lexical is for let, const and using at the top level.
+  // #lexical handles let, const and using at the top level.
   #lexical(node) {
     const list = [];
     for (const d of node.declarations) names(d.id, (name) => list.push(name));
@@ -224,7 +222,7 @@ class Rewriting {
     else if (node.kind === 'const') this.#edits.replace(node.start, node.start + 5, 'let  ');
   }
 
-  // #var is for var, wherever it is in the cell's own scope.
+  // #var handles var, anywhere in the cell's own scope.
   #var(node, parent, key) {
     const list = [];
     for (const d of node.declarations) names(d.id, (name) => list.push(name));
@@ -235,7 +233,7 @@ class Rewriting {
     this.#assign(node, list, top || !loop, key === 'left' && loop);
   }
 
-  // #assign makes assignments of a declaration.
+  // #assign converts a declaration to assignments.
   #assign(node, list, statement, target = false) {
     for (const name of list) if (!this.#session.kept(name)) {
       this.#needed.add(name);
@@ -274,7 +272,7 @@ class Rewriting {
     const module = `await $sandgate.hold($sandgate.module(${node.source.raw}, ${wanted}${attributes}))`;
     const pattern = asked.map(([imported, local]) => `${imported}: ${this.#inside(local)}`);
     if (whole) whole = this.#inside(whole);
-    // void, since an import has no value.
+    // void, because an import has no value.
     if (whole) this.#edits.first(`void (${whole} = ${module});${asked.length ? `void ({${pattern}} = ${whole});` : ''}`);
     else if (asked.length) this.#edits.first(`void ({${pattern}} = ${module});`);
     else this.#edits.first(`void ${module};`);
@@ -301,7 +299,7 @@ class Rewriting {
     });
   }
 
-  // #inner is for await, import() and import.meta, at any depth.
+  // #inner handles await, import() and import.meta, at any depth.
   #inner(node, inFunction) {
     switch (node.type) {
       case 'ImportDeclaration':
@@ -324,7 +322,7 @@ class Rewriting {
     children(node, (child) => this.#inner(child, below));
   }
 
-  // #start lets a cell wait for the async function that it ends by calling.
+  // #start makes a cell wait for the async function that its last statement calls.
   #start() {
     const last = this.#tree.body.at(-1);
     if (last?.type !== 'ExpressionStatement') return;

@@ -1,8 +1,8 @@
 'use strict';
-// JSON of anything.
+// JSON of any value.
 const MAX_DEPTH = 64;
 
-// dumps returns JSON. It never fails: what JSON lacks becomes text.
+// dumps returns JSON. It never fails: values that JSON lacks become text.
 function dumps(value) {
   try {
     const json = JSON.stringify(value);
@@ -17,7 +17,7 @@ function dumps(value) {
   }
 }
 
-// clean returns a value that JSON has, from any.
+// clean converts any value to one that JSON can represent.
 function clean(value, depth, above) {
   switch (typeof value) {
     case 'bigint':

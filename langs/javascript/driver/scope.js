@@ -1,9 +1,9 @@
 'use strict';
-// Walks over the syntax tree that acorn makes.
+// Walks the syntax tree of acorn.
 
 const FUNCTION = /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/;
 
-// children calls visit for each node right below node.
+// children calls visit for each direct child of node.
 function children(node, visit) {
   for (const key in node) {
     const value = node[key];
@@ -35,15 +35,15 @@ function names(pattern, found) {
   }
 }
 
-// vars calls found(declaration, parent, key) for each var that belongs to the
-// function or program whose body is walked.
+// vars calls found(declaration, parent, key) for each var that belongs to the function or program
+// with this body.
 function vars(node, found, parent, key) {
   if (FUNCTION.test(node.type) || node.type === 'StaticBlock' || node.type === 'PropertyDefinition') return;
   if (node.type === 'VariableDeclaration' && node.kind === 'var') found(node, parent, key);
   children(node, (child, k) => vars(child, found, node, k));
 }
 
-// blockNames are the names that a block, function or loop binds by itself.
+// blockNames returns the names that a block, function or loop binds itself.
 function blockNames(node) {
   const bound = new Set();
   const add = (name) => bound.add(name);
@@ -83,9 +83,8 @@ function blockNames(node) {
   return bound;
 }
 
-// assignments calls found(identifier, node, how) for each place that assigns
-// to a name of the program's own scope that is in wanted. how is logical,
-// shorthand or plain.
+// assignments calls found(identifier, node, how) for each place that assigns to a name of the
+// program's own scope that is in wanted. how is logical, shorthand or plain.
 function assignments(program, wanted, found) {
   const target = (pattern, hidden, node) => {
     switch (pattern?.type) {
@@ -128,9 +127,9 @@ function assignments(program, wanted, found) {
   walk(program, []);
 }
 
-// references calls found(identifier, shorthand) for each identifier that means
-// a name of the program's own scope, or of none, and is in wanted. shorthand
-// says that it is also the key of a property.
+// references calls found(identifier, shorthand) for each identifier that refers to a name of the
+// program's own scope, or to an undeclared name, and is in wanted. shorthand means that it is also
+// the key of a property.
 function references(program, wanted, found) {
   const walk = (node, hidden, parent, key) => {
     if (node.type === 'Identifier') {

@@ -1,13 +1,12 @@
 'use strict';
-// The server: takes requests from the controller, runs cells, answers.
+// The server: it takes requests from the controller, runs cells, and answers.
 //
-// What runs can be ended anywhere by an interrupt, which nothing catches and
-// which drops the microtasks that wait. So nothing here relies on a promise of
-// its own: each step is a callback of Node's, and a cell that is ended is
-// answered for when the controller says so. Nor does anything rely on a callback:
-// the controller calls anew, and a request is never between two places.
+// An interrupt can end the running code anywhere. Nothing catches that, and waiting microtasks are
+// dropped. So the server does not rely on its own promises: each step is a callback of Node, and an
+// ended cell is answered when the controller reports it. The server does not rely on a single
+// callback either: the controller calls again, and a request is always in exactly one place.
 const process = require('node:process');
-const { setImmediate } = require('node:timers'); // not the one that belongs to a cell
+const { setImmediate } = require('node:timers'); // not the function that belongs to a cell
 const { receiveMessageOnPort } = require('node:worker_threads');
 const shared = require('./shared.js');
 const cells = require('./cells.js');
@@ -36,13 +35,13 @@ class Server {
   #lines;
   #port;
   #requests;
-  #asked = null; // a request that has no answer yet, and is no cell
-  #tries = 0; // to answer it
-  #cell = null; // the one that runs
+  #asked = null; // a request without an answer that is not an execute
+  #tries = 0; // attempts to answer it
+  #cell = null; // the running cell
   #queue = [];
   #count = 0;
   #silent = 0;
-  #self = new MessageChannel(); // for what must happen after code was ended
+  #self = new MessageChannel(); // for steps that must follow after code was ended
 
   constructor({ memory, output, messages, inspection, names, help, origins, lines, port, requests }) {
     this.#words = shared.words(memory);
@@ -58,8 +57,7 @@ class Server {
     this.#listen();
   }
 
-  // #listen is for what nobody catches. It hears it also after user code has
-  // removed all listeners.
+  // #listen handles uncaught errors. It also works after user code has removed all listeners.
   #listen() {
     const own = {
       uncaughtException: (error) => this.#uncaught('uncaughtException', 'Uncaught ', error),
@@ -96,16 +94,16 @@ class Server {
     return this.#take();
   }
 
-  // #take takes a request, if there is one, and begins a cell, if it can.
+  // #take takes a request, if there is one, and begins a cell, if possible.
   #take() {
-    if (this.#asked) this.#answer(this.#asked); // that was ended
+    if (this.#asked) this.#answer(this.#asked); // its answer was ended
     const cell = this.#output.whole(() => {
       const request = receiveMessageOnPort(this.#requests)?.message;
       if (request?.op === 'execute') this.#queue.push(request);
       else if (request && request.op !== 'comm') this.#asked = request;
       this.#tries = 0;
       const next = this.#begin();
-      // Last: an interrupt looks for its cell when all is taken.
+      // Last: an interrupt looks for its cell when all requests are taken.
       if (request) Atomics.add(this.#words, TAKEN, 1);
       return next;
     });
@@ -113,8 +111,8 @@ class Server {
     if (cell) this.#execute(cell);
   }
 
-  // #answer answers at once, also while a cell awaits. What is ended is tried
-  // once more: it was most likely not what the interrupt was for.
+  // #answer answers at once, even while a cell awaits. An answer that was ended is tried once more,
+  // because the interrupt was most likely for something else.
   #answer(request) {
     let reply;
     try {
@@ -154,7 +152,7 @@ class Server {
 
   // --- Cells ---
 
-  // #begin makes the next cell the one that runs.
+  // #begin starts the next cell.
   #begin() {
     if (this.#cell || this.#queue.length === 0) return null;
     const request = this.#queue.shift();
@@ -163,7 +161,7 @@ class Server {
     this.#cell = cell;
     Atomics.store(this.#words, FULL, 0);
     Atomics.store(this.#words, BEGAN, now());
-    // A number is there only while BUSY is that cell's, or the cell has ended.
+    // NUMBER is only set while BUSY is that cell's, or after the cell has ended.
     Atomics.store(this.#words, NUMBER, 0);
     Atomics.store(this.#words, BUSY, cell.serial);
     Atomics.store(this.#words, NUMBER, cell.number | 0);
@@ -191,7 +189,7 @@ class Server {
     const { name, code, origin, declared } = compiled;
     this.#origins.add(origin);
     return this.#inspection.run(`${code}\n//# sourceURL=${name}`, (error, answer) => {
-      // The cell may have been given up.
+      // The cell may have been abandoned.
       if (cell.done || this.#cell !== cell) return;
       cells.storage.run(cell, () => {
         if (error) return this.#stopped(cell);
@@ -247,10 +245,9 @@ class Server {
     this.#finish(cell, { status: 'error', ename, evalue });
   }
 
-  // #drain lets a program go on until it has nothing left to do, which Node
-  // tells when nothing but the driver's own ports is there: they do not count
-  // meanwhile, but for the time of that telling. Node would end with a listener
-  // of the user's that an interrupt ends.
+  // #drain lets a program continue until it has nothing left to do. Node reports that when only the
+  // driver's own ports remain: they do not count meanwhile, except while it reports. Otherwise Node
+  // would end if an interrupt ended a listener of the user.
   #drain(cell, reply) {
     const ports = [this.#port, this.#self.port1];
     const ref = () => { for (const port of ports) port.ref(); };
@@ -258,12 +255,12 @@ class Server {
     let before;
     const count = () => {
       ref();
-      cells.storage.enterWith(cell); // for listeners of the user's
+      cells.storage.enterWith(cell); // for the user's listeners
       before = process.getActiveResourcesInfo().length;
     };
     const empty = () => {
       if (process.getActiveResourcesInfo().length > before) {
-        setImmediate(() => { if (cell.leave) unref(); }); // a listener of the user's has begun something
+        setImmediate(() => { if (cell.leave) unref(); }); // a listener of the user has begun new work
         return;
       }
       cell.leave();
@@ -317,14 +314,14 @@ class Server {
     return { ename: 'Interrupted', evalue, traceback: [`Interrupted: ${evalue}`] };
   }
 
-  // #interrupt is the controller's question whether the event loop is reached.
+  // #interrupt answers the controller's question whether the event loop is reached.
   #interrupt(serial) {
     const cell = this.#cell;
     if (!cell || cell.serial !== serial || cell.done) return;
     cell.interrupts++;
     timers.stop(cell);
     if (cell.interrupts === 1 && cell.waits.size > 0) {
-      // It awaits: its finally blocks run, and then it ends.
+      // The cell awaits: its finally blocks run, and then it ends.
       for (const cancel of [...cell.waits]) cancel(new Interrupted());
       return;
     }
@@ -339,7 +336,7 @@ class Server {
     this.#fail(cell, this.#interruption(cell));
   }
 
-  // #ended is told that the code which ran was ended from outside, or by exit.
+  // #ended is called after running code was ended from outside, or by exit.
   #ended(serial) {
     Atomics.store(this.#words, RUNNING, 0);
     this.#output.settle();
@@ -358,7 +355,7 @@ class Server {
     else this.#fail(cell, this.#interruption(cell));
   }
 
-  // exit is process.exit in user code: the cell ends, the session stays.
+  // exit handles process.exit in user code: the cell ends, the session stays.
   exit(code) {
     const cell = cells.current();
     const status = code ?? process.exitCode ?? 0;
@@ -371,20 +368,20 @@ class Server {
     process.removeAllListeners('exit');
     process.exitCode = undefined;
     timers.stop(cell);
-    // Nothing of the cell goes on: its code ends here, uncaught.
+    // No code of the cell continues: it ends here, and nothing can catch that.
     this.#self.port2.postMessage(cell.serial);
     this.#inspection.stop();
     for (;;);
   }
 
-  // --- What nobody catches ---
+  // --- Uncaught errors ---
 
   #uncaught(event, head, error) {
-    // A listener of the user's has heard it, or will.
+    // A listener of the user handles it.
     if (process.listenerCount(event) !== 1) return;
     const cell = this.#cell;
     if (!cell?.program || cells.current() !== cell) return this.#print(head, error);
-    // It ends a program.
+    // The error ends a program.
     timers.stop(cell);
     cell.exitCode = 1;
     this.#fail(cell, errors.describe(error, this.#origins));
@@ -401,8 +398,8 @@ class Server {
   }
 }
 
-// refused reports whether the cell did not compile: V8 then tells where, but
-// not in the error's stack.
+// refused reports whether the cell did not compile: V8 then reports the position, but not in the
+// error's stack.
 function refused({ exception }) {
   return exception?.className === 'SyntaxError' && !/\n\s+at /.test(exception.description);
 }

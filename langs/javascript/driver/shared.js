@@ -1,11 +1,10 @@
 'use strict';
-// Memory that the main thread and the controller share: words for locks and
-// flags, and the buffer of output that has not been written.
+// Memory that the main thread and the controller share: words for locks and flags, and the buffer
+// with unwritten output.
 //
-// The lock guards the buffer, descriptor 4, BUSY and the taking of requests. The
-// controller ends what runs only while it holds the lock: so no section of the
-// driver's under the lock is ever cut in two, no cell is ended after its reply,
-// and no request is taken and lost.
+// The lock guards the buffer, descriptor 4, BUSY and the taking of requests. The controller ends
+// running code only while it holds the lock. So no section of the driver under the lock is
+// interrupted in the middle, no cell is ended after its reply, and no taken request is lost.
 
 const WORDS = 16;
 const BUFFER = 256 << 10; // bytes
@@ -19,21 +18,21 @@ module.exports = {
   // now is a clock of both threads, in ms, as an Int32 that wraps around.
   now: () => Number(BigInt.asIntN(32, process.hrtime.bigint() / 1_000_000n)),
 
-  // Words.
+  // Indexes of words.
   LOCK: 0, // FREE, MAIN or CONTROLLER
   USED: 1, // bytes in the buffer
-  BUSY: 2, // the serial number of the cell that has no reply yet, or 0
+  BUSY: 2, // the serial number of the cell without a reply, or 0
   TAKEN: 3, // requests that the main thread has taken
   HEARD: 4, // the last interrupt that the main thread has handled
-  ANSWERED: 5, // 1 when an answer to prompt() may be there
+  ANSWERED: 5, // 1 when an answer to prompt() may have arrived
   FULL: 6, // 1 when code was ended because the heap is full
-  RUNNING: 7, // the serial number of the cell whose code has not returned to the event loop yet, or 0
-  NUMBER: 8, // the number that the request of the last cell to begin had, as an Int32; 0 while BUSY changes to it
+  RUNNING: 7, // the serial number of the cell whose code has not yet returned to the event loop, or 0
+  NUMBER: 8, // the number in the request of the last cell that began, as an Int32; 0 while BUSY changes to it
   YIELDS: 9, // how often the main thread has waited 10 ms for the lock
   BEGAN: 10, // when the last cell began, by now()
-  ENDED: 11, // cells that have their reply
+  ENDED: 11, // number of cells with a reply
 
-  // Who holds the lock.
+  // The holders of the lock.
   FREE: 0,
   MAIN: 1,
   CONTROLLER: 2,

@@ -1,6 +1,5 @@
 'use strict';
-// prompt, confirm, alert, process.stdin and readline: lines that somebody
-// else types.
+// prompt, confirm, alert, process.stdin and readline: the client types the lines.
 const process = require('node:process');
 const fs = require('node:fs');
 const { Readable } = require('node:stream');
@@ -15,13 +14,13 @@ class NoInputError extends Error {
 }
 Object.defineProperty(NoInputError.prototype, 'name', { value: 'NoInputError', configurable: true });
 
-// Lines asks for lines. null is the end of input.
+// Lines requests lines. null is the end of input.
 class Lines {
   #messages;
   #output;
   #port;
   #words;
-  #waiting = []; // {cell, take} of asynchronous asks, oldest first
+  #waiting = []; // {cell, take} of asynchronous requests, oldest first
 
   constructor(messages, output, port, memory) {
     this.#messages = messages;
@@ -42,7 +41,7 @@ class Lines {
     this.#output.flush();
   }
 
-  // ask waits for a line, and nothing else runs meanwhile.
+  // ask waits for a line, and no other code runs meanwhile.
   ask(prompt = '', password = false) {
     this.clear();
     this.#request(String(prompt), password);
@@ -54,14 +53,14 @@ class Lines {
     }
   }
 
-  // later calls take with a line.
+  // later calls take with a line when it arrives.
   later(prompt, password, take) {
     this.#request(prompt, password);
     this.#waiting.push({ cell: current(), take });
     this.#port.ref(); // a program that reads has not ended
   }
 
-  // clear forgets what was typed for an earlier cell.
+  // clear forgets lines that were typed for an earlier cell.
   clear() {
     this.#waiting.length = 0;
     this.#port.unref();
@@ -71,8 +70,8 @@ class Lines {
 
 const line = ({ value, eof }) => (eof ? null : typeof value === 'string' ? value : '');
 
-// Stdin is a stream of the lines that are asked for. A readline interface
-// reads as soon as it is made; a line is asked for when somebody wants one.
+// Stdin is a stream of requested lines. A readline interface reads as soon as it is created, but a
+// line is only requested when the user's code wants one.
 class Stdin extends Readable {
   #lines;
   #interfaces = [];
@@ -84,7 +83,7 @@ class Stdin extends Readable {
     this.fd = 0;
   }
 
-  // adopt is told of a readline interface that reads this stream.
+  // adopt registers a readline interface that reads this stream.
   adopt(rl) {
     this.#interfaces.push(rl);
     rl.on('close', () => { this.#interfaces = this.#interfaces.filter((other) => other !== rl); });
@@ -131,10 +130,10 @@ class Stdin extends Readable {
   }
 }
 
-// install puts the ways to read in place.
+// install installs the functions that read input.
 function install(lines) {
-  // Each cell has its own, so that what one leaves open is not in the way of
-  // the next.
+  // Each cell has its own stream, so that an interface that a cell leaves open does not affect the
+  // next cell.
   const streams = new WeakMap();
   Object.defineProperty(process, 'stdin', {
     configurable: true,

@@ -26,7 +26,7 @@ class Stream extends Writable {
     } else if (ArrayBuffer.isView(chunk)) {
       this.#output.text(this.#kind, new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength));
     } else {
-      return super.write(chunk, encoding, callback); // says what is wrong with it
+      return super.write(chunk, encoding, callback); // reports the error
     }
     if (typeof callback === 'function') process.nextTick(callback, null);
     return true;
@@ -55,15 +55,15 @@ class Stream extends Writable {
   }
 }
 
-// install puts the streams in place, before anybody has asked for them.
+// install installs the streams before any code has used them.
 function install(output) {
   const stdout = new Stream(output, STDOUT);
   const stderr = new Stream(output, STDERR);
   for (const [name, value] of [['stdout', stdout], ['stderr', stderr]]) {
     Object.defineProperty(process, name, { value, configurable: true, enumerable: true, writable: true });
   }
-  // Node's own console also speaks to the inspector, which keeps what was
-  // printed; a Console of our own does not.
+  // Node's own console also writes to the inspector, which keeps the output. A separate Console
+  // does not.
   const own = new Console({ stdout, stderr });
   for (const name of Object.keys(console)) {
     if (typeof own[name] === 'function' && name !== 'Console') console[name] = own[name];
@@ -73,8 +73,8 @@ function install(output) {
   plainWrites(output);
 }
 
-// load has Node load what console needs at its first use: an interrupt in the
-// middle of that would leave it half loaded.
+// load makes Node load the parts that console needs at its first use: an interrupt in the middle of
+// that would leave them half loaded.
 function load() {
   const sink = new Writable({ write: (chunk, encoding, callback) => callback() });
   const quiet = new Console({ stdout: sink, stderr: sink });
@@ -82,8 +82,7 @@ function load() {
   quiet.error(new Error('load'));
 }
 
-// plainWrites gives what is written to descriptors 1 and 2 its place among
-// the text of the streams.
+// plainWrites keeps the order between writes to descriptors 1 and 2 and the text of the streams.
 function plainWrites(output) {
   const { writeSync, write, writeFileSync } = fs;
   const kind = (fd) => (fd === 1 ? STDOUT : STDERR);

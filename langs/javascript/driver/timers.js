@@ -1,6 +1,6 @@
 'use strict';
-// Timers belong to the cell that made them, and go on when it has ended. Those
-// of a cell that is interrupted are cleared.
+// Timers belong to the cell that created them, and continue when it has ended. The timers of an
+// interrupted cell are cleared.
 const timers = require('node:timers');
 const promises = require('node:timers/promises');
 const { promisify } = require('node:util');

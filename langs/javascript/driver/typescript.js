@@ -1,7 +1,7 @@
 'use strict';
-// TypeScript to JavaScript. Types are stripped by Node, which keeps every
-// position; enums, namespaces and parameter properties are transformed by
-// Node; decorators, accessors and JSX by esbuild, a program of its own.
+// TypeScript to JavaScript. Node strips types, which keeps every position. Node transforms enums,
+// namespaces and parameter properties. esbuild, a separate program, transforms decorators,
+// accessors and JSX.
 const { stripTypeScriptTypes } = require('node:module');
 const { spawnSync } = require('node:child_process');
 const path = require('node:path');
@@ -24,7 +24,7 @@ function strip(source) {
   }
 }
 
-// unpack splits code from the source map that it ends with.
+// unpack separates code from the source map at its end.
 function unpack(text) {
   const at = text.lastIndexOf('\n//# sourceMappingURL=');
   if (at < 0) return { code: text, map: null };
@@ -32,7 +32,7 @@ function unpack(text) {
   return { code: text.slice(0, at), map: JSON.parse(Buffer.from(data, 'base64').toString()) };
 }
 
-// located gives an error of Node's parser the position that its stack tells.
+// located adds the position in the stack to an error of Node's parser.
 function located(error) {
   const lines = String(error.stack).split('\n');
   const mark = lines.findIndex((l) => /^\s*\^+\s*$/.test(l));
@@ -41,13 +41,13 @@ function located(error) {
   return Object.assign(new SyntaxError(error.message), { line, column });
 }
 
-// legacy reports whether decorators are written the way that TypeScript had
-// them before version 5, with (target, key, descriptor).
+// legacy reports whether decorators are written as in TypeScript before version 5, with (target,
+// key, descriptor).
 const OLD = /\bPropertyDescriptor\b|\bdescriptor\b|\bpropertyKey\b|@(Injectable|Component|Entity|Controller|Module)\b/;
 const STANDARD = /\bClass\w*DecoratorContext\b|\bcontext\.(name|kind|addInitializer)\b/;
 const legacy = (source) => OLD.test(source) && !STANDARD.test(source);
 
-// build is strip by esbuild.
+// build is like strip, but uses esbuild.
 function build(source) {
   const old = legacy(source);
   const config = { compilerOptions: { experimentalDecorators: old, useDefineForClassFields: !old, preserveValueImports: true } };

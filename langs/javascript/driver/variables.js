@@ -1,5 +1,5 @@
 'use strict';
-// The names that the user has made, with a short text of what they hold.
+// The names that the user has declared, with a short text of their values.
 const { types } = require('node:util');
 const { text } = require('./errors.js');
 const { SAFE } = require('./help.js');
@@ -9,14 +9,14 @@ const MAX_VALUE = 200; // characters
 const SHORT = { ...SAFE, depth: 1, maxArrayLength: 20, maxStringLength: MAX_VALUE, breakLength: Infinity, compact: true };
 const UNITS = ['B', 'KiB', 'MiB', 'GiB'];
 
-const given = new Set(); // the globals that were there at the start
+const given = new Set(); // the globals that existed at the start
 
-// begin notes which globals are not the user's.
+// begin records which globals are not the user's.
 function begin() {
   for (const name of Object.getOwnPropertyNames(globalThis)) given.add(name);
 }
 
-// list returns the variables; nothing of the user's is called.
+// list returns the variables. It calls no code of the user.
 function list(help, inspection, names) {
   const own = names.list();
   const known = new Set(own);
@@ -71,7 +71,7 @@ function size(value) {
   return String(Object.keys(value).length);
 }
 
-// shape is rows × columns for an array of arrays that have one length.
+// shape returns rows × columns for an array of arrays of equal length.
 function shape(array) {
   const first = Object.getOwnPropertyDescriptor(array, 0)?.value;
   if (!Array.isArray(first) || array.length > 10_000) return String(array.length);

@@ -1,7 +1,7 @@
 'use strict';
-// What a cell awaits at its top level. An interrupt rejects it, so that the
-// cell's finally blocks run. And it is kept reachable: a promise that never
-// settles would be collected with the cell that awaits it.
+// Promises that a cell awaits at its top level. An interrupt rejects the promise, so that the
+// cell's finally blocks run. The promise is also kept reachable: otherwise a promise that never
+// settles would be collected together with the cell that awaits it.
 const { inspect, types } = require('node:util');
 const { current } = require('./cells.js');
 
@@ -18,9 +18,8 @@ Object.defineProperty(Interrupted.prototype, 'name', { value: 'Interrupted', con
 const PENDING = { depth: 0, customInspect: false, maxArrayLength: 0, maxStringLength: 0, showProxy: true, breakLength: Infinity };
 const pending = (promise) => /^(?:\w+ )?(?:\[\w+\] )?Promise(?: \[.*\])? \{\s*<pending>/.test(inspect(promise, PENDING));
 
-// hold returns a promise for value that the cell may await. What is no promise
-// or has settled is returned as it is: it needs no hold, and it is awaited in
-// as few turns as ever.
+// hold returns a promise for value that the cell may await. A value that is not a promise, or has
+// settled, is returned unchanged: it needs no hold, and awaiting it takes no additional turns.
 function hold(value) {
   const cell = current();
   if (cell.abandoned) return forever();
@@ -42,7 +41,7 @@ function hold(value) {
   return promise;
 }
 
-// holdEach is hold for each step of for await.
+// holdEach does the same for each step of for await.
 function holdEach(iterable) {
   const make = iterable?.[Symbol.asyncIterator];
   if (typeof make !== 'function') return iterable;
@@ -53,7 +52,7 @@ function holdEach(iterable) {
   return { [Symbol.asyncIterator]: () => steps };
 }
 
-// forever is what an abandoned cell awaits.
+// forever returns the promise that an abandoned cell awaits.
 function forever() {
   const promise = new Promise(() => {});
   held.add(promise);

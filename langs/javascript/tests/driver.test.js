@@ -1,11 +1,11 @@
 'use strict';
-// What cells cannot show: broken requests, interrupts at any moment, and
-// fresh randomness. Run it with node --test.
+// Tests that cells cannot express: broken requests, interrupts at any moment, and new randomness.
+// Run it with node --test.
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 const { start, frame } = require('./harness.js');
 
-// random is a generator with a seed, so that a failure comes again.
+// random returns a generator with a seed, so that a failure can be repeated.
 function random(seed) {
   return () => {
     seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
@@ -69,7 +69,7 @@ test('a request comes in pieces, and many in one', async (t) => {
 test('what a cell prints before it blocks comes, whatever lay between it and the cell before', async (t) => {
   const kernel = await start(t);
   const request = (cell, code) => frame(Buffer.from(JSON.stringify({ op: 'execute', id: cell, cell, code })));
-  // Its callbacks lie between its reply and the beginning of the next cell.
+  // Its callbacks run between its reply and the beginning of the next cell.
   const before = `let turns = 0;
     await new Promise((resolve) => setTimeout(resolve, 50));
     setImmediate(function turn() {
@@ -99,7 +99,7 @@ test('an interrupt at any moment hits its cell or none', async (t) => {
   ];
   let finished = 0;
   let interrupted = 0;
-  let took = 0; // ms, for a short cell: what is any moment depends on the machine
+  let took = 0; // ms for a short cell: it decides the moments of the interrupts and depends on the machine
   for (let round = 0; round < 100; round++) {
     const body = bodies[Math.floor(next() * bodies.length)].replace(/\bN\b/g, String(Math.floor(next() * 8e6)));
     const { reply } = kernel.start(`${body}\ndone++; void 0`);
@@ -112,7 +112,7 @@ test('an interrupt at any moment hits its cell or none', async (t) => {
       assert.equal(ename, 'Interrupted', `${body}: ${evalue}`);
       interrupted++;
     }
-    // The next cell is never hit.
+    // The next cell must never be hit.
     const begun = performance.now();
     const after = await kernel.run('let sum = 0; for (let i = 0; i < 1e5; i++) sum += i; sum');
     took = performance.now() - begun;
@@ -156,7 +156,7 @@ test('an interrupt right behind its execute is not lost', async (t) => {
 
 test('an interrupt that comes while the driver itself is at work loses no answer', async (t) => {
   const request = (q) => frame(Buffer.from(JSON.stringify(q)));
-  // The main thread stalls behind one of its calls of Atomics, each in its turn.
+  // The main thread stalls after one of its calls of Atomics, each in turn.
   const stalling = `let calls = Infinity;
     for (const name of ['add', 'compareExchange', 'exchange', 'store']) {
       const real = Atomics[name];

@@ -1,5 +1,5 @@
 'use strict';
-// Starts the driver as the agent does and speaks with it.
+// Starts the driver as the agent does and communicates with it.
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
@@ -19,7 +19,7 @@ function frame(body, kind = 1) {
 
 class Kernel {
   #data = Buffer.alloc(0);
-  #waiting = new Set(); // functions that look again
+  #waiting = new Set(); // functions that check their conditions again
   #id = 0;
   #cell = 0;
   replies = new Map();
@@ -69,7 +69,7 @@ class Kernel {
     for (const look of this.#waiting) look();
   }
 
-  // until resolves with what condition gives, once that is true.
+  // until resolves with the result of condition, once that is true.
   until(condition, ms = 60_000) {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
@@ -123,7 +123,7 @@ class Kernel {
     };
   }
 
-  // interrupt names the cell, as the agent does: it may come before the cell has begun.
+  // interrupt names the cell, as the agent does. It may come before the cell has begun.
   interrupt() {
     this.send({ op: 'interrupt', cell: this.#cell });
   }

@@ -1,6 +1,6 @@
 'use strict';
-// Cells stay what they are when they are rewritten: what comes out parses, and
-// each position leads back to the same text.
+// Rewritten cells keep their meaning: the result parses, and each position maps back to the same
+// text.
 const assert = require('node:assert/strict');
 const path = require('node:path');
 const { test } = require('node:test');

@@ -6,11 +6,11 @@ import java.util.Map;
 import java.util.function.Function;
 import sandgate.driver.Screen;
 
-/** What cells show things with. All of it is imported into every session. */
+/** Functions with which cells show values. All of them are imported into every session. */
 public final class Display {
     private Display() {}
 
-    /** Something that was displayed, and can be displayed anew in its place. */
+    /** A displayed value, which can be replaced in its place. */
     public static final class Shown {
         private final String id;
 
@@ -21,21 +21,21 @@ public final class Display {
         }
     }
 
-    /** Show a value: its rich form if it has one, else its text. */
+    /** Shows a value: its rich form if it has one, else its text. */
     public static Shown display(Object value) {
         var shown = new Shown(Screen.freshId());
         Screen.show(value, shown.id, false);
         return shown;
     }
 
-    /** Show several values, one below the other. */
+    /** Shows several values, one below the other. */
     public static void display(Object first, Object second, Object... more) {
         display(first);
         display(second);
         for (Object o : more) display(o);
     }
 
-    /** Remove what the cell has shown, at once or when the next output comes. */
+    /** Removes everything that the cell has shown, at once or when the next output comes. */
     public static void clearOutput(boolean wait) {
         Screen.clear(wait);
     }
@@ -75,7 +75,10 @@ public final class Display {
         return rich(Screen.imageType(file), file, "Image, " + file.length + " bytes");
     }
 
-    /** Records, maps, arrays or plain values as a table, a row each; a map as two columns. At most 500 rows are shown. */
+    /**
+     * Records, maps, arrays or plain values as a table, one row each; a map as two columns. At most
+     * 500 rows are shown.
+     */
     public static Rich table(Object rows) {
         return Screen.table(rows);
     }
@@ -85,7 +88,10 @@ public final class Display {
         return Screen.vegaLite(specification);
     }
 
-    /** A chart of rows (records or maps): mark is bar, line, point, area, …; x and y name components. */
+    /**
+     * A chart of rows (records or maps): mark is bar, line, point, area, …; x and y name
+     * components.
+     */
     public static Rich chart(String mark, Iterable<?> rows, String x, String y) {
         return Screen.chart(mark, rows, x, y);
     }
@@ -96,7 +102,10 @@ public final class Display {
             "key", "value");
     }
 
-    /** From now on values of the type are shown as what the function makes of them: a Rich, or anything that has a rich form. */
+    /**
+     * From now on values of the type are shown as the result of the function: a Rich, or any value
+     * that has a rich form.
+     */
     public static <T> void format(Class<T> type, Function<? super T, ?> form) {
         Screen.format(type, form);
     }

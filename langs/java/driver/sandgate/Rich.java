@@ -2,7 +2,10 @@ package sandgate;
 
 import java.util.Map;
 
-/** A value in several MIME types. As the last expression of a cell, or given to display, it is shown in the best one. */
+/**
+ * A value in several MIME types. As the last expression of a cell, or passed to display, it is
+ * shown in the best one.
+ */
 public record Rich(Map<String, ?> data) {
     public Rich {
         data = Map.copyOf(data);

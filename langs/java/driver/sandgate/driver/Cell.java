@@ -2,11 +2,16 @@ package sandgate.driver;
 
 import java.util.concurrent.ForkJoinWorkerThread;
 
-/** One execution. Threads inherit the cell that starts them; what they print later carries its number. */
+/**
+ * One execution. Threads inherit the cell that starts them. Their later output carries its number.
+ */
 final class Cell {
     private static final InheritableThreadLocal<Cell> MARK = new InheritableThreadLocal<>();
     private static final Cell NONE = new Cell(0, 0, "", true, true);
-    /** The cell that runs or ran last: that of threads which belong to no cell, such as those of the common pool. */
+    /**
+     * The cell that runs or ran last. Threads that belong to no cell, such as those of the common
+     * pool, use it.
+     */
     private static volatile Cell latest = NONE;
 
     final int number;
@@ -14,10 +19,10 @@ final class Cell {
     final String code;
     final boolean silent;
     final boolean noInput;
-    /** Threads with a higher number were started by this cell, or since. */
+    /** Threads with a higher number were started by this cell or later. */
     final long firstThread;
 
-    /** Why the cell's threads are to stop, null while they are not. */
+    /** The reason why the cell's threads must stop; null while they need not. */
     volatile Stop stop;
     volatile boolean ended;
     Integer exitCode;
@@ -45,7 +50,7 @@ final class Cell {
         return latest;
     }
 
-    /** The calling thread works for this cell from now on. */
+    /** Makes the calling thread work for this cell from now on. */
     void enter() {
         MARK.set(this);
     }
@@ -54,14 +59,15 @@ final class Cell {
         latest = this;
     }
 
-    /** What source frames of this cell are called in stack traces. */
+    /** The name of this cell's source in stack traces. */
     String file() {
         return "cell " + count;
     }
 
     /**
-     * Called by a thread of this cell at a check while stop is set. The first times it throws and then lets the thread run for
-     * 30 ms, so that finally blocks get done; code that catches everything meets it at every check after that.
+     * A thread of this cell calls it at a check while stop is set. The first times it throws and
+     * then lets the thread run for 30 ms, so that finally blocks can run. For code that catches
+     * everything, every check after that throws.
      */
     void strike() {
         Stop reason = stop;

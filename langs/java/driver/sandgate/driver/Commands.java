@@ -27,7 +27,7 @@ final class Commands {
         this.session = session;
     }
 
-    /** Do what a line says. */
+    /** Executes a command line. */
     void run(Cell cell, String line) throws Failure {
         String[] words = line.split("\\s+");
         var args = List.of(words).subList(1, words.length);
@@ -89,7 +89,7 @@ final class Commands {
         }
         for (String n : names) {
             var found = active().filter(s -> name(s).equals(n)).toList();
-            if (found.isEmpty()) throw wrong("nothing is called " + n);
+            if (found.isEmpty()) throw wrong("there is no declaration of " + n);
             found.forEach(session::drop);
         }
     }

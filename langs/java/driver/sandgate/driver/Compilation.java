@@ -3,11 +3,11 @@ package sandgate.driver;
 import java.util.function.Consumer;
 
 /**
- * Where the driver's main thread compiles, it can be stopped: the compiler knows no interrupts, and may take for ever to infer types.
- * What it had begun is thrown away with it.
+ * A section in which the driver's main thread compiles and can be stopped: the compiler does not
+ * support interrupts, and may infer types forever. The unfinished compilation is discarded.
  */
 final class Compilation {
-    private volatile Cell cell; // that the thread compiles for, or null; written under this
+    private volatile Cell cell; // the cell that the thread compiles for, or null; written under this
     private volatile Thread thread;
 
     /** The calling thread compiles from now on. */
@@ -16,7 +16,10 @@ final class Compilation {
         thread = Thread.currentThread();
     }
 
-    /** It does not any more. Returns the cell, or null if it had not begun. A Stop that was meant for it is gone afterwards. */
+    /**
+     * The calling thread no longer compiles. Returns the cell, or null if it had not begun. A
+     * pending Stop for it is gone afterwards.
+     */
     Cell leave() {
         Cell left = null;
         while (true) {
@@ -26,23 +29,29 @@ final class Compilation {
                     cell = null;
                 }
                 if (left != null && left.stop != null) {
-                    Thread.yield(); // one that is pending is thrown here
-                    Thread.interrupted(); // which came with it
+                    Thread.yield(); // throws a pending Stop here
+                    Thread.interrupted(); // clears the interrupt that came with it
                 }
                 return left;
             } catch (Stop late) {
-                // once more: it may not have been done
+                // once more: the statements above may not have completed
             }
         }
     }
 
-    /** Whether the calling thread is a compiler that has been stopped: it takes that for a fault of its own, and says so. */
+    /**
+     * Returns whether the calling thread is a compiler that has been stopped: it reports that as an
+     * internal error.
+     */
     boolean stopped() {
         Cell c = cell;
         return c != null && c.stop != null && Thread.currentThread() == thread;
     }
 
-    /** Call f with the thread that compiles for the cell, if there is one. It goes on compiling, or waits at its end, meanwhile. */
+    /**
+     * Calls f with the thread that compiles for the cell, if there is one. Meanwhile the thread
+     * continues to compile, or waits at its end.
+     */
     synchronized boolean inside(Cell cell, Consumer<Thread> f) {
         if (this.cell != cell || cell == null) return false;
         f.accept(thread);

@@ -3,7 +3,7 @@ package sandgate.driver;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Errors of the compiler, shown against the text of the cell. */
+/** Compiler errors, shown with the text of the cell. */
 final class Compiling {
     private static final int MAX_SHOWN = 20;
 
@@ -18,7 +18,10 @@ final class Compiling {
         this.code = code;
     }
 
-    /** An error whose place is from start to end in the code, and at position above all. */
+    /**
+     * Adds an error whose range is from start to end in the code, and whose most important place is
+     * position.
+     */
     void add(long start, long position, long end, String message) {
         String text = Traces.expunge(message.strip()).replaceAll("\\r?\\n\\s*location: class\\s*(?=\\n|$)", "");
         if (first == null) first = text.replaceFirst("\\s*\\n\\s*symbol:\\s*", ": ").lines().findFirst().orElse("").replaceAll("\\s+", " ");
@@ -49,7 +52,7 @@ final class Compiling {
         return new Failure("CompileError", first, lines);
     }
 
-    /** P cannot be converted to P: nobody understands that unaided. */
+    /** "P cannot be converted to P" needs an explanation. */
     private void hint() {
         var m = java.util.regex.Pattern.compile("\\b(\\w+) cannot be converted to (\\w+)").matcher(first);
         if (m.find() && m.group(1).equals(m.group(2))) {

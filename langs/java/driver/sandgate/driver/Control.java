@@ -11,7 +11,10 @@ import jdk.jshell.spi.ExecutionControl;
 import jdk.jshell.spi.ExecutionControlProvider;
 import jdk.jshell.spi.ExecutionEnv;
 
-/** Runs snippets for JShell: weaves their classes, loads them, and calls them in the user's thread. */
+/**
+ * Runs snippets for JShell: it weaves their classes, loads them, and calls them in the user's
+ * thread.
+ */
 final class Control extends DirectExecutionControl {
     /** Calls user code and waits for it. */
     interface Caller {
@@ -38,7 +41,7 @@ final class Control extends DirectExecutionControl {
         };
     }
 
-    /** How the last call ended, once. Null if nothing was called. */
+    /** Returns once how the last call ended. Null if nothing was called. */
     Runner.Outcome take() {
         var o = outcome;
         outcome = null;
@@ -62,7 +65,8 @@ final class Control extends DirectExecutionControl {
         }
         method.setAccessible(true);
         outcome = caller.call(() -> unwrap(method));
-        // Failures are reported from the exception itself, which says more than JShell's copy of it.
+        // The failure is reported from the exception itself, which has more details than JShell's
+        // copy.
         if (outcome.thrown() != null) throw new StoppedException();
         return "";
     }
@@ -94,7 +98,7 @@ final class Control extends DirectExecutionControl {
         }
 
         @Override public void classesRedefined(ClassBytecodes[] list) {
-            // there are none: redefine is not supported, JShell makes a class of another name
+            // there are none: redefine is not supported, so JShell makes a class with another name
         }
 
         @Override public void addToClasspath(String path) throws InternalException {

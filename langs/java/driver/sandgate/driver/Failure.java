@@ -2,7 +2,7 @@ package sandgate.driver;
 
 import java.util.List;
 
-/** Why a cell failed, as it is reported. */
+/** The reason why a cell failed, as it is reported. */
 class Failure extends Exception {
     final String name;
     final String value;

@@ -12,7 +12,10 @@ import java.util.stream.Stream;
 import jdk.jshell.SourceCodeAnalysis.Completeness;
 import jdk.jshell.SourceCodeAnalysis.Suggestion;
 
-/** Completion, inspection, whether code is complete, the list of variables. None of it runs user code. */
+/**
+ * Completion, inspection, the check whether code is complete, the list of variables. None of them
+ * runs user code.
+ */
 final class Help {
     private static final int MAX_MATCHES = 1000;
     private static final int MAX_VARIABLES = 500;
@@ -28,7 +31,7 @@ final class Help {
         return code.offsetByCodePoints(0, Math.clamp(cursor, 0, code.codePointCount(0, code.length())));
     }
 
-    /** Where the snippet begins that ends at the offset. */
+    /** Returns where the snippet begins that ends at the offset. */
     private int beginning(String code, int at) {
         int from = 0;
         while (true) {
@@ -68,7 +71,7 @@ final class Help {
         while (at < code.length() && Character.isJavaIdentifierPart(code.charAt(at))) at++;
         String name = code.substring(from, at);
         if (name.isEmpty()) {
-            // Behind a bracket, as in f(|: the method before it.
+            // After a bracket, as in f(|: the method before it.
             if (from == 0 || code.charAt(from - 1) != '(') return Map.of("found", false);
             at = from - 1;
             from = at;
@@ -83,7 +86,7 @@ final class Help {
         return Map.of("found", true, "data", Map.of("text/plain", text));
     }
 
-    /** What the session has declared under the name. */
+    /** Returns the session's declaration of the name. */
     private String declared(String name, int detail) {
         var text = new StringBuilder();
         for (var v : session.variables()) {
@@ -104,7 +107,7 @@ final class Help {
         return text.isEmpty() ? null : text.toString().stripTrailing();
     }
 
-    /** What the compiler knows of the name that ends at the offset. */
+    /** Returns the compiler's documentation of the name that ends at the offset. */
     private String documented(String code, int at) {
         int from = beginning(code, at);
         String part = code.substring(from, at);
@@ -120,7 +123,10 @@ final class Help {
         return type == null ? null : Traces.expunge(type);
     }
 
-    /** A class with its public members, or null if the name is none's. It is not initialized. */
+    /**
+     * Returns a class with its public members, or null if there is no class with the name. The
+     * class is not initialized.
+     */
     private String type(String name) {
         try {
             Class<?> c = Class.forName(name, false, session.loader);

@@ -2,9 +2,12 @@ package sandgate.driver;
 
 import java.io.IOException;
 
-/** What woven user code calls. It is public because user code is in other class loaders; it is no interface for people. */
+/**
+ * Methods that woven user code calls. The class is public because user code is in other class
+ * loaders. It is not an API for users.
+ */
 public final class Hooks {
-    /** True while some cell is to stop. */
+    /** True while any cell must stop. */
     private static volatile boolean stops;
     private static Output output;
     private static Input input;
@@ -20,7 +23,7 @@ public final class Hooks {
         stops = some;
     }
 
-    /** A check: ends the calling thread's cell if it is to stop. */
+    /** A check: ends the calling thread's cell if it must stop. */
     public static void check() {
         if (stops) Cell.current().strike();
     }
@@ -38,17 +41,17 @@ public final class Hooks {
     }
 
     public static void exit(Runtime runtime, int code) {
-        runtime.hashCode(); // null fails as it would
+        runtime.hashCode(); // null fails like the original
         exit(code);
     }
 
-    /** ProcessBuilder.start: what was printed comes before what the child prints. */
+    /** ProcessBuilder.start: earlier output comes before the child's output. */
     public static Process start(ProcessBuilder builder) throws IOException {
         output.beforeChild();
         return builder.start();
     }
 
-    /** IO.readln with a prompt, which goes with the request. */
+    /** IO.readln with a prompt, which is sent with the request. */
     public static String readln(String prompt) {
         try {
             return input.ask(prompt, false);
@@ -63,7 +66,7 @@ public final class Hooks {
         t.printStackTrace();
     }
 
-    /** A class that calls C functions was loaded: what they print must keep its place. */
+    /** Called when a class that calls C functions was loaded: their output must keep its place. */
     static void nativeCode() {
         if (output != null && Cell.latest().number > 0) output.exact();
     }

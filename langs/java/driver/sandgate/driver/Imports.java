@@ -16,14 +16,20 @@ import jdk.jshell.Snippet;
 import jdk.jshell.TypeDeclSnippet;
 
 /**
- * Which names are imported into a snippet: all types, and of variables, methods and the module java.base what it may need. The more
- * there is, the longer each compilation takes.
+ * The names that are imported into a snippet: all types, and those variables, methods and module
+ * java.base that it may need. Each additional import makes the compilation slower.
  */
 final class Imports {
-    /** Packages whose names are known without the module's import, which costs a fifth of a cell's time. The first is the language's. */
+    /**
+     * Packages whose names are known without the module's import, which takes a fifth of a cell's
+     * time. The first one is the language's.
+     */
     private static final List<String> PACKAGES = List.of("java.lang", "java.io", "java.math", "java.net", "java.nio.file", "java.util",
         "java.util.concurrent", "java.util.function", "java.util.regex", "java.util.stream");
-    /** As jshell has them, and ours. List by name: import java.awt.* would else take it away from java.util. */
+    /**
+     * The imports of jshell, and our own. List is imported by name, because otherwise import
+     * java.awt.* would take precedence over java.util.
+     */
     static final String IMPORTS = "import module java.base; "
         + PACKAGES.stream().skip(1).map(p -> "import " + p + ".*; ").collect(Collectors.joining())
         + "import java.util.List; import sandgate.Rich; import static sandgate.Display.*;";
@@ -31,26 +37,32 @@ final class Imports {
 
     private final Set<String> common = common();
     private final Set<String> mentioned = new HashSet<>(); // names in methods and types, which may be compiled again
-    private boolean allKnown = true; // none of mentioned is a name that only the module's import brings
+    private boolean allKnown = true; // no name in mentioned needs the module's import
 
-    /** Forget what was declared. */
+    /** Forgets all declarations. */
     void clear() {
         mentioned.clear();
         allKnown = true;
     }
 
-    /** The names of a method or a type, null if they are not known: they are imported from now on. */
+    /**
+     * Adds the names in a method or a type, null if they are unknown. They are imported from now
+     * on.
+     */
     void mention(Set<String> names, Predicate<String> type) {
         if (names != null) mentioned.addAll(names);
         allKnown &= names != null && known(names, type);
     }
 
-    /** Whether source with these names can do without the module's import. type tells names of the session's own types. */
+    /**
+     * Returns whether source with these names does not need the module's import. type recognises
+     * names of the session's own types.
+     */
     boolean sparse(Set<String> names, Predicate<String> type) {
         return names != null && allKnown && known(names, type);
     }
 
-    /** What is to be imported for these names. */
+    /** Returns which snippets to import for these names. */
     Predicate<Snippet> needed(Set<String> names, boolean sparse) {
         return s -> switch (s) {
             case ImportSnippet i -> !sparse || i.subKind() != Snippet.SubKind.MODULE_IMPORT_SUBKIND || !i.fullname().equals("java.base");
@@ -60,7 +72,7 @@ final class Imports {
         };
     }
 
-    /** Whether none of the names can be that of a class which only the module's import brings. */
+    /** Returns whether no name can be a class that only the module's import provides. */
     private boolean known(Set<String> names, Predicate<String> type) {
         for (String n : names) {
             if (Character.isUpperCase(n.charAt(0)) && !common.contains(n) && !type.test(n)) return false;
@@ -68,20 +80,20 @@ final class Imports {
         return true;
     }
 
-    /** The simple names of the classes in the packages that are always imported. */
+    /** Returns the simple names of the classes in the packages that are always imported. */
     private static Set<String> common() {
         var names = new HashSet<String>();
         for (String p : PACKAGES) {
             try (var files = Files.list(Path.of(URI.create("jrt:/java.base/" + p.replace('.', '/'))))) {
                 files.map(f -> f.getFileName().toString()).filter(f -> f.endsWith(".class")).forEach(f -> names.add(f.replaceFirst("[$.].*", "")));
             } catch (IOException e) {
-                // then its names are taken for unknown ones
+                // then its names count as unknown
             }
         }
         return names;
     }
 
-    /** The names in source, or null if they cannot be told without the compiler. */
+    /** Returns the names in source, or null if only the compiler can find them. */
     static Set<String> names(String source) {
         if (source.contains("\\u")) return null;
         var names = new HashSet<String>();

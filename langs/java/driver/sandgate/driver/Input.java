@@ -14,7 +14,7 @@ import java.util.Map;
 import java.util.concurrent.LinkedBlockingQueue;
 import jdk.internal.io.JdkConsole;
 
-/** Lines that somebody else types: System.in, System.console() and IO.readln. */
+/** System.in, System.console() and IO.readln: the client types the lines. */
 final class Input {
     /** An answer to a request; text is null for the end of input. */
     private record Line(String text) {}
@@ -39,12 +39,12 @@ final class Input {
         answers.add(new Line(value));
     }
 
-    /** What was typed for an earlier cell is not for the next. */
+    /** Removes lines that were typed for an earlier cell. */
     void clear() {
         answers.clear();
     }
 
-    /** One line without its end, or null at the end of input. */
+    /** Returns one line without its end, or null at the end of input. */
     String ask(String prompt, boolean password) throws InterruptedIOException {
         Cell cell = Cell.current();
         if (cell.noInput) {
@@ -61,12 +61,15 @@ final class Input {
         }
     }
 
-    /** System.in: each line that is read is a request for input. */
+    /** System.in: each line that is read is an input request. */
     private final class Bytes extends InputStream {
         private byte[] line = {};
         private int at;
 
-        /** Have something to read. False at the end of input, which a later read may go beyond. */
+        /**
+         * Makes sure that there is something to read. False at the end of input; a later read may
+         * continue after it.
+         */
         private boolean fill() throws IOException {
             if (at < line.length) return true;
             String s = ask("", false);

@@ -25,8 +25,9 @@ import jdk.jshell.JShell;
 import jdk.jshell.Snippet;
 
 /**
- * What the driver needs to know of JShell and JShell does not tell: where generated lines come from, the class that holds a
- * variable, and what is compiled anew when a type changes. It fits JDK 25; anything else fails at the start.
+ * Internals of JShell that its API does not provide: the origin of generated lines, the class that
+ * holds a variable, and the snippets to compile again when a type changes. They fit JDK 25; with
+ * any other version the driver fails at its start.
  */
 final class Internals {
     /** A line of a snippet's source, counted from 0. */
@@ -54,11 +55,11 @@ final class Internals {
     private final Field bytes;
 
     /**
-     * JShell's list of snippets. It is walked for one purpose: to import each into what is compiled. Imports that nothing needs
-     * cost 0.1 ms each in every cell, so the walk passes them over.
+     * JShell's list of snippets. JShell iterates over it only to import each snippet into the
+     * compiled code. Unneeded imports take 0.1 ms each in every cell, so the iteration skips them.
      */
     private static final class Imported extends ArrayList<Snippet> {
-        private transient Predicate<Snippet> needed; // null: all
+        private transient Predicate<Snippet> needed; // null means all
 
         @Override public Iterator<Snippet> iterator() {
             return stream().filter(s -> s != null && (needed == null || needed.test(s))).iterator();
@@ -66,13 +67,14 @@ final class Internals {
     }
 
     /**
-     * The classes that JShell's compiler has made, by name. It is told of all of them whenever it compiles, which costs 0.01 ms each.
-     * What neither the imported snippets nor the classes that these refer to have need of is passed over.
+     * The classes that JShell's compiler has made, by name. Each compilation lists all of them,
+     * which takes 0.01 ms each. Classes that neither the imported snippets nor the classes that
+     * these refer to need are skipped.
      */
     private final class Generated extends TreeMap<String, Object> {
         private static final Pattern OUTER = Pattern.compile("REPL[./](\\$JShell\\$\\w+)");
 
-        private final transient Map<String, Set<String>> references = new HashMap<>(); // from an outermost class to others
+        private final transient Map<String, Set<String>> references = new HashMap<>(); // from an outermost class to the others
 
         @Override public Object put(String name, Object file) {
             references.remove(outer(name));
@@ -96,12 +98,14 @@ final class Internals {
             return files;
         }
 
-        /** An outermost class and those in it. '%' follows '$'. */
+        /** Returns an outermost class and its inner classes. '%' follows '$'. */
         private Map<String, Object> within(String outer) {
             return subMap(outer, outer + '%');
         }
 
-        /** The outermost classes that a class and those in it name in their constants. */
+        /**
+         * Returns the outermost classes that a class and its inner classes name in their constants.
+         */
         private Set<String> references(String outer) {
             var names = references.get(outer);
             if (names != null) return names;
@@ -110,7 +114,7 @@ final class Internals {
             for (Object file : within(outer).values()) {
                 try {
                     var content = (byte[]) bytes.get(file);
-                    whole &= content != null; // else it has not been loaded yet
+                    whole &= content != null; // otherwise it has not been loaded yet
                     if (content != null) OUTER.matcher(new String(content, StandardCharsets.ISO_8859_1)).results().map(m -> "REPL." + m.group(1)).forEach(names::add);
                 } catch (IllegalAccessException e) {
                     throw new IllegalStateException(e);
@@ -126,7 +130,7 @@ final class Internals {
         }
     }
 
-    /** From now on only these snippets are imported into what is compiled; null means all. */
+    /** From now on only these snippets are imported into compiled code; null means all. */
     void imports(Predicate<Snippet> needed) {
         imported.needed = needed;
     }
@@ -166,10 +170,10 @@ final class Internals {
         return member;
     }
 
-    /** What the parser makes of a snippet: the kind of its tree, null without one, and errors. */
+    /** The parser's result for a snippet: the kind of its tree, null without one, and errors. */
     record Parsed(Tree.Kind kind, List<Diag> errors) {}
 
-    /** Parse a snippet. That an expression is no statement is no error. */
+    /** Parses a snippet. It is not an error that an expression is not a statement. */
     @SuppressWarnings("unchecked")
     Parsed parse(String source) {
         var work = Proxy.newProxyInstance(worker.getClassLoader(), new Class<?>[] {worker}, (self, method, args) -> {
@@ -179,45 +183,45 @@ final class Internals {
             return new Parsed(trees.isEmpty() ? null : trees.getFirst().getKind(), errors);
         });
         var parsed = (Parsed) call(parse, tasks, source, work);
-        // The parser is content with an expression and does not look whether something follows it.
+        // The parser accepts an expression and does not check whether something follows it.
         if (parsed.errors.isEmpty() && parsed.kind == Tree.Kind.EXPRESSION_STATEMENT && source.contains("\n")) {
             return new Parsed(parsed.kind, parse("var $=" + source.stripTrailing().replaceFirst(";+$", "") + ";").errors);
         }
         return parsed;
     }
 
-    /** What a class was generated from, or null. */
+    /** Returns the object that a class was generated from, or null. */
     Object wrap(String className) {
         return call(outer, wraps, className);
     }
 
-    /** Where a line of a generated class comes from, or null. */
+    /** Returns the origin of a line of a generated class, or null. */
     Line line(Object wrap, int generated) {
         var snippet = (Snippet) call(lineSnippet, wrap, generated - 1);
         return snippet == null ? null : new Line(snippet, (int) call(lineNumber, wrap, generated - 1));
     }
 
-    /** The class that holds a variable or a method. */
+    /** Returns the class that holds a variable or a method. */
     String className(Snippet s) {
         return (String) call(className, s);
     }
 
     /**
-     * Forget the names of types and variables that were refused or dropped: JShell stumbles over the types whenever it prints one,
-     * and gives no result the name of an earlier one.
+     * Forgets the names of types and variables that were rejected or dropped. Otherwise JShell
+     * fails when it prints such a type, and gives no result the name of an earlier variable.
      */
     void forgetNames() {
         types.values().removeIf(k -> call(snippet, snippets, k) == null);
         variables.values().removeIf(k -> call(snippet, snippets, k) == null);
     }
 
-    /** A variable keeps its class, and so its value, whatever becomes of the types it was declared with. */
+    /** Makes a variable keep its class, and so its value, whatever happens to its types. */
     void fix(Snippet variable) {
         var number = (Integer) call(index, call(key, variable));
         for (Set<Integer> dependents : dependencies.values()) dependents.remove(number);
     }
 
-    /** What JShell knows, to go back to when it is stopped in the middle of a snippet. */
+    /** JShell's state, which is restored when it is stopped in the middle of a snippet. */
     record Saved(List<Snippet> snippets, List<Snippet.Status> statuses) {}
 
     Saved save(JShell shell) {

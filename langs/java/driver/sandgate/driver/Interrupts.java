@@ -6,15 +6,16 @@ import jdk.internal.vm.ThreadContainer;
 import jdk.internal.vm.ThreadContainers;
 
 /**
- * Stops a cell. Its threads stop at the next check in their code, and Thread.interrupt ends what they wait for. What has no checks
- * (a loop inside the JDK, a lock that ignores interrupts) gets the exception from the virtual machine after 100 ms. A thread
- * that still does not react (a system call, a monitor) is left behind after 190 ms and ends at its next check. The compiler is
- * stopped in the same way as the JDK's loops.
+ * Stops a cell. Its threads stop at the next check in their code, and Thread.interrupt ends their
+ * waits. In code without checks (a loop inside the JDK, a lock that ignores interrupts) the virtual
+ * machine throws the exception after 100 ms. A thread that still does not react (a system call, a
+ * monitor) is left behind after 190 ms and ends at its next check. The compiler is stopped in the
+ * same way as the JDK's loops.
  */
 final class Interrupts {
-    private static final long[] AGAIN = {20, 40, 40, 40, 30, 20}; // milliseconds between attempts; the JVM's from the third on
+    private static final long[] AGAIN = {20, 40, 40, 40, 30, 20}; // milliseconds between attempts; the virtual machine's begin with the third
     private static final int FORCE = 2;
-    private static final long COMPILER = 10_000; // milliseconds in which the compiler must be found where it can be stopped
+    private static final long COMPILER = 10_000; // milliseconds in which the compiler must reach a place where it can be stopped
     private static final long AFTERMATH = 500; // milliseconds that a stopped cell's other threads have
 
     private static Interrupts installed;
@@ -33,12 +34,12 @@ final class Interrupts {
         Thread.ofPlatform().daemon().name("sandgate interrupts").start(this::watch);
     }
 
-    /** A cell has been told to stop by its own code: its threads shall notice. */
+    /** The cell's own code has requested its end: its threads must notice. */
     static void wake(Cell cell) {
         if (installed != null) installed.stopped.add(cell);
     }
 
-    /** Stop the cell. Called by the thread that reads requests. */
+    /** Stops the cell. The thread that reads requests calls it. */
     void interrupt(Cell cell) {
         if (cell.ended) return;
         if (cell.stop == null) cell.stop = new Stop();
@@ -47,20 +48,23 @@ final class Interrupts {
         stopped.add(cell);
     }
 
-    /** Make the JVM ready to force a stop, which takes 100 ms the first time. */
+    /** Prepares the JVM to force a stop, which takes 100 ms the first time. */
     void warm() {
         jvmti.warm();
         if (jvmti.broken() != null) throw new IllegalStateException("this virtual machine cannot stop threads", jvmti.broken());
     }
 
-    /** Interrupt the threads of the cell: the main one while it is in user code, and those that were started since. */
+    /**
+     * Interrupts the threads of the cell: the main one while it runs user code, and those that were
+     * started since.
+     */
     private void prod(Cell cell) {
         runner.inside(cell, Thread::interrupt);
         Thread main = runner.thread();
         started(cell).filter(t -> t != main).forEach(Thread::interrupt);
     }
 
-    /** The threads that were started since the cell began, the driver's not counted. */
+    /** The threads that were started since the cell began, without the driver's. */
     private Stream<Thread> started(Cell cell) {
         var platform = new Thread[runner.group().activeCount() + 16];
         int n = runner.group().enumerate(platform);
@@ -83,12 +87,12 @@ final class Interrupts {
                     if (!stopped.isEmpty()) break;
                 }
                 if (left != null && left.isAlive()) {
-                    // It dies at its next check. Until then all checks are slower.
+                    // It ends at its next check. Until then all checks are slower.
                     Thread.ofPlatform().daemon().name("sandgate left behind").start(() -> {
                         try {
                             left.join();
                         } catch (InterruptedException e) {
-                            // nobody does that
+                            // nothing interrupts this thread
                         }
                         settle();
                     });
@@ -96,12 +100,12 @@ final class Interrupts {
                     settle();
                 }
             } catch (InterruptedException e) {
-                // nobody does that
+                // nothing interrupts this thread
             }
         }
     }
 
-    /** No cell is stopping any more, unless one has just begun to. */
+    /** No cell is stopping any longer, unless one has just begun to. */
     private void settle() {
         if (!stopped.isEmpty()) return;
         Hooks.stops(false);
@@ -109,7 +113,7 @@ final class Interrupts {
         if (cell.stop != null && !cell.ended) Hooks.stops(true);
     }
 
-    /** Repeat until the cell has ended. Returns the thread that had to be left behind. */
+    /** Repeats until the cell has ended. Returns the thread that had to be left behind. */
     private Thread insist(Cell cell) throws InterruptedException {
         for (int i = 0; i < AGAIN.length; i++) {
             for (long end = System.nanoTime() + AGAIN[i] * 1_000_000; System.nanoTime() < end;) {
@@ -122,7 +126,7 @@ final class Interrupts {
                 compilation.inside(cell, t -> jvmti.stopCompiler(t));
             }
         }
-        // The compiler may be loading classes, or at the file system, time and again.
+        // The compiler may be loading classes or reading files again and again.
         for (long end = System.nanoTime() + COMPILER * 1_000_000; !cell.ended && System.nanoTime() < end; Thread.sleep(10)) {
             if (!compilation.inside(cell, t -> jvmti.stopCompiler(t))) break;
         }

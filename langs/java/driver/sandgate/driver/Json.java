@@ -11,8 +11,9 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * JSON. Reading refuses what is malformed or nested more than 256 deep. Writing never fails: what JSON lacks becomes text, what
- * is nested more than 64 deep (cycles are) becomes "…". The output is ASCII.
+ * JSON. Reading rejects malformed text and a nesting of more than 256. Writing never fails: values
+ * that JSON lacks become text, and values nested more than 64 deep (such as cycles) become "…". The
+ * output is ASCII.
  */
 final class Json {
     private static final int MAX_READ_DEPTH = 256;
@@ -20,7 +21,7 @@ final class Json {
 
     private Json() {}
 
-    /** JSON text that is written as it is. */
+    /** JSON text that is written unchanged. */
     record Raw(String text) {}
 
     static final class Malformed extends Exception {
@@ -95,7 +96,7 @@ final class Json {
         }
     }
 
-    /** A number as it is, or as text when it is longer than readers take. */
+    /** Writes a number, or text if it is longer than readers accept. */
     private static void number(StringBuilder out, String digits) {
         if (digits.length() > 1000) quote(out, digits);
         else out.append(digits);
@@ -126,12 +127,12 @@ final class Json {
 
     // Reading.
 
-    /** The object that the text is: maps, lists, strings, doubles or longs, booleans, null. */
+    /** Returns the object in the text: maps, lists, strings, doubles or longs, booleans, null. */
     static Map<String, Object> object(byte[] text) throws Malformed {
         var p = new Parser(new String(text, StandardCharsets.UTF_8));
         Object value = p.value(0);
         p.space();
-        if (p.at < p.s.length()) throw p.wrong("something follows the value");
+        if (p.at < p.s.length()) throw p.wrong("there is text after the value");
         if (!(value instanceof Map)) throw new Malformed("not an object");
         @SuppressWarnings("unchecked")
         var object = (Map<String, Object>) value;

@@ -14,21 +14,25 @@ import java.nio.file.Path;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * The virtual machine's own way to throw an exception in another thread (JVMTI StopThread), which is all that ends code without
- * checks. Numbers are places in the function tables of the JNI and JVMTI specifications.
+ * The virtual machine's own way to throw an exception in another thread (JVMTI StopThread). Only
+ * this ends code without checks. Numbers are indexes in the function tables of the JNI and JVMTI
+ * specifications.
  *
- * A local reference of JNI lasts until the thread calls the next native method. Therefore each is made global by the very next
- * call, all calls go through one call site that is linked before, and their arguments are plain numbers: nothing in between
- * calls a native method.
+ * A local reference of JNI is valid until the thread calls the next native method. So each is made
+ * global by the very next call, all calls use one call site that is linked before, and their
+ * arguments are plain numbers: nothing in between calls a native method.
  */
 final class Jvmti {
     private static final int VERSION = 0x30010000;
     private static final int JNI_VERSION = 0x00150000;
     private static final int SIGNAL_THREAD = 1 << 10; // in the first word of jvmtiCapabilities
-    /** Code that must not be torn in two: while it is on top of a thread's stack, the thread is asked again later. */
+    /**
+     * Code that must not be stopped in the middle: while it is on top of a thread's stack, the
+     * thread is asked again later.
+     */
     private static final String[] DELICATE = {
         "java.io.PrintStream", "java.lang.ClassLoader", "java.lang.invoke.", "jdk.internal.loader.", "java.lang.Shutdown", "sandgate."};
-    /** Likewise what a compiler shares with those to come. */
+    /** The same for state that a compiler shares with later ones. */
     private static final String[] SHARED = {"jdk.internal.jrtfs.", "jdk.internal.jimage.", "jdk.nio.zipfs.", "sun.nio.", "java.nio.", "java.util.zip."};
     private static final FunctionDescriptor SHAPE = FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);
 
@@ -69,7 +73,7 @@ final class Jvmti {
         return env.get(JAVA_LONG, 0);
     }
 
-    /** Find the virtual machine and its functions. */
+    /** Finds the virtual machine and its functions. */
     private void open() throws Throwable {
         if (jvmti != 0) return;
         var vms = arena.allocate(JAVA_LONG);
@@ -94,7 +98,10 @@ final class Jvmti {
         jvmti = env;
     }
 
-    /** This class. FindClass sees those of the JDK alone: it is asked for a loader, and that for the class. */
+    /**
+     * Returns this class. FindClass only finds classes of the JDK, so it is asked for a loader, and
+     * the loader for the class.
+     */
     private long ownClass(long jni) throws Throwable {
         long loaders = keep(jni, call(function(jni, 6), jni, text("java/lang/ClassLoader"), 0, 0));
         long system = call(function(jni, 113), jni, loaders, text("getSystemClassLoader"), text("()Ljava/lang/ClassLoader;"));
@@ -108,7 +115,7 @@ final class Jvmti {
         return own;
     }
 
-    /** A reference made global. The argument is a call, and this is the next one. */
+    /** Makes a reference global. The argument is a call, and this is the next one. */
     private long keep(long jni, long local) throws Throwable {
         return call(makeGlobal, jni, local, 0, 0);
     }
@@ -121,25 +128,28 @@ final class Jvmti {
         return call(function(jni, 144), jni, self, text(name), text(type));
     }
 
-    /** Stop a thread of our own, so that the first of the user's is stopped in microseconds. */
+    /**
+     * Stops one of the driver's threads, so that the first stop of a user's thread takes only
+     * microseconds.
+     */
     void warm() {
         var thread = Thread.ofPlatform().daemon().start(() -> {
             try {
                 while (true) LockSupport.park();
             } catch (Stop e) {
-                // as it should be
+                // the expected result
             }
         });
         throwIn(thread);
         try {
             thread.join(1000);
         } catch (InterruptedException e) {
-            // nobody does that
+            // nothing interrupts this thread
         }
-        if (thread.isAlive()) broken = new IllegalStateException("the thread went on", broken);
+        if (thread.isAlive()) broken = new IllegalStateException("the thread continued", broken);
     }
 
-    /** Throw a Stop in the thread, unless it is in code that must not be torn. */
+    /** Throws a Stop in the thread, unless it runs code that must not be stopped in the middle. */
     void stop(Thread thread) {
         boolean user = false;
         for (StackTraceElement f : thread.getStackTrace()) {
@@ -154,7 +164,7 @@ final class Jvmti {
         if (user) throwIn(thread);
     }
 
-    /** Throw a Stop in the thread where it is in the compiler, and the compiler in nothing that others share. */
+    /** Throws a Stop in the thread if it runs the compiler, and not code that others share. */
     void stopCompiler(Thread thread) {
         boolean compiles = false;
         for (StackTraceElement f : thread.getStackTrace()) {
@@ -189,7 +199,7 @@ final class Jvmti {
         }
     }
 
-    /** Why it does not work here, or null. */
+    /** Returns why it does not work here, or null. */
     Throwable broken() {
         return broken;
     }

@@ -9,7 +9,10 @@ import java.net.URLClassLoader;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Loads user classes: those of snippets or of a program, and those of jars and folders on the class path. All are woven. */
+/**
+ * Loads user classes: those of snippets or of a program, and those of jars and folders on the class
+ * path. All of them are woven.
+ */
 final class Loader extends URLClassLoader {
     private final Map<String, byte[]> classes = new ConcurrentHashMap<>();
 
@@ -17,7 +20,7 @@ final class Loader extends URLClassLoader {
         super(new URL[0], parent);
     }
 
-    /** Classes that can be found from now on, already woven. */
+    /** Adds classes, already woven, that can be found from now on. */
     void add(String name, byte[] bytes) {
         classes.put(name, bytes);
     }

@@ -14,7 +14,7 @@ public final class Main {
             server.warm();
             server.serve();
         } catch (Throwable t) {
-            t.printStackTrace(plain); // the agent tells its last line
+            t.printStackTrace(plain); // the agent reports its last line
             Runtime.getRuntime().halt(1);
         }
     }

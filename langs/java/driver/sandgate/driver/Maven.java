@@ -29,16 +29,17 @@ import org.w3c.dom.Element;
 import org.w3c.dom.Node;
 
 /**
- * Fetches jars with all that they need at run time: Maven FOLDER REPOSITORY... GROUP:ARTIFACT:VERSION[:CLASSIFIER]... The
- * repositories are URLs, asked in order. What is nearest to what was asked for wins, as in Maven. Parents, properties, managed
- * versions, imported ones, scopes, exclusions and optional dependencies are understood; profiles and snapshots are not. Of a
- * range of versions the lowest is taken.
+ * Fetches jars with their dependencies at run time: Maven FOLDER REPOSITORY...
+ * GROUP:ARTIFACT:VERSION[:CLASSIFIER]... The repositories are URLs, asked in order. The nearest
+ * version to a requested jar wins, as in Maven. Parents, properties, managed versions, imported
+ * ones, scopes, exclusions and optional dependencies are supported. Profiles and snapshots are not.
+ * For a range of versions the lowest is used.
  */
 public final class Maven {
     private static final int MAX_JARS = 512;
-    private static final int MAX_DEPTH = 32; // of parents, imports and properties
+    private static final int MAX_DEPTH = 32; // depth of parents, imports and properties
     private static final long MAX_POM = 4 << 20;
-    private static final Duration LIMIT = Duration.ofMinutes(2); // of one answer
+    private static final Duration LIMIT = Duration.ofMinutes(2); // time limit of one response
     private static final Pattern PART = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}");
     private static final Pattern PROPERTY = Pattern.compile("\\$\\{([^${}]+)\\}");
 
@@ -52,7 +53,7 @@ public final class Maven {
         boolean isNeeded() { return !optional && (scope.isEmpty() || scope.equals("compile") || scope.equals("runtime")) && (type.isEmpty() || type.equals("jar") || type.equals("pom")); }
     }
 
-    /** A project, with what it has from its parents. */
+    /** A project, including the parts that it inherits from its parents. */
     private static final class Pom {
         String packaging = "jar";
         final Map<String, String> properties = new HashMap<>();
@@ -60,7 +61,7 @@ public final class Maven {
         final Map<String, Dependency> dependencies = new LinkedHashMap<>();
     }
 
-    /** Something to be fetched, and what may not come with it. */
+    /** A dependency to fetch, and the dependencies that are excluded with it. */
     private record Wanted(Dependency what, Set<String> without, String by) {}
 
     private static final class Trouble extends Exception {
@@ -104,11 +105,11 @@ public final class Maven {
         var seen = new HashSet<String>();
         for (Wanted w; (w = queue.poll()) != null;) {
             Dependency d = w.what;
-            if (!seen.add(d.key())) continue; // a nearer one has won
-            if (seen.size() > MAX_JARS) throw new Trouble("this takes more than " + MAX_JARS + " jars");
+            if (!seen.add(d.key())) continue; // a nearer version has won
+            if (seen.size() > MAX_JARS) throw new Trouble("this needs more than " + MAX_JARS + " jars");
             String by = w.by.isEmpty() ? "" : " (for " + w.by + ")";
             for (String part : List.of(d.group, d.artifact, d.version)) {
-                if (!PART.matcher(part).matches()) throw new Trouble("what " + d.key() + by + " is cannot be told from “" + part + "”");
+                if (!PART.matcher(part).matches()) throw new Trouble("what " + d.key() + by + " is cannot be derived from “" + part + "”");
             }
             if (d.version.endsWith("-SNAPSHOT")) throw new Trouble(d.key() + by + " is a snapshot, " + d.version + ": name a release");
             Pom pom = pom(d.group, d.artifact, d.version, by, 0);
@@ -171,7 +172,7 @@ public final class Maven {
         return pom;
     }
 
-    /** What a dependency does not say is what is managed. */
+    /** Fills in the missing parts of a dependency from the managed one. */
     private static Dependency managed(Dependency d, Dependency m) {
         if (m == null) return d;
         var exclusions = new HashSet<>(d.exclusions);
@@ -188,7 +189,7 @@ public final class Maven {
         String version = fill(text(e, "version"), pom);
         if (version.startsWith("[") || version.startsWith("(")) {
             String lowest = version.substring(1).split("[,\\])]", 2)[0].strip();
-            if (version.startsWith("(") || lowest.isEmpty()) throw new Trouble("of the versions " + version + " of " + text(e, "artifactId") + " none is the lowest: name one yourself");
+            if (version.startsWith("(") || lowest.isEmpty()) throw new Trouble("of the versions " + version + " of " + text(e, "artifactId") + " none is the lowest: name a version");
             version = lowest;
         }
         return new Dependency(fill(text(e, "groupId"), pom), fill(text(e, "artifactId"), pom), version, fill(text(e, "classifier"), pom),
@@ -214,13 +215,13 @@ public final class Maven {
             if (data == null) continue;
             if (data.length > limit) throw new Trouble(name + by + " has " + data.length + " bytes, more than " + limit);
             byte[] sum = read(base + path + ".sha1");
-            if (sum != null && !new String(sum).strip().toLowerCase().startsWith(sha1(data))) throw new Trouble(name + by + " is not what its checksum says");
+            if (sum != null && !new String(sum).strip().toLowerCase().startsWith(sha1(data))) throw new Trouble(name + by + " does not match its checksum");
             return data;
         }
         throw new Trouble(group + ":" + artifact + ":" + version + by + " is in no repository: there is no " + name);
     }
 
-    /** What is at an address; null if there is nothing. */
+    /** Reads the content of an address; null if there is nothing. */
     private byte[] read(String address) throws Trouble, IOException, InterruptedException {
         var uri = URI.create(address);
         if ("file".equals(uri.getScheme())) {
@@ -260,7 +261,7 @@ public final class Maven {
         }
     }
 
-    /** The elements in e that have that name, or any if it is null. */
+    /** The elements in e with that name, or all if it is null. */
     private static List<Element> children(Element e, String name) {
         var found = new ArrayList<Element>();
         for (Node n = e == null ? null : e.getFirstChild(); n != null; n = n.getNextSibling()) {

@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What to do when the heap is full: the driver needs memory too, and gets it by setting variables to null, the newest first, until
- * a quarter of the heap is free. The user is told which.
+ * Handles a full heap: the driver needs memory too. It sets variables to null, the newest first,
+ * until a quarter of the heap is free. The user gets their names.
  */
 final class Memory {
     private static final int RESERVE = 8 << 20;
@@ -30,7 +30,7 @@ final class Memory {
         return r.maxMemory() - r.totalMemory() + r.freeMemory() > r.maxMemory() / 4;
     }
 
-    /** Make room. Where that fails the process ends, and the node starts another. */
+    /** Makes room. If that fails the process ends, and the node starts another. */
     void recover(Cell cell) {
         reserve = null;
         System.gc();
@@ -47,14 +47,14 @@ final class Memory {
         }
         if (!enough()) {
             output.message(cell, "kernel_event", Map.of("event", "state_lost",
-                "message", "The memory is full and nothing that can be dropped holds it: the kernel ends, and all variables are lost."));
+                "message", "The memory is full and no variable that can be dropped holds it: the kernel ends, and all variables are lost."));
             output.flush();
             Runtime.getRuntime().halt(3);
         }
         try {
             reserve = new byte[RESERVE];
         } catch (OutOfMemoryError e) {
-            // the next time there is less
+            // there is no reserve the next time
         }
     }
 }

@@ -10,7 +10,7 @@ import java.lang.invoke.MethodHandle;
 final class Native {
     private MethodHandle fflush;
 
-    /** Write what lies in it. */
+    /** Writes its content. */
     void flush() {
         try {
             if (fflush == null) {

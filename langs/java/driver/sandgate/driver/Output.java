@@ -10,21 +10,21 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The one queue that all output of the language goes through, in order. It goes out at 64 KiB, 40 ms after its first piece, at a
- * flush of the driver's, before a child process starts, and with the reply of the cell.
+ * The one ordered queue for all output of the language. It is sent at 64 KiB, 40 ms after its first
+ * piece, at a flush of the driver, before a child process starts, and with the reply of the cell.
  */
 final class Output {
     private static final int LIMIT = 64 << 10;
     private static final int CHUNK = 1 << 20;
     private static final long INTERVAL = 40;
     private static final long FRESH = 40_000_000;
-    /** Intervals without output after which the ticker waits to be woken. */
+    /** Intervals without output after which the ticker sleeps until it is woken. */
     private static final int QUIET = 50;
     private static final int LINES = 16;
 
     private final Wire wire;
     private final Compilation compilation;
-    private final Object lock = new Object(); // guards all below
+    private final Object lock = new Object(); // guards all fields below
     private final List<Wire.Frame> queue = new ArrayList<>();
     private byte[] text = new byte[8192];
     private int length;
@@ -33,7 +33,7 @@ final class Output {
     private int weight;
     private boolean ticking;
     private boolean exact;
-    private int lines; // that may still go out at once in this interval
+    private int lines; // lines that may still be sent at once in this interval
     private long flushed = System.nanoTime();
 
     Output(Wire wire, Compilation compilation) {
@@ -41,14 +41,16 @@ final class Output {
         this.compilation = compilation;
     }
 
-    /** Start the thread that flushes what lies. */
+    /** Starts the thread that flushes waiting output. */
     void start() {
         Thread.ofPlatform().daemon().name("sandgate output").start(this::tick);
     }
 
     PrintStream stream(int kind) {
         return new PrintStream(new Text(kind), false, StandardCharsets.UTF_8) {
-            /** Programs close what they print to. The next cell prints there too. */
+            /**
+             * Programs close the streams that they print to. The next cell uses the same streams.
+             */
             @Override public void close() {
                 flush();
             }
@@ -106,7 +108,9 @@ final class Output {
         }
     }
 
-    /** A message. A bundle that is too large for a frame becomes its plain text and a note. */
+    /**
+     * Sends a message. A bundle that is too large for a frame becomes its plain text and a note.
+     */
     void message(Cell of, String type, Map<String, ?> content) {
         byte[] body = Json.bytes(Map.of("msg_type", type, "content", content));
         if (body.length > Wire.MAX_BODY) {
@@ -122,7 +126,10 @@ final class Output {
         }
     }
 
-    /** From now on C code may print: the first lines of each interval go out at once, a flood is still gathered. */
+    /**
+     * From now on C code may print: the first lines of each interval are sent at once; larger
+     * amounts are still collected.
+     */
     void exact() {
         synchronized (lock) {
             exact = true;
@@ -137,7 +144,7 @@ final class Output {
         }
     }
 
-    /** Make a frame of the text so far. */
+    /** Makes a frame of the text so far. */
     private void cut() {
         if (length == 0) return;
         queue.add(new Wire.Frame(kind, cell, Arrays.copyOf(text, length)));
@@ -145,7 +152,7 @@ final class Output {
         if (text.length > 2 * LIMIT) text = new byte[8192];
     }
 
-    /** Send all, and then the frames of last. */
+    /** Sends everything, and then the frames of last. */
     void flush(Wire.Frame... last) {
         synchronized (lock) {
             cut();
@@ -154,7 +161,7 @@ final class Output {
             try {
                 wire.send(queue);
             } catch (IOException e) {
-                Runtime.getRuntime().halt(1); // the agent has gone
+                Runtime.getRuntime().halt(1); // the agent has disconnected
             }
             queue.clear();
             weight = 0;
@@ -162,7 +169,7 @@ final class Output {
         }
     }
 
-    /** What was printed must be read before what a child prints. */
+    /** Earlier output must be read before a child prints. */
     void beforeChild() {
         flush();
         wire.settle();

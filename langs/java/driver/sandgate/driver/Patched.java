@@ -6,8 +6,9 @@ import java.util.TreeSet;
 import java.util.regex.Pattern;
 
 /**
- * The source of a type, with what JShell needs to have said. JShell makes every type public, so that the constructors of a
- * record have to be; and a sealed type lists its subtypes, for JShell compiles each in a file of its own.
+ * The source of a type, with additions that JShell needs. JShell makes every type public, so the
+ * constructors of a record have to be public. A sealed type lists its subtypes, because JShell
+ * compiles each in a separate file.
  */
 final class Patched {
     private static final Pattern RECORD = Pattern.compile("(?s)[^{(]*?\\brecord\\s+(\\w+)");
@@ -25,7 +26,7 @@ final class Patched {
         text = out.toString();
     }
 
-    /** Patch a snippet. later are those that follow in its cell. */
+    /** Patches a snippet. later are the snippets after it in its cell. */
     static Patched of(String source, List<String> later) {
         var insertions = new ArrayList<Insertion>();
         if (source.contains("record") || source.contains("sealed")) {
@@ -58,7 +59,7 @@ final class Patched {
         if (!names.isEmpty()) insertions.add(new Insertion(header.length(), " permits " + String.join(", ", names)));
     }
 
-    /** The source with spaces in place of what is in comments, text and characters. */
+    /** The source with spaces in place of comments, strings and characters. */
     private static String masked(String source) {
         var out = new StringBuilder(source);
         var m = Pattern.compile(
@@ -73,7 +74,7 @@ final class Patched {
         return text;
     }
 
-    /** The place in the source that a place in the patched text is. */
+    /** Returns the position in the source of a position in the patched text. */
     long original(long position) {
         long shift = 0;
         for (var i : insertions) {

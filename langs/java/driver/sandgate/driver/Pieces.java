@@ -11,9 +11,9 @@ import jdk.jshell.SourceCodeAnalysis.Completeness;
 /** Splits the code of a cell into the parts that JShell takes one by one. */
 final class Pieces {
     private static final int MAX_LINES = 100;
-    /** What may stand before a snippet. JShell counts lines from behind it. */
+    /** Text that may precede a snippet. JShell counts lines from its end. */
     private static final Pattern BLANK = Pattern.compile("(?:\\s+|//[^\\n]*|/\\*(?s:.*?)\\*/)*+");
-    /** /vars and its like, and %classpath: a line for themselves. */
+    /** /vars and similar commands, and %classpath: each takes a whole line. */
     private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
     /** An expression that is a statement: a call, an assignment, an increment. */
     private static final Pattern STATEMENT = Pattern.compile("(?s).*(?:\\)|\\+\\+|--)\\s*;\\s*|(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*");
@@ -31,9 +31,9 @@ final class Pieces {
         }
     }
 
-    /** A part of a cell that JShell takes as one. */
+    /** A part of a cell that JShell processes at once. */
     record Piece(String source, int at, boolean semicolon, boolean command, Tree.Kind kind) {
-        /** Whether it can stand in a block, others behind it, without a change of meaning. */
+        /** Whether it can be in a block, with others after it, without a change of meaning. */
         boolean joins() {
             if (kind == null || command) return false;
             return switch (kind) {
@@ -52,7 +52,7 @@ final class Pieces {
         this.internals = internals;
     }
 
-    /** The pieces of a cell's code. */
+    /** Splits a cell's code into pieces. */
     List<Piece> split(String code) throws Unparsed {
         var pieces = new ArrayList<Piece>();
         for (int at = 0; at < code.length();) {
@@ -87,12 +87,15 @@ final class Pieces {
         return m.lookingAt() ? m.end() : 0;
     }
 
-    /** Whether the code begins with a command. */
+    /** Returns whether the code begins with a command. */
     static boolean isCommand(String code) {
         return COMMAND.matcher(code).region(blank(code), code.length()).lookingAt();
     }
 
-    /** The first snippet of some code: its source, with a semicolon where one may be left out, and where it ends in the code. */
+    /**
+     * The first snippet of some code: its source, with a semicolon if it was left out, and where it
+     * ends in the code.
+     */
     private record Part(String source, int end, boolean whole) {}
 
     private Part part(String code) {
@@ -102,7 +105,10 @@ final class Pieces {
         return end > 0 ? new Part(info.source(), end, true) : new Part(code, code.length(), false);
     }
 
-    /** The first lines that are complete for themselves, as jshell reads them: they need no semicolon. Null if there are none. */
+    /**
+     * Returns the first lines that are complete by themselves, as jshell reads them: they need no
+     * semicolon. Null if there are none.
+     */
     private Part line(String code) {
         for (int end = code.indexOf('\n'), n = 0; end >= 0 && n < MAX_LINES; end = code.indexOf('\n', end + 1), n++) {
             Part p = part(code.substring(0, end));
@@ -111,7 +117,10 @@ final class Pieces {
         return null;
     }
 
-    /** How many pieces from i on can be compiled as one block. The last of a cell is for itself, unless it is known to print. */
+    /**
+     * Returns how many pieces from i on can be compiled as one block. The last piece of a cell is
+     * separate, unless it is known to print.
+     */
     static int joined(List<Piece> pieces, int i) {
         int n = 0;
         while (i + n < pieces.size() && pieces.get(i + n).joins()) n++;

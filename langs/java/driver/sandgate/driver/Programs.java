@@ -31,8 +31,9 @@ import javax.tools.StandardJavaFileManager;
 import javax.tools.ToolProvider;
 
 /**
- * Whole programs in a cell: a file with a package clause, a class with a main method, or a compact source file. They are compiled
- * and launched as java would, in a class loader of their own, and leave the session's names alone.
+ * Whole programs in a cell: a file with a package clause, a class with a main method, or a compact
+ * source file. They are compiled and launched as java would do it, in their own class loader, and
+ * do not affect the session's names.
  */
 final class Programs {
     private static final Pattern LIKELY = Pattern.compile("\\bmain\\s*\\(|(?m)^\\s*package\\s");
@@ -43,7 +44,7 @@ final class Programs {
     private final JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
     private final StandardJavaFileManager files = compiler.getStandardFileManager(null, Locale.ENGLISH, null);
 
-    /** The program that the code is, or null if it is a cell like others. */
+    /** Returns the program in the code, or null if it is an ordinary cell. */
     Program find(String code) {
         if (!LIKELY.matcher(code).find()) return null;
         var errors = new DiagnosticCollector<JavaFileObject>();
@@ -78,7 +79,7 @@ final class Programs {
                 && m.getParameters().getFirst().getType().toString().matches("(java\\.lang\\.)?String(\\[\\]|\\.\\.\\.)"));
     }
 
-    /** Compile the program and return what launches it. */
+    /** Compiles the program and returns a function that launches it. */
     java.util.concurrent.Callable<Object> compile(Program p, Cell cell, Session session, Runner runner) throws Failure {
         var errors = new DiagnosticCollector<JavaFileObject>();
         var output = new Classes(files);
@@ -121,7 +122,7 @@ final class Programs {
         };
     }
 
-    /** Call main, with or without arguments, static or not. */
+    /** Calls main, with or without arguments, static or not. */
     private static void launch(Class<?> type) throws Exception {
         Method main = null;
         for (Class<?>[] parameters : new Class<?>[][] {{String[].class}, {}}) {
@@ -129,7 +130,7 @@ final class Programs {
                 try {
                     main = c.getDeclaredMethod("main", parameters);
                 } catch (NoSuchMethodException e) {
-                    // the next one
+                    // try the next one
                 }
             }
         }
@@ -153,7 +154,7 @@ final class Programs {
         }
     }
 
-    /** A program ends when all its threads have that are no daemons. */
+    /** Waits for the end of a program: all its threads except daemons have ended. */
     static void join(Cell cell, Runner runner) throws InterruptedException {
         while (true) {
             var threads = new Thread[runner.group().activeCount() + 16];

@@ -10,7 +10,10 @@ import java.util.Random;
 import java.util.TimeZone;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** After a restore: what must differ between sandboxes of one snapshot, and the environment. */
+/**
+ * After a restore: renews everything that must differ between sandboxes of one snapshot, and the
+ * environment.
+ */
 final class Reseed {
     private Reseed() {}
 
@@ -39,7 +42,7 @@ final class Reseed {
         return f;
     }
 
-    /** Java's clients find a proxy in properties, and not in the environment. */
+    /** Java's clients read the proxy from properties, and not from the environment. */
     private static void proxy(String scheme, String address, String direct) {
         if (address == null) return;
         var proxy = URI.create(address);
@@ -49,7 +52,7 @@ final class Reseed {
         if (direct != null) System.setProperty("http.nonProxyHosts", direct.replace(',', '|').replace("::1", "[::1]"));
     }
 
-    /** Add to what System.getenv and child processes see. */
+    /** Adds variables to System.getenv and to the environment of child processes. */
     @SuppressWarnings("unchecked")
     private static void setEnvironment(Map<String, String> added) throws ReflectiveOperationException {
         if (added.isEmpty()) return;

@@ -4,8 +4,8 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.LinkedBlockingQueue;
 
 /**
- * The thread that user code runs in. It is one thread for all cells, so that thread locals and locks last; a thread that cannot be
- * stopped is left behind and a new one takes its place.
+ * The thread in which user code runs. All cells use one thread, so that thread locals and locks
+ * survive. A thread that cannot be stopped is left behind and replaced by a new one.
  */
 final class Runner {
     /** Bytes of the stack: about 60 000 calls deep. */
@@ -14,7 +14,7 @@ final class Runner {
     /** How a task ended. */
     record Outcome(Object value, Throwable thrown) {}
 
-    /** Told when a task has ended or was left behind. */
+    /** Called when a task has ended or was left behind. */
     interface Done {
         void done(Task task);
     }
@@ -35,7 +35,10 @@ final class Runner {
             return outcome;
         }
 
-        /** Set the outcome and tell. The first one stays; whether it is this one is returned. */
+        /**
+         * Sets the outcome and reports it. Only the first outcome is kept; returns whether it is
+         * this one.
+         */
         private boolean end(Outcome o) {
             boolean mine;
             synchronized (this) {
@@ -59,16 +62,19 @@ final class Runner {
             if (!end(o)) throw new Abandoned();
         }
 
-        /** Leave user code for good: the virtual machine may still be about to throw a Stop that was meant for it. */
+        /**
+         * Leaves user code permanently: the virtual machine may still be about to throw a Stop for
+         * it.
+         */
         private void settle() {
             while (true) {
                 try {
                     leave();
-                    if (cell.stop != null) Thread.yield(); // one that is pending is thrown here
+                    if (cell.stop != null) Thread.yield(); // throws a pending Stop here
                     Thread.interrupted(); // an interrupt that came late
                     return;
                 } catch (Stop late) {
-                    // once more: leave may not have been done
+                    // once more: leave may not have completed
                 }
             }
         }
@@ -82,7 +88,7 @@ final class Runner {
     private final ClassLoader loader;
     private final ThreadGroup group = new ThreadGroup("main");
     private LinkedBlockingQueue<Task> tasks;
-    private Task inside; // user code runs; guarded by this
+    private Task inside; // the task whose user code runs; guarded by this
     private Thread thread; // guarded by this
 
     Runner(ClassLoader loader) {
@@ -90,12 +96,12 @@ final class Runner {
         renew();
     }
 
-    /** Start a new thread: fresh thread locals, fresh random numbers. */
+    /** Starts a new thread: new thread locals, new random numbers. */
     synchronized void renew() {
         if (tasks != null) tasks.add(quit);
         var queue = tasks = new LinkedBlockingQueue<>();
         thread = new Thread(group, () -> serve(queue), "main", STACK);
-        thread.setDaemon(false); // what it starts shall not be either
+        thread.setDaemon(false); // the threads that it starts are not daemons either
         thread.setContextClassLoader(loader);
         thread.start();
     }
@@ -113,7 +119,7 @@ final class Runner {
                         task.end(new Outcome(null, late));
                     }
                 } catch (InterruptedException | Stop e) {
-                    // not in user code any more
+                    // no longer in user code
                 }
             }
         } catch (Abandoned e) {
@@ -121,7 +127,7 @@ final class Runner {
         }
     }
 
-    /** Begin a task. */
+    /** Starts a task. */
     Task start(Cell cell, Callable<?> work, Done done) {
         var task = new Task(cell, work, done);
         tasks.add(task);
@@ -138,7 +144,10 @@ final class Runner {
         if (inside != null && Thread.currentThread() == thread) inside = null;
     }
 
-    /** Call f with the thread that runs the cell's code, if there is one. It stays in that code meanwhile. */
+    /**
+     * Calls f with the thread that runs the cell's code, if there is one. Meanwhile the thread
+     * stays in that code.
+     */
     synchronized void inside(Cell cell, java.util.function.Consumer<Thread> f) {
         if (inside != null && inside.cell == cell) f.accept(thread);
     }
@@ -151,7 +160,10 @@ final class Runner {
         return group;
     }
 
-    /** Leave the thread that runs the cell's code behind: first tell, then end the task as stopped. Returns the thread, or null. */
+    /**
+     * Leaves the thread that runs the cell's code behind: first runs the callback, then ends the
+     * task as stopped. Returns the thread, or null.
+     */
     Thread abandon(Cell cell, Runnable tell) {
         Thread left;
         Task task;

@@ -20,11 +20,14 @@ import javax.imageio.ImageIO;
 import sandgate.Display;
 import sandgate.Rich;
 
-/** MIME bundles of values, and the messages that show them. Public for {@link Display}, no interface for people. */
+/**
+ * MIME bundles of values, and the messages that show them. Public for {@link Display}; it is not an
+ * API for users.
+ */
 public final class Screen {
     private static final int MAX_ROWS = 500;
     private static final int MAX_CELL = 1000;
-    /** Methods that give an object's rich form, by the type they give. */
+    /** Methods that return an object's rich form, by the type of that form. */
     private static final Map<String, String> FORMS = Map.of(
         "toHtml", "text/html", "toMarkdown", "text/markdown", "toSvg", "image/svg+xml", "toLatex", "text/latex");
 
@@ -56,12 +59,12 @@ public final class Screen {
         FORMATS.put(type, (Function<Object, ?>) form);
     }
 
-    /** Whether a result is to be shown: what display has given was shown already. */
+    /** Returns whether a result is not shown, because display has already shown it. */
     static boolean silent(Object value) {
         return value instanceof Display.Shown;
     }
 
-    /** A value's text and its rich forms. */
+    /** Returns a value's text and its rich forms. */
     static Map<String, Object> bundle(Object value) {
         return bundle(value, 0);
     }
@@ -99,7 +102,10 @@ public final class Screen {
         return null;
     }
 
-    /** What the methods toHtml and its like give. One that fails gives nothing but a word on stderr. */
+    /**
+     * Adds the results of toHtml and similar methods. A method that fails only adds a note on
+     * stderr.
+     */
     private static void forms(Object value, Map<String, Object> data) {
         FORMS.forEach((name, type) -> {
             try {
@@ -109,7 +115,7 @@ public final class Screen {
                 Object text = m.invoke(value);
                 if (text != null) data.put(type, text);
             } catch (NoSuchMethodException e) {
-                // it has no such form
+                // the object has no such form
             } catch (java.lang.reflect.InvocationTargetException e) {
                 if (e.getCause() instanceof Stop s) throw s;
                 System.err.println(name + " failed: " + e.getCause());
@@ -152,7 +158,7 @@ public final class Screen {
         try {
             return Json.object(text.getBytes(java.nio.charset.StandardCharsets.UTF_8));
         } catch (Json.Malformed e) {
-            throw new IllegalArgumentException("the specification is no JSON: " + e.getMessage());
+            throw new IllegalArgumentException("the specification is not JSON: " + e.getMessage());
         }
     }
 
@@ -257,7 +263,7 @@ public final class Screen {
         throw new IllegalArgumentException("a table needs a collection, a stream, an array or a map");
     }
 
-    /** A row's columns. */
+    /** Returns a row's columns. */
     private static Map<String, Object> fields(Object row) {
         var map = new LinkedHashMap<String, Object>();
         switch (row) {

@@ -12,11 +12,15 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 
 /**
- * One kernel. The thread main takes requests in order and drives JShell; a reader passes requests on and acts on interrupts and
- * input at once; user code runs in a thread of its own. While a cell runs, main answers completion and the like.
+ * One kernel. The main thread takes requests in order and drives JShell. A reader forwards requests
+ * and handles interrupts and input at once. User code runs in a separate thread. While a cell runs,
+ * the main thread answers completion and similar requests.
  */
 final class Server implements Control.Caller {
-    /** In the inbox: the agent has closed the requests. What is queued is done first, for at most a minute. */
+    /**
+     * In the inbox: the agent has closed the requests. Queued requests are handled first, for at
+     * most a minute.
+     */
     private static final Object END = new Object();
     private static final long MAX_END = 60_000;
     private static final long HOOKS = Long.getLong("sandgate.hooks", 500);
@@ -33,7 +37,7 @@ final class Server implements Control.Caller {
     private final Programs programs = new Programs();
     private final Memory memory;
     private final Native c = new Native();
-    /** Requests, and tasks of the runner's that have ended. */
+    /** Requests, and ended tasks of the runner. */
     private final LinkedBlockingQueue<Object> inbox = new LinkedBlockingQueue<>();
     private final Deque<Map<String, Object>> waiting = new ArrayDeque<>();
     private volatile Cell running;
@@ -57,7 +61,7 @@ final class Server implements Control.Caller {
         Thread.setDefaultUncaughtExceptionHandler(this::uncaught);
     }
 
-    /** An exception that ended a thread of the user's. */
+    /** Reports an exception that ended a thread of the user. */
     private void uncaught(Thread t, Throwable e) {
         if (e instanceof Stop) return;
         System.err.println("Exception in thread \"" + t.getName() + "\" " + String.join("\n", Traces.lines(e, session::sourceLine)));
@@ -77,7 +81,7 @@ final class Server implements Control.Caller {
             if (request == null) {
                 Object next = inbox.take();
                 if (next == END) end(0);
-                if (!(next instanceof Map<?, ?> m)) continue; // a task that was left behind and has ended now
+                if (!(next instanceof Map<?, ?> m)) continue; // a task that was left behind has now ended
                 request = cast(m);
             }
             if ("execute".equals(request.get("op"))) execute(request);
@@ -90,7 +94,7 @@ final class Server implements Control.Caller {
         return (Map<String, Object>) m;
     }
 
-    /** The reader: requests as they come. */
+    /** The reader: reads requests as they arrive. */
     private void read() {
         try {
             for (byte[] body; (body = wire.read()) != null;) {
@@ -98,7 +102,7 @@ final class Server implements Control.Caller {
                     take(Json.object(body));
                 } catch (Json.Malformed | IllegalArgumentException e) {
                     send(0, Map.of("op", "reply", "id", 0, "status", "error", "ename", "Malformed",
-                        "evalue", "a request is no JSON object: " + e.getMessage()));
+                        "evalue", "a request is not a JSON object: " + e.getMessage()));
                 }
             }
             inbox.add(END);
@@ -119,7 +123,10 @@ final class Server implements Control.Caller {
         }
     }
 
-    /** Stop a cell, 0 for any. One that has not begun is stopped when it does: its request has come before this. */
+    /**
+     * Stops a cell; 0 means any. A cell that has not begun is stopped when it begins: its request
+     * was sent before the interrupt.
+     */
     private void interrupt(int number) {
         synchronized (early) {
             Cell cell = running;
@@ -128,7 +135,7 @@ final class Server implements Control.Caller {
         }
     }
 
-    /** The cell runs from now on; it may be stopped already. */
+    /** The cell runs from now on; it may already be stopped. */
     private void running(Cell cell) {
         synchronized (early) {
             running = cell;
@@ -136,14 +143,14 @@ final class Server implements Control.Caller {
         }
     }
 
-    /** There will be no more requests: shutdown hooks get half a second. */
+    /** There are no more requests: shutdown hooks get half a second. */
     private void end(int status) {
         output.flush();
         Thread.ofPlatform().daemon().start(() -> {
             try {
                 Thread.sleep(HOOKS);
             } catch (InterruptedException e) {
-                // at once, then
+                // then without waiting
             }
             Runtime.getRuntime().halt(status);
         });
@@ -153,21 +160,21 @@ final class Server implements Control.Caller {
     private static String text(Map<String, Object> request, String key) {
         Object v = request.getOrDefault(key, "");
         if (v instanceof String s) return s;
-        throw new IllegalArgumentException(key + " is no text");
+        throw new IllegalArgumentException(key + " is not text");
     }
 
     private static int number(Map<String, Object> request, String key) {
         Object v = request.getOrDefault(key, 0L);
         if (v instanceof Long n && n == n.intValue()) return n.intValue();
-        throw new IllegalArgumentException(key + " is no number");
+        throw new IllegalArgumentException(key + " is not a number");
     }
 
-    /** The request's number; 0, which nobody waits for, if it has none. */
+    /** Returns the request's number; 0, for which nobody waits, if it has none. */
     private static long id(Map<String, Object> request) {
         return request.get("id") instanceof Long n && n > 0 ? n : 0;
     }
 
-    /** Answer what is no execution. */
+    /** Answers requests other than execute. */
     private void assist(Map<String, Object> request) {
         var reply = new HashMap<String, Object>();
         try {
@@ -238,7 +245,7 @@ final class Server implements Control.Caller {
         send(cell.number, reply);
     }
 
-    /** Do something for the cell. A failure is returned, whatever it was. */
+    /** Does work for the cell. Returns the failure for any exception. */
     private Failure attempt(Cell cell, Supplier<Failure> work) {
         Failure failure;
         Throwable full = null;
@@ -268,7 +275,7 @@ final class Server implements Control.Caller {
         }
     }
 
-    /** A program ends when all its threads have that are no daemons. */
+    /** Waits for the end of a program: all its threads except daemons have ended. */
     private void join(Cell cell) throws Failure {
         var outcome = call(() -> {
             Programs.join(cell, runner);
@@ -300,7 +307,7 @@ final class Server implements Control.Caller {
         output.message(cell, "execute_result", Map.of("data", outcome.value(), "metadata", Map.of(), "execution_count", cell.count));
     }
 
-    /** Call user code in its thread, and answer requests for help meanwhile. */
+    /** Calls user code in its thread, and answers help requests meanwhile. */
     @Override public Runner.Outcome call(Callable<?> code) {
         Cell compiling = compilation.leave();
         try {
@@ -322,13 +329,13 @@ final class Server implements Control.Caller {
                 if ("execute".equals(op) || "reseed".equals(op)) waiting.add(request);
                 else assist(request);
             } catch (InterruptedException e) {
-                // nobody does that
+                // nothing interrupts this thread
             }
         }
         return task.outcome();
     }
 
-    /** Prepare what is slow the first time. */
+    /** Prepares code that is slow the first time. */
     void warm() {
         interrupts.warm();
         c.flush();

@@ -27,9 +27,12 @@ import jdk.jshell.TypeDeclSnippet;
 import jdk.jshell.VarSnippet;
 import jdk.jshell.spi.SPIResolutionException;
 
-/** The state of a session: JShell, and what the driver knows of its snippets. Only ever called by the driver's main thread. */
+/**
+ * The state of a session: JShell, and the driver's data about its snippets. Only the driver's main
+ * thread calls it.
+ */
 final class Session {
-    /** Results $1, $2, … that are kept: each one that lives makes every cell a little slower. */
+    /** The number of results $1, $2, … that are kept: each one makes every cell a little slower. */
     private static final int KEPT = 3;
     private static final int MAX_SOURCES = 4 << 20;
     /** In the user's home: jars that are on the class path from the start. */
@@ -40,7 +43,7 @@ final class Session {
     private static final Pattern ASSIGNS = Pattern.compile(
         "(?s)\\s*(?:(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:\\+\\+|--)\\s*;?\\s*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*)");
 
-    /** Where a snippet's text begins in its cell: line counts from 0, at is an offset. */
+    /** The place where a snippet's text begins in its cell: line counts from 0, at is an offset. */
     private record Origin(String file, int line, int at) {}
 
     final Loader loader;
@@ -55,7 +58,7 @@ final class Session {
     private final Map<Snippet, Origin> origins = Collections.synchronizedMap(new WeakHashMap<>());
     private final LinkedHashMap<String, String> sources = new LinkedHashMap<>(); // file → text; guarded by itself
     private int sourceSize;
-    private final Map<String, Snippet> declared = new HashMap<>(); // by source
+    private final Map<String, Snippet> declared = new HashMap<>(); // key: the source
     private final Deque<VarSnippet> results = new ArrayDeque<>();
     private Origin origin = new Origin("cell 0", 0, 0);
     private int resultNumber;
@@ -82,7 +85,7 @@ final class Session {
 
     // Lines and sources.
 
-    /** How the lines of a generated class are those of cells. */
+    /** Maps the lines of a generated class to lines of cells. */
     private Weaver.Lines lines(String className) {
         Object wrap = internals.wrap(className);
         if (wrap == null) return null;
@@ -103,7 +106,10 @@ final class Session {
         };
     }
 
-    /** Keep the text of a cell for stack traces. At most 4 Mi characters of the newest are kept. */
+    /**
+     * Stores the text of a cell for stack traces. At most 4 Mi characters of the newest cells are
+     * kept.
+     */
     void remember(String file, String code) {
         synchronized (sources) {
             sources.put(file, code);
@@ -121,16 +127,16 @@ final class Session {
 
     // Running.
 
-    /** What a cell's last expression gave. */
+    /** The value of a cell's last expression. */
     record Result(Object value) {}
 
-    /** Run the code of a cell from an offset on. The result is null if there is none. */
+    /** Runs the code of a cell from an offset on. The result is null if there is none. */
     Result run(Cell cell) throws Failure {
         List<Pieces.Piece> list;
         try {
             list = compiling(cell, () -> pieces.split(cell.code));
         } catch (Pieces.Unparsed e) {
-            throw rejected(cell, e.errors, e.at, x -> x); // before anything of the cell has run
+            throw rejected(cell, e.errors, e.at, x -> x); // before any code of the cell has run
         }
         var broken = new LinkedHashSet<Snippet>();
         Result result = null;
@@ -148,7 +154,10 @@ final class Session {
         return result;
     }
 
-    /** Run statements as one block: compiled once, not one by one. False if they have to be run one by one. */
+    /**
+     * Runs statements as one block that is compiled once. Returns false if they have to be run one
+     * by one.
+     */
     private boolean block(Cell cell, Pieces.Piece first, Pieces.Piece last) throws Failure {
         int end = last.at() + last.source().length();
         if (end > cell.code.length()) return false;
@@ -158,13 +167,13 @@ final class Session {
             piece(cell, new Pieces.Piece(source, first.at() - 1, true, false, null), errors, List.of());
             return true;
         } catch (Rejected e) {
-            // A block has rules of its own, about code that cannot be reached.
+            // A block has different rules about unreachable code.
             if (e.unreachable) return false;
             throw e;
         }
     }
 
-    /** A failure of the compiler's. */
+    /** A failure of the compiler. */
     private static final class Rejected extends Failure {
         final boolean unreachable;
 
@@ -177,7 +186,7 @@ final class Session {
     private Result piece(Cell cell, Pieces.Piece p, Set<Snippet> broken, List<Pieces.Piece> later) throws Failure {
         String key = p.source().strip();
         Snippet same = declared.get(key);
-        if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // declared as it is already
+        if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // the same declaration is already in force
         origin = new Origin(cell.file(), (int) cell.code.substring(0, p.at() + 1).chars().filter(c -> c == '\n').count(), p.at());
         makeWay(p.source());
         control.take();
@@ -187,7 +196,8 @@ final class Session {
         var events = compiling(cell, () -> eval(patched.text(), names, sparse));
         var own = events.stream().filter(e -> e.causeSnippet() == null).toList();
         if (sparse && !own.isEmpty() && own.stream().noneMatch(e -> e.status() == Snippet.Status.VALID)) {
-            // Nothing has run. It may need a name that it does not mention: the type of an expression.
+            // No code has run. It may need a name that it does not mention: the type of an
+            // expression.
             for (SnippetEvent e : own) if (e.status().isActive()) shell.drop(e.snippet());
             events = compiling(cell, () -> eval(patched.text(), names, false));
         }
@@ -213,7 +223,7 @@ final class Session {
         return result;
     }
 
-    /** Compile with the imports that the names need, and run. */
+    /** Compiles with the imports that the names need, and runs. */
     private List<SnippetEvent> eval(String source, Set<String> names, boolean sparse) {
         try {
             internals.imports(imports.needed(names, sparse));
@@ -223,12 +233,12 @@ final class Session {
         }
     }
 
-    /** Something that the compiler does, or fails to do. */
+    /** Work of the compiler, which may fail. */
     interface Work<T, E extends Exception> {
         T get() throws E, Failure;
     }
 
-    /** Do something that an interrupt may stop while it is in the compiler. */
+    /** Does work that an interrupt may stop while it is in the compiler. */
     <T, E extends Exception> T compiling(Cell cell, Work<T, E> work) throws E, Failure {
         if (cell.stop != null) throw stopped(cell, cell.stop);
         var saved = internals.save(shell);
@@ -251,7 +261,7 @@ final class Session {
         return types().stream().anyMatch(t -> t.name().equals(name));
     }
 
-    /** A type and an import of the same name exclude each other: the later one wins. */
+    /** A type and an import of the same name exclude each other: the later one is used. */
     private void makeWay(String source) {
         var m = IMPORT.matcher(source);
         if (m.lookingAt()) types().stream().filter(t -> t.name().equals(m.group(1))).toList().forEach(this::drop);
@@ -261,7 +271,10 @@ final class Session {
         }
     }
 
-    /** A result, if the snippet is an expression; its variable is dropped once there are newer ones. */
+    /**
+     * Returns a result if the snippet is an expression. Its variable is dropped once there are
+     * newer ones.
+     */
     private Result result(SnippetEvent e, Pieces.Piece p, Object value) {
         Snippet s = e.snippet();
         boolean temporary = s.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
@@ -288,7 +301,7 @@ final class Session {
             || d.getCode().startsWith("compiler.err.initializer.must")));
     }
 
-    /** The failure that an exception stands for. */
+    /** Returns the failure for an exception. */
     Failure thrown(Cell cell, Throwable t) {
         if (cell.stop != null || t instanceof Stop) return stopped(cell, t);
         if (t instanceof SPIResolutionException r) return unresolved(r);
@@ -317,7 +330,7 @@ final class Session {
         return new Failure("UnresolvedReference", text, lines);
     }
 
-    /** Why a declaration cannot be used. */
+    /** Returns why a declaration cannot be used. */
     private String missing(DeclarationSnippet d) {
         String name = d instanceof MethodSnippet m ? m.name() + "(" + m.parameterTypes() + ")" : d.name();
         var needs = shell.unresolvedDependencies(d).toList();
@@ -327,7 +340,7 @@ final class Session {
         return name + " " + what + ": " + Traces.expunge(why);
     }
 
-    /** Tell of declarations that wait for others. */
+    /** Reports declarations that wait for others. */
     private void notice(Cell cell, Set<Snippet> broken) {
         for (Snippet s : broken) {
             var status = shell.status(s);
@@ -338,7 +351,7 @@ final class Session {
 
     // Names.
 
-    /** The variables that the user has declared, with the results that are kept last. */
+    /** Returns the variables that the user has declared, followed by the kept results. */
     List<VarSnippet> variables() {
         return shell.variables().filter(v -> shell.status(v).isDefined()).toList();
     }
@@ -351,7 +364,7 @@ final class Session {
         return shell.types().filter(t -> shell.status(t).isActive()).toList();
     }
 
-    /** A variable's value, read from the class that holds it. */
+    /** Returns a variable's value, read from the class that holds it. */
     Object value(VarSnippet v) throws ReflectiveOperationException {
         return field(v).get(null);
     }
@@ -362,7 +375,10 @@ final class Session {
         return f;
     }
 
-    /** Set a variable of a reference type to null. False for a primitive one, and for one that is null already. */
+    /**
+     * Sets a variable of a reference type to null. Returns false for a primitive variable, and for
+     * one that is already null.
+     */
     boolean clear(VarSnippet v) {
         try {
             var f = field(v);
@@ -381,7 +397,7 @@ final class Session {
         internals.forgetNames();
     }
 
-    /** Forget the results since number, as if their cell had not been. */
+    /** Forgets the results since number, as if their cell had not run. */
     void forgetResults(int number) {
         while (!results.isEmpty() && resultNumber > number) {
             drop(results.getLast());
@@ -394,7 +410,7 @@ final class Session {
         return resultNumber;
     }
 
-    /** Drop all that was declared, and begin with the imports of a new session. */
+    /** Drops all declarations, and begins with the imports of a new session. */
     void dropAll() {
         for (Snippet s : shell.snippets().filter(s -> shell.status(s).isActive() && s.kind().isPersistent()).toList()) drop(s);
         declared.clear();

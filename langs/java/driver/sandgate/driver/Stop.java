@@ -1,14 +1,14 @@
 package sandgate.driver;
 
 /**
- * Ends a cell from within: thrown by the checks that are woven into user code. It is an Error, so that catch (Exception) lets it
- * through.
+ * Ends a cell from within: the checks that are woven into user code throw it. It is an Error, so
+ * that catch (Exception) does not catch it.
  */
 public class Stop extends Error {
-    /** The exit status that was asked for, or null for an interrupt. */
+    /** The requested exit status, or null for an interrupt. */
     final Integer code;
 
-    /** The public constructor is for JVMTI, which makes one by itself. */
+    /** The public constructor is for JVMTI, which creates one itself. */
     public Stop() {
         this(null);
     }
@@ -18,7 +18,7 @@ public class Stop extends Error {
         this.code = code;
     }
 
-    /** The same for another place. */
+    /** Returns the same for another place. */
     Stop fresh() {
         return new Stop(code);
     }

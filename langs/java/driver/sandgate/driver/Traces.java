@@ -7,42 +7,48 @@ import java.util.List;
 import java.util.Set;
 import java.util.regex.Pattern;
 
-/** Exceptions as people see them: names without JShell's wrappers, frames of the cell and of libraries, none of the driver. */
+/**
+ * Exceptions as users see them: names without JShell's wrappers, frames of the cell and of
+ * libraries, and none of the driver.
+ */
 final class Traces {
     static final String WRAPPER = "REPL.$JShell$";
     private static final String DO_IT = "do_it$";
     private static final Pattern PREFIX = Pattern.compile("\\bREPL\\.\\$JShell\\$\\w+?(?:[$.](?=[\\p{L}_$])|(?=\\s|$))");
     private static final int MAX_FRAMES = 100;
     private static final int MAX_CAUSES = 16;
-    /** Recursion is folded: what comes at least MIN_REPEATS times more, up to MAX_PERIOD frames long. */
+    /**
+     * Recursion is shortened: groups of up to MAX_PERIOD frames that repeat at least MIN_REPEATS
+     * times.
+     */
     private static final int MAX_PERIOD = 8;
     private static final int MIN_REPEATS = 3;
 
-    /** Finds a line of a cell's text, or null. */
+    /** Returns a line of a cell's text, or null. */
     interface Source {
         String line(String file, int line);
     }
 
     private Traces() {}
 
-    /** Text without the names of JShell's wrapper classes. */
+    /** Returns text without the names of JShell's wrapper classes. */
     static String expunge(String text) {
         return text == null || !text.contains("REPL.$JShell$") ? text : PREFIX.matcher(text).replaceAll("");
     }
 
-    /** A class's name as the user knows it. */
+    /** Returns a class's name as the user knows it. */
     static String name(Class<?> c) {
         return expunge(c.getName()).replace('$', '.');
     }
 
-    /** Whether the frame is a part of how cells are run. */
+    /** Returns whether the frame belongs to the code that runs cells. */
     private static boolean ours(StackTraceElement f) {
         String c = f.getClassName();
         return c.startsWith("sandgate.driver.") || c.startsWith("jdk.internal.reflect.") || c.startsWith("java.lang.reflect.")
             || c.startsWith("java.lang.invoke.LambdaForm");
     }
 
-    /** The frames down to the cell's own, without those that run it. */
+    /** Returns the frames down to the cell's own, without those that run it. */
     private static List<StackTraceElement> frames(Throwable t) {
         var all = new ArrayList<>(List.of(t.getStackTrace()));
         while (!all.isEmpty()) {
@@ -59,7 +65,7 @@ final class Traces {
         return all;
     }
 
-    /** Take the driver's frames out of the exception and its causes. */
+    /** Removes the driver's frames from the exception and its causes. */
     static void clean(Throwable t) {
         Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
         for (; t != null && seen.size() < MAX_CAUSES && seen.add(t); t = t.getCause()) {
@@ -67,7 +73,7 @@ final class Traces {
         }
     }
 
-    /** A frame without JShell's names. */
+    /** Returns a frame without JShell's names. */
     private static StackTraceElement plain(StackTraceElement f) {
         String name = expunge(f.getClassName());
         if (name.equals(f.getClassName()) && !name.startsWith(WRAPPER)) return f;
@@ -81,7 +87,7 @@ final class Traces {
         return m;
     }
 
-    /** The traceback, a line each. */
+    /** Returns the traceback, one line each. */
     static List<String> lines(Throwable t, Source source) {
         var out = new ArrayList<String>();
         Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
@@ -109,7 +115,7 @@ final class Traces {
             String text = shown ? null : source.line(f.getFileName(), f.getLineNumber());
             if (text != null) {
                 out.add(indent + "        " + text.strip());
-                shown = true; // the innermost line of the user's is enough
+                shown = true; // the user's innermost line is sufficient
             }
             for (int period = 1; period <= MAX_PERIOD; period++) {
                 int times = repeats(frames, i + 1, period);
@@ -124,7 +130,7 @@ final class Traces {
         if (t.getCause() != null) add(out, indent, "Caused by: ", t.getCause(), source, seen, depth + 1);
     }
 
-    /** How often the period frames before at come again from there on. */
+    /** Returns how often the period frames before at repeat from there on. */
     private static int repeats(List<StackTraceElement> frames, int at, int period) {
         if (at < period) return 0;
         var first = frames.subList(at - period, at);
@@ -141,7 +147,7 @@ final class Traces {
         return name(t.getClass()) + (message.isEmpty() ? "" : ": " + message);
     }
 
-    /** The message, whatever getMessage does. */
+    /** Returns the message, whatever getMessage does. */
     static String message(Throwable t) {
         try {
             String m = expunge(t.getLocalizedMessage());

@@ -16,14 +16,17 @@ final class Values {
 
     private Values() {}
 
-    /** A value as jshell shows it: text quoted, arrays with their elements. At most 1 Mi characters. Calls toString. */
+    /**
+     * Returns a value as jshell shows it: text quoted, arrays with their elements. At most 1 Mi
+     * characters. Calls toString.
+     */
     static String text(Object value) {
         var out = new Limited(MAX_TEXT, false);
         out.top(value);
         return Traces.expunge(out.finish());
     }
 
-    /** A value on one line of at most 200 characters, without a call of code that is not the JDK's. */
+    /** Returns a value on one line of at most 200 characters. It only calls code of the JDK. */
     static String brief(Object value) {
         var out = new Limited(MAX_BRIEF, true);
         out.top(value);
@@ -31,7 +34,7 @@ final class Values {
         return s.length() > MAX_BRIEF ? s.substring(0, MAX_BRIEF - 1) + "…" : s;
     }
 
-    /** What toString gives, or says why there is nothing. */
+    /** Returns the result of toString, or the reason why there is none. */
     static String string(Object value) {
         try {
             return Traces.expunge(String.valueOf(value));
@@ -42,7 +45,7 @@ final class Values {
         }
     }
 
-    /** What people look for in a size: elements, characters, or nothing. */
+    /** Returns the usual size: elements, characters, or nothing. */
     static String size(Object value) {
         try {
             return switch (value) {
@@ -67,7 +70,7 @@ final class Values {
         }
     }
 
-    /** A record's components by name, read without its accessors. */
+    /** Returns a record's components by name, read without its accessors. */
     static Map<String, Object> components(Record r) {
         var map = new LinkedHashMap<String, Object>();
         for (RecordComponent c : r.getClass().getRecordComponents()) {
@@ -163,7 +166,7 @@ final class Values {
             out.append(" }");
         }
 
-        /** As toString has it, but bounded where the JDK's collections are concerned. */
+        /** Like toString, but bounded for the JDK's collections. */
         private void nested(Object v, int depth) {
             if (depth > MAX_DEPTH) {
                 out.append('…');
@@ -235,7 +238,7 @@ final class Values {
             }
         }
 
-        /** Collections whose toString is that of AbstractCollection and AbstractMap. */
+        /** Whether a collection's toString is that of AbstractCollection or AbstractMap. */
         private static boolean plain(Object o) {
             String name = o.getClass().getName();
             return name.startsWith("java.util.") && !name.contains("Properties");

@@ -29,8 +29,9 @@ import java.util.HashSet;
 import java.util.Set;
 
 /**
- * Changes the bytecode of user classes: a check at the beginning of each method that calls others and before each backward
- * branch, calls of a few JDK methods replaced by those of {@link Hooks}, and lines as the cell has them.
+ * Changes the bytecode of user classes: it adds a check at the beginning of each method that calls
+ * others and before each backward branch, replaces calls of a few JDK methods by those of {@link
+ * Hooks}, and maps lines to those of the cell.
  */
 final class Weaver {
     private static final ClassDesc HOOKS = ClassDesc.of(Hooks.class.getName());
@@ -42,7 +43,7 @@ final class Weaver {
     private static final MethodTypeDesc STATUS = MethodTypeDesc.of(CD_void, CD_int);
     private static final ClassFile PARSER = ClassFile.of(ClassFile.StackMapsOption.DROP_STACK_MAPS);
 
-    /** Where the lines of a class come from. */
+    /** Maps lines of a class to lines of a file. */
     interface Lines {
         /** The file's name in stack traces. */
         String file();
@@ -53,7 +54,7 @@ final class Weaver {
 
     private Weaver() {}
 
-    /** Weave a class. lines may be null: then the class keeps its own. */
+    /** Weaves a class. lines may be null: then the class keeps its own. */
     static byte[] weave(byte[] bytes, Lines lines) {
         ClassModel model = PARSER.parse(bytes);
         for (var entry : model.constantPool()) {
@@ -91,7 +92,7 @@ final class Weaver {
         }
 
         @Override public void atEnd(CodeBuilder b) {
-            // The frames stay what they were: nothing that is woven in changes the stack or the locals.
+            // The frames do not change: no woven code changes the stack or the locals.
             code.findAttribute(Attributes.stackMapTable()).ifPresent(b::with);
         }
 
@@ -144,7 +145,7 @@ final class Weaver {
             return true;
         }
 
-        /** Method references to what is replaced: System::exit. */
+        /** Method references to replaced methods: System::exit. */
         private static void dynamic(CodeBuilder b, InvokeDynamicInstruction i) {
             var args = i.bootstrapArgs().toArray(new ConstantDesc[0]);
             boolean changed = false;

@@ -10,8 +10,8 @@ import java.nio.ByteBuffer;
 import java.util.List;
 
 /**
- * Frames on the driver's two private descriptors. A frame is a header of 16 bytes (size u32, type u8, flags u8, two zero bytes,
- * channel u32, cell u32, big-endian) and a body of at most 8 MiB.
+ * Frames on the driver's two private descriptors. A frame is a header of 16 bytes (size u32, type
+ * u8, flags u8, two zero bytes, channel u32, cell u32, big-endian) and a body of at most 8 MiB.
  */
 final class Wire {
     static final int CONTROL = 1;
@@ -22,7 +22,10 @@ final class Wire {
 
     private static final int HEADER = 16;
     private static final int FLAG_CLEAR = 1 << 1;
-    /** How long to wait for the agent to empty a descriptor, and how long not to wait again after that was in vain. */
+    /**
+     * How long to wait for the agent to empty a descriptor, and how long not to wait again after
+     * such a wait had no success. In nanoseconds.
+     */
     private static final long PATIENCE = 5_000_000;
     private static final long PENALTY = 250_000_000;
 
@@ -47,7 +50,7 @@ final class Wire {
         return constructor.newInstance(fd);
     }
 
-    /** The body of the next Control frame, or null at the end. */
+    /** Returns the body of the next Control frame, or null at the end. */
     byte[] read() throws IOException {
         while (true) {
             byte[] head = in.readNBytes(HEADER);
@@ -57,14 +60,14 @@ final class Wire {
             int size = h.getInt();
             int type = h.get();
             if (size < 0 || size > MAX_BODY) throw new IOException("a request of " + Integer.toUnsignedLong(size) + " bytes");
-            if (head[6] != 0 || head[7] != 0 || type < 1 || type > 8) throw new IOException("bytes that are no frame");
+            if (head[6] != 0 || head[7] != 0 || type < 1 || type > 8) throw new IOException("bytes that are not a frame");
             byte[] body = in.readNBytes(size);
             if (body.length < size) throw new EOFException("a request ends within its body");
             if (type == CONTROL) return body;
         }
     }
 
-    /** Write frames in one write. What children printed before gets a moment to be read first. */
+    /** Writes frames in one write. The agent first gets a moment to read the output of children. */
     void send(List<Frame> list) throws IOException {
         byte flags = waitUntilRead(this::plainUnread) ? (byte) FLAG_CLEAR : 0;
         int size = 0;
@@ -76,7 +79,7 @@ final class Wire {
         out.write(b.array());
     }
 
-    /** Wait until the agent has read all frames, before a child may print. */
+    /** Waits until the agent has read all frames, before a child may print. */
     void settle() {
         waitUntilRead(() -> unread(frames));
     }
@@ -89,7 +92,10 @@ final class Wire {
         return unread(plain[0]) || unread(plain[1]);
     }
 
-    /** Whether a pipe holds what the agent has not read: FIONREAD, which works on either end. */
+    /**
+     * Returns whether a pipe has bytes that the agent has not read: FIONREAD, which works on either
+     * end.
+     */
     private static boolean unread(FileInputStream end) {
         try {
             return end.available() > 0;
