@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,14 +34,9 @@ func auditEntries(t *testing.T, s *Server) (all []protocol.AuditEntry) {
 // after the work.
 func awaitAudit(t *testing.T, s *Server, what string, wanted func(protocol.AuditEntry) bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		for _, e := range auditEntries(t, s) {
-			if wanted(e) {
-				return
-			}
-		}
-	}
-	t.Errorf("the audit log has no entry of the %s", what)
+	eventually(t, "an entry in the audit log of the "+what, func() bool {
+		return slices.ContainsFunc(auditEntries(t, s), wanted)
+	})
 }
 
 // TestAudit uses the server as its users do, and finds each step in the audit
@@ -95,7 +91,7 @@ func TestAudit(t *testing.T) {
 		Key      string
 		Sessions int
 	}
-	for end := time.Now().Add(20 * time.Second); sum.Cells == 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	eventually(t, "the session is in the sums", func() bool {
 		out, err := exec.CommandContext(s.ctx, bin, "usage", "--config", server.Config, "--by", "session", "--json").Output()
 		check(t, err)
 		for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
@@ -103,7 +99,8 @@ func TestAudit(t *testing.T) {
 				check(t, json.Unmarshal([]byte(line), &sum))
 			}
 		}
-	}
+		return sum.Cells > 0
+	})
 	if sum.Cells != 2 || sum.Seconds <= 0 || sum.CPU <= 0 || sum.CPU > 2*sum.Seconds+5 || sum.Memory < 20*sum.Seconds || sum.In != 8 || sum.Out < 20 {
 		t.Errorf("usage: %+v", sum)
 	}

@@ -55,13 +55,18 @@ func (c *cluster) startRedis() {
 	check(c.t, c.StartRedis(ctx))
 }
 
-// eventually waits until a condition holds. It polls, because the conditions are
-// states of other processes.
+// eventually waits until a condition holds, and fails the test after three minutes. It
+// polls, because the conditions are states of other processes.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came: %s", what)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(3 * time.Minute)
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("it did not happen within three minutes: %s", what)
 		}
 	}
 }

@@ -444,9 +444,9 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 	}
 }
 
-// TestEgressLivesOn hibernates, resumes and forks a session with an open connection.
+// TestEgressAfterResume hibernates, resumes and forks a session with an open connection.
 // The connection is closed, and new connections work.
-func TestEgressLivesOn(t *testing.T) {
+func TestEgressAfterResume(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1}")
 	s := o.open(t, "python", &protocol.Network{})
 	again := fmt.Sprintf("import urllib.request\nprint(urllib.request.urlopen('%s/hello').read().decode())", o.base)

@@ -51,10 +51,10 @@ machine=$(cat /etc/machine-id)"`,
 	}
 }
 
-// TestForksAreStrangers forks a session with a kernel of every language twenty
+// TestForksDiffer forks a session with a kernel of every language twenty
 // times, after each kernel has drawn random numbers, and checks that no value of
 // one copy can be guessed from another.
-func TestForksAreStrangers(t *testing.T) {
+func TestForksDiffer(t *testing.T) {
 	t.Parallel()
 	const rounds, each = 4, 5
 	ctx := deadline(t)
@@ -221,16 +221,15 @@ func TestKilledServer(t *testing.T) {
 	s.run("ok", "import pandas\nx = 42\nopen('kept', 'w').write('in a file')")
 	v := s.terminal(protocol.ChannelOpen{})
 	v.do("held=in-the-shell; echo rea''dy", "ready")
-	kept := func(since int64) int64 {
+	kept := func(since int64) (at int64) {
 		t.Helper()
-		for {
+		eventually(t, "a copy of the session", func() bool {
 			found, err := s.client.Session(ctx, s.id)
 			check(t, err)
-			if found.KeptMS > since {
-				return found.KeptMS
-			}
-			time.Sleep(50 * time.Millisecond) // no event reports a copy
-		}
+			at = found.KeptMS
+			return at > since
+		})
+		return at
 	}
 	kept(time.Now().UnixMilli())
 	before, err := s.client.Session(ctx, s.id)
@@ -307,16 +306,10 @@ func TestKilledServer(t *testing.T) {
 	check(t, s.conn.Close()) // a log is removed with its last reader
 	check(t, s.client.DeleteSession(ctx, s.id))
 	for _, name := range []string{"kept", "forks", "durable", "sessions", "logs"} {
-		for {
+		eventually(t, "the folder "+name+" is empty", func() bool {
 			names, err := os.ReadDir(filepath.Join(srv.Dir, "data", "node", name))
 			check(t, err)
-			if len(names) == 0 {
-				break
-			}
-			if ctx.Err() != nil {
-				t.Fatalf("%s still has %v", name, names)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			return len(names) == 0
+		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestReadyByACell checks that the server decides that it is ready by running a
@@ -16,14 +15,14 @@ func TestReadyByACell(t *testing.T) {
 		Status, Check string
 		MS            float64
 	}
-	for ready.Status != "ready" {
+	eventually(t, "the server is ready", func() bool {
 		status, err := server.Get(ctx, "/readyz", &ready)
 		check(t, err)
 		if status != http.StatusOK && status != http.StatusServiceUnavailable {
 			t.Fatalf("GET /readyz: %d", status)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return ready.Status == "ready"
+	})
 	if ready.Check != "ok" || ready.MS <= 0 {
 		t.Errorf("%+v", ready)
 	}

@@ -180,8 +180,8 @@ func (h *history) owners() map[string]int {
 	return n
 }
 
-// TestHistoryTells checks that a history with a broken promise does not pass.
-func TestHistoryTells(t *testing.T) {
+// TestHistoryCheck checks that a history with a broken promise does not pass.
+func TestHistoryCheck(t *testing.T) {
 	at := func(s int) string { return time.Date(2026, 1, 1, 0, 0, s, 0, time.UTC).Format(time.RFC3339Nano) }
 	owned := func(s int, session string, token int) string {
 		return fmt.Sprintf("time=%s level=DEBUG msg=\"session owned\" part=node session=%s token=%d mode=take\n", at(s), session, token)

@@ -12,9 +12,9 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestUnfitHost starts a server on a machine where it cannot run. It reports what
+// TestUnsuitableHost starts a server on a machine where it cannot run. It reports what
 // is missing and how to repair it, with the exit code of the table, and leaves no file.
-func TestUnfitHost(t *testing.T) {
+func TestUnsuitableHost(t *testing.T) {
 	ctx := deadline(t)
 	bin, err := Bin("sandgate")
 	check(t, err)

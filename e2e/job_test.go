@@ -76,9 +76,9 @@ func plain(content json.RawMessage) string {
 	return regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(strings.Join(e.Traceback, "\n"), "")
 }
 
-// TestPythonIsJupyters runs cells that people know from notebooks, through the
+// TestPythonLikeJupyter runs cells that people know from notebooks, through the
 // public interface.
-func TestPythonIsJupyters(t *testing.T) {
+func TestPythonLikeJupyter(t *testing.T) {
 	s := open(t, server)
 	for _, c := range []struct{ name, code, stdout, stderr, result string }{
 		{name: "state", code: "x = 41", stdout: ""},
@@ -145,9 +145,9 @@ func TestPythonIsJupyters(t *testing.T) {
 	}
 }
 
-// TestClonesAreStrangers takes two sandboxes of one snapshot and checks that no
+// TestClonesDiffer takes two sandboxes of one snapshot and checks that no
 // value of one can be guessed from the other.
-func TestClonesAreStrangers(t *testing.T) {
+func TestClonesDiffer(t *testing.T) {
 	code := `
 import os, random, socket, tempfile, uuid
 import numpy as np

@@ -45,9 +45,9 @@ func cgroups() []string {
 	return found
 }
 
-// TestNothingStaysBehind stops one server in order and kills another, and lists what
+// TestNoLeftovers stops one server in order and kills another, and lists what
 // remains on the host.
-func TestNothingStaysBehind(t *testing.T) {
+func TestNoLeftovers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	before := cgroups()

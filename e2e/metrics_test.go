@@ -57,9 +57,9 @@ series:
 	return sum
 }
 
-// TestMetricsAreThoseOfThePage compares docs/metrics.md with the metrics of a server, and checks
+// TestMetricsPage compares docs/metrics.md with the metrics of a server, and checks
 // the metrics with Prometheus' own linter.
-func TestMetricsAreThoseOfThePage(t *testing.T) {
+func TestMetricsPage(t *testing.T) {
 	all, text := scrape(t, server)
 	var names []string
 	for name := range all {

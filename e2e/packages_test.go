@@ -97,10 +97,10 @@ func findsPackages(t *testing.T, s *session) {
 	}
 }
 
-// TestTemplateIsLetOut builds templates with a network and without, and checks that
+// TestNetworkOfTemplates builds templates with a network and without, and checks that
 // this concerns only the build: sessions have the network that they or
 // session_network ask for.
-func TestTemplateIsLetOut(t *testing.T) {
+func TestNetworkOfTemplates(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1, languages: [bash]}")
 	ctx := deadline(t)
 	dir := t.TempDir()

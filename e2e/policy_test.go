@@ -113,28 +113,25 @@ func TestPolicies(t *testing.T) {
 	check(t, idle.kernel.Interrupt(ctx, 0))
 	idle.collect(busy, nil)
 	// After a second without work the session is evicted.
-	third := func() *session {
-		for {
-			made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
-			if fault.Is(err, fault.Exhausted) && ctx.Err() == nil {
-				time.Sleep(50 * time.Millisecond) // the second has to pass
-				continue
-			}
-			check(t, err)
-			return &session{t: t, ctx: ctx, client: c, id: made.ID}
+	third := &session{t: t, ctx: ctx, client: c}
+	eventually(t, "room for a third session", func() bool {
+		made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
+		if fault.Is(err, fault.Exhausted) {
+			return false
 		}
-	}()
+		check(t, err)
+		third.id = made.ID
+		return true
+	})
 	idle.becomes("hibernated")
 	kept.becomes("running")
 	// The session is resumed when the new one is paused.
 	_, err = c.PauseSession(ctx, third.id)
 	check(t, err)
-	for ctx.Err() == nil {
-		if _, err = c.ResumeSession(ctx, idle.id); !fault.Is(err, fault.Exhausted) {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	eventually(t, "room for the evicted session", func() bool {
+		_, err = c.ResumeSession(ctx, idle.id)
+		return !fault.Is(err, fault.Exhausted)
+	})
 	check(t, err)
 	if out := idle.run("ok", "echo $x"); out.stdout != "kept\n" {
 		t.Errorf("resumed, it prints %q", out.stdout)

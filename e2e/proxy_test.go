@@ -139,12 +139,7 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 		resp.Body.Close()
 		return resp.StatusCode
 	}
-	for ask("") != http.StatusOK {
-		if ctx.Err() != nil {
-			t.Fatal("the proxy does not answer")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually(t, "the proxy answers", func() bool { return ask("") == http.StatusOK })
 	if own, foreign := ask(url), ask("https://evil.example"); own != http.StatusOK || foreign != http.StatusForbidden {
 		t.Errorf("a page of the proxy gets %d, a foreign page %d", own, foreign)
 	}

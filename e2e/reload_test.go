@@ -90,22 +90,15 @@ func TestReload(t *testing.T) {
 	// SIGHUP restores the former setting.
 	write(string(settings))
 	check(t, syscall.Kill(srv.PID(), syscall.SIGHUP))
-	for status(srv.Token, "code.example.org") != http.StatusForbidden {
-		if ctx.Err() != nil {
-			t.Fatal("SIGHUP changed nothing")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(t, "the reload by SIGHUP", func() bool {
+		return status(srv.Token, "code.example.org") == http.StatusForbidden
+	})
 	if got, err := sandgate("reload", "--with-log-level", "warn"); err != nil || got != "taken up: log.level" {
 		t.Errorf("the level: %q, %v", got, err)
 	}
 
-	for s.conn.Reconnects() == 0 { // with the token that is still valid
-		if ctx.Err() != nil {
-			t.Fatal("the client does not come back")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	// The client reconnects with the token that is still valid.
+	eventually(t, "the client reconnects", func() bool { return s.conn.Reconnects() > 0 })
 	old := srv.Token
 	out, err := sandgate("token", "--rotate", "--keep", "1h")
 	check(t, err)

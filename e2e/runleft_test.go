@@ -9,9 +9,9 @@ import (
 	"github.com/sandgate/sandgate/client"
 )
 
-// TestRunIsLeft checks that callers of POST /v1/run who disconnect at any moment, also
+// TestRunDisconnects checks that callers of POST /v1/run who disconnect at any moment, also
 // while their session is created, leave no session.
-func TestRunIsLeft(t *testing.T) {
+func TestRunDisconnects(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), time.Minute)
 	defer cancel()
 	s, err := Start(ctx, "pool: {size: 2, languages: [bash], memory: 0}\nsessions: {max: 8}")

@@ -80,7 +80,9 @@ func TestSoak(t *testing.T) {
 
 	// Sandboxes and connections end in the background.
 	var after map[string]int
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-tick.C {
 		http.DefaultClient.CloseIdleConnections()
 		if !s.warm(ctx) {
 			continue

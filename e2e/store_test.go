@@ -126,17 +126,14 @@ func TestClusterTakeOver(t *testing.T) {
 	inStore := func(x *session, srv *Server) {
 		t.Helper()
 		line := regexp.MustCompile(`copy is in the blob store" .*session=` + x.id + ` .*as_of=(\S+)`)
-		for {
+		eventually(t, "a copy of "+x.id+" in the store", func() bool {
 			for _, m := range line.FindAllStringSubmatch(srv.Log(), -1) {
 				if at, err := time.Parse(time.RFC3339, m[1]); err == nil && at.After(ran[x]) {
-					return
+					return true
 				}
 			}
-			if x.ctx.Err() != nil {
-				t.Fatalf("the copy of %s did not arrive in the store:\n%s", x.id, srv.Log())
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+			return false
+		})
 	}
 	inStore(s, srv)
 	inStore(asleep, srv)
@@ -158,20 +155,17 @@ func TestClusterTakeOver(t *testing.T) {
 	}
 	awaken := func(x *session, want string) {
 		t.Helper()
-		for {
+		eventually(t, "the session is taken over", func() bool {
 			cell, err := x.kernel.Execute(x.ctx, "v, open('kept').read()", client.ExecuteOptions{})
-			if err == nil {
-				out := x.collect(cell, nil)
-				if out.reply.Status != "ok" || out.result(t) != want {
-					t.Fatalf("the session has %+v, want %s", out, want)
-				}
-				break
+			if err != nil {
+				return false
 			}
-			if x.ctx.Err() != nil || time.Since(begin) > 3*time.Minute {
-				t.Fatalf("the session was not taken over: %v", err)
+			out := x.collect(cell, nil)
+			if out.reply.Status != "ok" || out.result(t) != want {
+				t.Fatalf("the session has %+v, want %s", out, want)
 			}
-			time.Sleep(50 * time.Millisecond)
-		}
+			return true
+		})
 		if c.owner(x.id) != other {
 			t.Errorf("%s is not the other node's", x.id)
 		}
@@ -201,15 +195,10 @@ func TestClusterTakeOver(t *testing.T) {
 	for i, x := range []*session{s, asleep} {
 		awaken(x, fmt.Sprintf("(%d, '%d')", i, i))
 	}
-	for {
-		if _, err = s.client.Session(s.ctx, doomed.id); fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost) {
-			break
-		}
-		if s.ctx.Err() != nil || time.Since(begin) > 2*time.Minute {
-			t.Fatalf("the other session does not end: %v", err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	eventually(t, "the end of the session without a copy", func() bool {
+		_, err = s.client.Session(s.ctx, doomed.id)
+		return fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost)
+	})
 	c.history().mustHold(t)
 	for _, x := range []*session{s, asleep, elsewhere} {
 		check(t, s.client.DeleteSession(s.ctx, x.id))

@@ -138,14 +138,11 @@ code: |
 	}
 
 	// The pool follows the demand: after these claims some sandboxes are ready.
-	for ctx.Err() == nil {
+	eventually(t, "a ready sandbox of the template", func() bool {
 		v, err := s.client.Template(ctx, "data")
 		check(t, err)
-		if v.Ready > 0 {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return v.Ready > 0
+	})
 
 	// A build that fails reports the reason, and has no other effect.
 	bad := write(t, filepath.Join(dir, "bad.yaml"), "name: bad\nlanguages: [python]\ncode: |\n  print(undefined)\n")

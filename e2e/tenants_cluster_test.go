@@ -119,12 +119,7 @@ func (p *pair) stop() {
 func (p *pair) await(what string, is func() bool) time.Duration {
 	p.t.Helper()
 	began := time.Now()
-	for !is() {
-		if time.Since(began) > time.Minute {
-			p.t.Fatalf("it did not happen within a minute: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(p.t, what, is)
 	return time.Since(began)
 }
 

@@ -482,10 +482,10 @@ func TestManyViewers(t *testing.T) {
 	}
 }
 
-// TestChannelsDoNotHoldEachOtherUp uses one connection with a viewer that stalls, a flood,
+// TestChannelsDoNotBlockEachOther uses one connection with a viewer that stalls, a flood,
 // a large paste that no program reads, and an invalid request. A fourth terminal is not
 // affected.
-func TestChannelsDoNotHoldEachOtherUp(t *testing.T) {
+func TestChannelsDoNotBlockEachOther(t *testing.T) {
 	s := open(t, server)
 	flood, err := s.conn.StartTerminal(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"yes"}})
 	check(t, err)
@@ -545,16 +545,17 @@ func TestTypedOnceThroughKills(t *testing.T) {
 	stop := make(chan struct{})
 	var killer sync.WaitGroup
 	killer.Go(func() {
+		tick := time.NewTicker(10 * time.Millisecond) // no event reports a reconnection
+		defer tick.Stop()
 		for n := 0; n < 4; {
 			select {
 			case <-stop:
 				return
 			case <-s.ctx.Done():
 				return
-			default:
+			case <-tick.C:
 			}
 			if s.conn.Reconnects() < n {
-				time.Sleep(10 * time.Millisecond)
 				continue
 			}
 			pid, err := server.Child("gateway")

@@ -26,9 +26,9 @@ type viewLink struct {
 	Error   *fault.Public
 }
 
-// TestLinkForViewing checks that a caller with a link sees one session and changes nothing,
+// TestShareLink checks that a caller with a link sees one session and changes nothing,
 // over any route and any operation, until the session or the key of the link ends.
-func TestLinkForViewing(t *testing.T) {
+func TestShareLink(t *testing.T) {
 	s := open(t, server)
 	ctx := s.ctx
 	root, err := client.New(server.URL, server.Token, client.Options{})

@@ -32,9 +32,9 @@ func (l *listening) Call(_ context.Context, who noderpc.Principal, op string, pa
 	return nil
 }
 
-// TestDenialsAreTold: rejected requests appear in the audit log. Many equal rejections become few
+// TestDenialsAreReported: rejected requests appear in the audit log. Many equal rejections become few
 // entries, and so do many different ones.
-func TestDenialsAreTold(t *testing.T) {
+func TestDenialsAreReported(t *testing.T) {
 	l := &listening{notes: make(chan protocol.AuditNotes, 100)}
 	url, g := serveNode(t, l)
 	began := time.Now()

@@ -248,7 +248,7 @@ func TestUnparsable(t *testing.T) {
 	}
 }
 
-func TestUnreadBodyIsNoRequest(t *testing.T) {
+func TestUnreadBodyEndsTheConnection(t *testing.T) {
 	w := newWorld(t, nil)
 	hidden := "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n"
 	body := strings.Repeat(" ", 16<<10) + hidden

@@ -79,9 +79,9 @@ func TestKeysOverTheAPI(t *testing.T) {
 	}
 }
 
-// TestRevokedKeyEndsWhatItOpened: revoking a key ends its WebSocket, the tickets that were issued
+// TestRevokedKeyClosesConnections: revoking a key ends its WebSocket, the tickets that were issued
 // with it, and a port's cookie.
-func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
+func TestRevokedKeyClosesConnections(t *testing.T) {
 	w := newWorld(t, nil)
 	session := w.session()
 	k, secret := w.key(tenant.Owner)
@@ -183,9 +183,9 @@ func TestKeysOutliveTheNode(t *testing.T) {
 	}
 }
 
-// TestKeysInDoubt: while the key store of a cluster is unreachable, known keys stay valid for the
+// TestUncertainKeys: while the key store of a cluster is unreachable, known keys stay valid for the
 // time that the node states, and an unknown key is not reported as wrong.
-func TestKeysInDoubt(t *testing.T) {
+func TestUncertainKeys(t *testing.T) {
 	w := newWorld(t, nil)
 	_, secret := w.key(tenant.Owner)
 	other := secret[:len(secret)-4] + "aaaa"

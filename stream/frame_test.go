@@ -121,7 +121,7 @@ func TestHeaderAloneAllocatesLittle(t *testing.T) {
 	}
 }
 
-func TestWriterRefusesAndFailsForGood(t *testing.T) {
+func TestWriterFailsPermanently(t *testing.T) {
 	var wire bytes.Buffer
 	w := NewWriter(&wire)
 	if err := w.Write(Frame{Type: Data, Body: make([]byte, MaxBody+1)}); !fault.Is(err, fault.TooLarge) {

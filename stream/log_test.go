@@ -398,7 +398,7 @@ func TestReaderBegins(t *testing.T) {
 	}
 }
 
-func TestGapSaysExactlyWhatIsMissing(t *testing.T) {
+func TestGapIsExact(t *testing.T) {
 	l := newLog(t, LogOptions{Memory: 4096, Now: newClock().Now})
 	early := l.Reader(0, 0, 0)
 	for range 1000 {
@@ -429,7 +429,7 @@ func TestGapSaysExactlyWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestAnotherEpochIsToldEvenOfNothing(t *testing.T) {
+func TestNewEpochIsAlwaysReported(t *testing.T) {
 	l := newLog(t, LogOptions{})
 	r := l.Reader(l.Bounds().Epoch+1, 1000, 0)
 	c, err := r.Next(t.Context())
@@ -903,7 +903,7 @@ func play(t testing.TB, dir string, rnd *rand.Rand, steps int) {
 	}
 }
 
-func TestViewersGetWhatWasAppendedOrAreToldWhatIsMissing(t *testing.T) {
+func TestViewersGetRecordsOrGaps(t *testing.T) {
 	for seed := range uint64(120) {
 		play(t, t.TempDir(), rand.New(rand.NewPCG(seed, 1)), 400)
 		if t.Failed() {

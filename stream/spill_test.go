@@ -118,7 +118,7 @@ func readAll(t testing.TB, l *Log, tr *truth) (gaps int64) {
 	return v.gap
 }
 
-func TestFullDiskMakesTheOldestGo(t *testing.T) {
+func TestFullDiskRemovesTheOldest(t *testing.T) {
 	dir, open := tinyDisk(t, 1<<20)
 	l := open(LogOptions{Memory: 256 << 10, Disk: 4 << 20, Now: newClock().Now})
 	var tr truth
@@ -249,7 +249,7 @@ func (h *hung) WriteAt(b []byte, at int64) (int, error) {
 	return h.segmentFile.WriteAt(b, at)
 }
 
-func TestHungDiskHoldsTheProducerUpOnce(t *testing.T) {
+func TestHungDiskBlocksTheProducerOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := NewLog(LogOptions{Dir: t.TempDir(), Memory: 64 << 10, Disk: 4 << 20})
 		if err != nil {
@@ -306,9 +306,9 @@ func TestDiskIsBounded(t *testing.T) {
 	}
 }
 
-// TestStalledReaderHoldsNobodyUp floods a log with 64 readers. One of them never reads a byte, and
+// TestStalledReaderBlocksNobody floods a log with 64 readers. One of them never reads a byte, and
 // one never acknowledges.
-func TestStalledReaderHoldsNobodyUp(t *testing.T) {
+func TestStalledReaderBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails when a goroutine remains
 		l, err := NewLog(LogOptions{Dir: t.TempDir(), Memory: 256 << 10, Disk: 1 << 20})
 		if err != nil {

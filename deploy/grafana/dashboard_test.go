@@ -41,9 +41,9 @@ func queriesOf(t *testing.T, board []byte) []string {
 	return all
 }
 
-// TestDashboardAsksForWhatThereIs holds the queries of the Grafana dashboard
+// TestDashboardMetricsExist holds the queries of the Grafana dashboard
 // to docs/metrics.md: each metric and each label in it is one of the page's.
-func TestDashboardAsksForWhatThereIs(t *testing.T) {
+func TestDashboardMetricsExist(t *testing.T) {
 	known := map[string]map[string]bool{}
 	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {

@@ -215,8 +215,8 @@ func TestSecretsAreKept(t *testing.T) {
 	}
 }
 
-// TestPageIsTrue checks that everything that the page names exists.
-func TestPageIsTrue(t *testing.T) {
+// TestPageNamesExist checks that everything that the page names exists.
+func TestPageNamesExist(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -15,9 +15,9 @@ func (w *waiter) mayTry() bool {
 	}
 }
 
-// TestLineIsFair checks that the requests of a tenant with many wait for each other, and
+// TestWaitQueueIsFair checks that the requests of a tenant with many wait for each other, and
 // those of other tenants do not wait for all of them.
-func TestLineIsFair(t *testing.T) {
+func TestWaitQueueIsFair(t *testing.T) {
 	l := newWaitQueue(8)
 	var all []*waiter
 	for _, tenant := range []string{"greedy", "greedy", "greedy", "greedy", "a", "b", "a"} {
@@ -65,8 +65,8 @@ func TestLineIsFair(t *testing.T) {
 	}
 }
 
-// TestLineWhoGivesUp checks that a request that leaves hands the turn on.
-func TestLineWhoGivesUp(t *testing.T) {
+// TestQueueCancel checks that a request that leaves hands the turn on.
+func TestQueueCancel(t *testing.T) {
 	l := newWaitQueue(4)
 	a, _ := l.join("a")
 	b, _ := l.join("b")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNewsOfALog: each part of a log is shown once, also when its beginning is no longer available.
-func TestNewsOfALog(t *testing.T) {
+// TestLogNotifications: each part of a log is shown once, also when its beginning is no longer available.
+func TestLogNotifications(t *testing.T) {
 	long := strings.Repeat("0123456789\n", 100)
 	for _, x := range []struct{ shown, log, want string }{
 		{"", "", ""},

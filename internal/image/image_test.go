@@ -109,7 +109,7 @@ func tree(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-func TestLayersLieOverOneAnother(t *testing.T) {
+func TestLayersOverride(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	check(t, err)
@@ -210,8 +210,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestLayersAreWhatTheImageSays: a blob that was changed is refused.
-func TestLayersAreWhatTheImageSays(t *testing.T) {
+// TestLayersMatchTheImage: a blob that was changed is refused.
+func TestLayersMatchTheImage(t *testing.T) {
 	dir := t.TempDir()
 	p, err := layout.Write(dir, empty.Index)
 	check(t, err)

@@ -120,7 +120,7 @@ func TestLinesAreWholeAndInOrder(t *testing.T) {
 	}
 }
 
-func TestOldestFileGoes(t *testing.T) {
+func TestOldestFileIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, Options{Dir: dir, MaxFile: 1 << 10, Keep: 3})
 	for i := range 300 {

@@ -177,8 +177,8 @@ func TestSupervisorGivesUpOnABadStart(t *testing.T) {
 	}
 }
 
-// TestSupervisorKillsTheStubborn: a part that ignores SIGTERM ends nevertheless.
-func TestSupervisorKillsTheStubborn(t *testing.T) {
+// TestSupervisorKillsStubbornParts: a part that ignores SIGTERM ends nevertheless.
+func TestSupervisorKillsStubbornParts(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -177,7 +177,7 @@ func TestQuotaNamesWhatIsOver(t *testing.T) {
 	}
 }
 
-func TestRolesHandOnWhatTheyHave(t *testing.T) {
+func TestRolesGrantTheirScopes(t *testing.T) {
 	for _, r := range Roles() {
 		if !r.Within(Admin.Scopes()) || r.Within(nil) {
 			t.Errorf("%s", r)

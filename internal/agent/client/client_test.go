@@ -152,8 +152,8 @@ func TestCanceledCall(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAStuckSandbox: the agent reads nothing at all.
-func TestNobodyWaitsForAStuckSandbox(t *testing.T) {
+// TestStuckSandboxBlocksNobody: the agent reads nothing at all.
+func TestStuckSandboxBlocksNobody(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -200,8 +200,8 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// TestFramesThatAreNone wants an end, and no hang.
-func TestFramesThatAreNone(t *testing.T) {
+// TestInvalidFrames wants an end, and no hang.
+func TestInvalidFrames(t *testing.T) {
 	for name, raw := range map[string]string{
 		"too large":  "\xff\xff\xff\xff\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
 		"wrong type": "\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
@@ -284,11 +284,11 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestInterruptEndsTheDeaf wants cells to end by one interrupt that handle it and
+// TestInterruptKillsIgnoringPrograms wants cells to end by one interrupt that handle it and
 // go on, ignore it, or run what does, in the shell that they began in: what they
 // and the cells before have set is there afterwards, the user's trap too, and jobs
 // can be waited for.
-func TestInterruptEndsTheDeaf(t *testing.T) {
+func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 	r := newRig(t)
 	id := uint64(0)
 	run := func(code string) kernel.Reply {

@@ -34,8 +34,8 @@ func TestPlacesAreThere(t *testing.T) {
 	}
 }
 
-// TestMovedPlacesAreTold edits the source as another Go might have it.
-func TestMovedPlacesAreTold(t *testing.T) {
+// TestMovedPlacesAreReported edits the source as another Go might have it.
+func TestMovedPlacesAreReported(t *testing.T) {
 	for rel, list := range edits {
 		src, err := os.ReadFile(filepath.Join(goroot(t), "src", rel))
 		if err != nil {
