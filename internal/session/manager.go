@@ -145,7 +145,7 @@ func New(cfg Config) (*Manager, error) {
 	m.audit(protocol.AuditEntry{Event: "node.start"})
 	m.work.Go(m.admission.Run)
 	if cfg.ResumeBusy {
-		m.work.Go(m.resumeBusy)
+		m.work.Go(m.migration.ResumeWorking)
 	}
 	return m, nil
 }

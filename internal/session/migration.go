@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
@@ -46,6 +47,12 @@ func (v movable) Describe() migrate.Description {
 	defer s.mu.Unlock()
 	d.Expires, d.Active, d.Token, d.Works = s.status.Expires, s.status.Active, s.status.Token, s.status.Works
 	return d
+}
+
+// working reports whether something runs in a session that is awake: a cell, a process, or a
+// program in a terminal.
+func (s *Session) working(ctx context.Context) bool {
+	return s.is(running) && s.channels.Working(ctx, time.Now()) != nil
 }
 
 // boundTo says why the session can run on this node only; empty if it can move.
@@ -150,13 +157,18 @@ func (n migrationNode) list(s *Session) {
 	n.m.list(s)
 }
 
-func (n migrationNode) Resume(id string) {
+func (n migrationNode) Resume(ctx context.Context, id string) error {
 	n.m.mu.Lock()
 	s := n.m.sessions[id]
 	n.m.mu.Unlock()
-	if s != nil {
-		n.m.work.Go(func() { n.m.resumeWork(s) })
+	if s == nil {
+		return fault.New(fault.NotFound, "session.resume", "the session has ended")
 	}
+	release, err := s.Acquire(ctx)
+	if err == nil {
+		release()
+	}
+	return err
 }
 
 // Moved ends a session that another node has taken. It does not wait.

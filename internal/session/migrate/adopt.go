@@ -141,7 +141,7 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 	m.cfg.Stats.Adopted.Add(1)
 	m.log.Info("session adopted", "session", from.ID, "tenant", from.Tenant)
 	if s.Describe().Works {
-		m.cfg.Sessions.Resume(from.ID)
+		m.cfg.Go(func() { m.resume(s) })
 	}
 	return s, nil
 }

@@ -82,8 +82,9 @@ type Sessions interface {
 	// Recover makes a hibernated session from the copy with a number, and lists it. c is the
 	// checkpoint that the copy came from.
 	Recover(c Checkpoint, number int) (Movable, error)
-	// Resume resumes a session in the background, because code ran in it.
-	Resume(id string)
+	// Resume resumes a hibernated session. Errors: NotFound, and the errors of a request that resumes
+	// it.
+	Resume(ctx context.Context, id string) error
 }
 
 // Keys returns the key of a snapshot: see sandbox.Backend.

@@ -75,6 +75,7 @@ type node struct {
 	// wakes makes a session run as soon as it is opened. That uses up its folder, as in package
 	// session: see Session.wake. woke reports that one has.
 	wakes, woke bool
+	resumed     []string // the ids of resumed sessions, in their order
 }
 
 // killed is the panic of a process that is killed.
@@ -281,7 +282,12 @@ func (n *node) from(dir string) (*fake, error) {
 	return n.newFake(m.Record, string(value)), nil
 }
 
-func (n *node) Resume(string) {}
+func (n *node) Resume(_ context.Context, id string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.resumed = append(n.resumed, id)
+	return nil
+}
 
 // fake is a session of a node.
 type fake struct {
@@ -297,7 +303,7 @@ type fake struct {
 func (s *fake) Describe() Description {
 	d := Description{
 		ID: s.record.ID, Tenant: s.record.Tenant, Created: s.record.Created, Expires: s.record.Expires, Token: s.record.Token,
-		Durable: s.record.Durable, Copy: s.copies.Newest(), Uploads: s.uploads,
+		Durable: s.record.Durable, Active: s.record.Active, Works: s.record.Works, Copy: s.copies.Newest(), Uploads: s.uploads,
 	}
 	if d.Copy > 0 {
 		d.CopyDir = s.copies.Folder(d.Copy)
@@ -324,7 +330,7 @@ func (s *fake) Freeze(context.Context) (Frozen, error) {
 	}
 	s.copies.Close(false)
 	s.end()
-	return Frozen{View: s.View(), Key: "key", Expires: s.record.Expires}, err
+	return Frozen{View: s.View(), Key: "key", Expires: s.record.Expires, Works: s.record.Works}, err
 }
 
 func (s *fake) Forget() {
