@@ -89,8 +89,6 @@ var proseExcluded = []string{
 	"langs/golang/kernel/toolchain/patch",
 	"langs/golang/kernel/tools",
 	"langs/golang/kernel/wire",
-	"langs/php",
-	"langs/php/driver",
 	"langs/python",
 	"langs/python/driver",
 	"langs/python/tests",

@@ -4,19 +4,19 @@ namespace Sandgate;
 /** A value in the forms in which a client can show it. */
 final class Bundle
 {
-    /** Methods by which an object offers a form, as notebooks name them. */
+    /** Methods with which an object offers a form, as in notebooks. */
     private const METHODS = [
         '_repr_html_' => 'text/html', '_repr_markdown_' => 'text/markdown', '_repr_latex_' => 'text/latex',
         '_repr_svg_' => 'image/svg+xml', '_repr_json_' => 'application/json',
         '_repr_png_' => 'image/png', '_repr_jpeg_' => 'image/jpeg',
     ];
 
-    private const MAX_ROWS = 100;    // of a table; its middle is left out
+    private const MAX_ROWS = 100;    // rows of a table; the middle is left out
     private const MAX_COLUMNS = 50;
 
     public function __construct(public readonly array $data) {}
 
-    /** MIME type => content. Runs the object's own methods. */
+    /** Returns MIME type => content. Runs the object's own methods. */
     public static function of(mixed $value): array
     {
         if ($value instanceof self) {
@@ -42,7 +42,9 @@ final class Bundle
         return $data + ['text/plain' => Dump::text($value)];
     }
 
-    /** Whether it is rows of the same columns, each with something that fits a cell of a table. */
+    /**
+     * Returns whether the value has rows with the same columns, and each element fits a table cell.
+     */
     private static function isTable(array $rows): bool
     {
         if (!array_is_list($rows) || !isset($rows[0]) || !\is_array($rows[0]) || $rows[0] === [] || array_is_list($rows[0])) {
@@ -62,7 +64,7 @@ final class Bundle
         return true;
     }
 
-    /** Rows as HTML; they need not have the same columns. */
+    /** Returns rows as HTML. They may have different columns. */
     public static function table(iterable $rows, ?array $columns = null): string
     {
         $rows = \is_array($rows) ? $rows : iterator_to_array($rows, false);
@@ -118,7 +120,7 @@ final class Bundle
         return htmlspecialchars($text, ENT_QUOTES | ENT_SUBSTITUTE | ENT_HTML5, 'UTF-8');
     }
 
-    /** Rows as text, in columns. */
+    /** Returns rows as text, in columns. */
     public static function plainTable(array $rows): string
     {
         $rows = array_map(static fn ($row) => \is_array($row) ? $row : (\is_object($row) ? get_object_vars($row) : [$row]), $rows);

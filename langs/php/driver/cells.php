@@ -1,7 +1,7 @@
 <?php
 namespace Sandgate;
 
-/** The cells' files: cell://3 is the cell that shows as [3]. */
+/** The cells' files: cell://3 is the cell that is shown as [3]. */
 final class Cells
 {
     public const SCHEME = 'cell://';
@@ -9,16 +9,16 @@ final class Cells
     /** Characters of old cells that are kept, for tracebacks. */
     private const KEEP = 4 << 20;
 
-    /** @var array<string, string> what the user wrote, by name */
+    /** @var array<string, string> the user's text, by name */
     private static array $texts = [];
-    private static array $file = ['', '']; // name and text of the file to be included
+    private static array $file = ['', '']; // name and text of the file to include
     private static int $size = 0;
 
     public mixed $context;
     private string $text;
     private int $at = 0;
 
-    /** Announces the file of a cell; returns the path to include. */
+    /** Registers the file of a cell; returns the path to include. */
     public static function add(string $name, string $text, string $file): string
     {
         self::$size += \strlen($text) - \strlen(self::$texts[$name] ?? '');
@@ -32,7 +32,7 @@ final class Cells
         return self::SCHEME . $name;
     }
 
-    /** A line of a cell as it was written, or null. */
+    /** Returns a line of a cell in its original form, or null. */
     public static function line(string $file, int $line): ?string
     {
         $text = self::$texts[substr($file, \strlen(self::SCHEME))] ?? null;

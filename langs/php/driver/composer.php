@@ -1,7 +1,10 @@
 <?php
 namespace Sandgate;
 
-/** The packages of a working directory: its vendor/autoload.php is loaded before a cell, and again when it has changed. */
+/**
+ * The packages of a working directory: its vendor/autoload.php is loaded before a cell, and again
+ * when it has changed.
+ */
 final class Composer
 {
     private const LISTS = ['psr4', 'namespaces', 'classmap', 'files', 'real'];
@@ -26,7 +29,7 @@ final class Composer
         if ($before === null || !$loader instanceof \Composer\Autoload\ClassLoader) {
             return;
         }
-        // The loader is there and knows what was there before.
+        // The loader is already loaded and only knows the earlier packages.
         $list = static fn (string $name): array => is_file($file = "$vendor/composer/autoload_$name.php") ? require $file : [];
         foreach ($list('psr4') as $prefix => $folders) {
             $loader->setPsr4($prefix, $folders);

@@ -2,8 +2,9 @@
 namespace Sandgate;
 
 /*
- * What cells can call without importing it: display(), html(), table() … The names give way to functions of the
- * user's. In files that a cell includes they are \Sandgate\display() and so on.
+ * Functions that cells can call without an import: display(), html(), table() … A function of the
+ * user with the same name replaces them. In files that a cell includes they are \Sandgate\display()
+ * and so on.
  */
 
 /** Shows a value in its richest form. With an id, update_display() can replace it. */
@@ -12,13 +13,13 @@ function display(mixed $value, ?string $id = null): void
     show('display_data', Bundle::of($value), $id);
 }
 
-/** Replaces what display() has shown under an id. */
+/** Replaces the content that display() has shown under an id. */
 function update_display(mixed $value, string $id): void
 {
     show('update_display_data', Bundle::of($value), $id);
 }
 
-/** Takes the cell's output away; with $wait, when the next comes. */
+/** Removes the cell's output; with $wait, when the next output comes. */
 function clear_output(bool $wait = false): void
 {
     Kernel::get()->output->message('clear_output', ['wait' => $wait]);
@@ -39,7 +40,7 @@ function latex(string $latex): void
     show('display_data', ['text/latex' => $latex, 'text/plain' => $latex]);
 }
 
-/** Shows anything as JSON that can be unfolded. */
+/** Shows any value as JSON that can be unfolded. */
 function json(mixed $value): void
 {
     $plain = Json::plain($value);
@@ -81,8 +82,8 @@ function table(iterable $rows, ?array $columns = null): void
 }
 
 /**
- * Shows a chart. Either a specification of Vega-Lite, or rows and what to draw:
- * chart($rows, 'bar', x: 'month', y: 'sales').
+ * Shows a chart. The arguments are either a specification of Vega-Lite, or rows and the columns to
+ * draw: chart($rows, 'bar', x: 'month', y: 'sales').
  */
 function chart(array $rows, ?string $mark = null, ?string $x = null, ?string $y = null, ?string $color = null, ?string $title = null): void
 {
@@ -108,13 +109,13 @@ function chart(array $rows, ?string $mark = null, ?string $x = null, ?string $y 
     show('display_data', ['application/vnd.vegalite.v5+json' => Json::plain($spec), 'text/plain' => '<chart>']);
 }
 
-/** Asks for a line that is not shown while it is typed. */
+/** Requests a line that is not shown while it is typed. */
 function password(string $prompt = 'Password: '): string|false
 {
     return Kernel::get()->input->ask($prompt, true);
 }
 
-/** A column of a chart, with the kind of scale that its first value asks for. */
+/** Returns a column of a chart, with the kind of scale that fits its first value. */
 function axis(array $rows, string $name): array
 {
     $value = null;
@@ -138,7 +139,7 @@ function show(string $type, array $data, ?string $id = null): void
     Kernel::get()->output->message($type, $id === null ? $content : $content + ['transient' => ['display_id' => $id]]);
 }
 
-// What cells are made to call: see Source.
+// Calls that are inserted into cells: see Source.
 
 function renew(string $table, string $name): void
 {

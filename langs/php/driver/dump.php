@@ -2,15 +2,15 @@
 namespace Sandgate;
 
 /**
- * Values as text, in the notation of PHP where it has one. Looking at a value runs none of the user's code: no
+ * Values as text, in PHP's notation where it has one. This runs none of the user's code: no
  * __toString, no __get, no property hooks, no Countable.
  */
 final class Dump
 {
     private const MAX_DEPTH = 12;
-    private const MAX_ITEMS = 1000;  // of one array or object
+    private const MAX_ITEMS = 1000;  // items of one array or object
     private const MAX_STRING = 100_000;
-    private const WIDTH = 100;       // what stays on one line
+    private const WIDTH = 100;       // columns of a value on one line
 
     private int $room;
 
@@ -19,20 +19,20 @@ final class Dump
         $this->room = $room;
     }
 
-    /** As the result of a cell shows: at most 1 Mi characters. */
+    /** Returns the text of a cell's result: at most 1 Mi characters. */
     public static function text(mixed $value, int $limit = 1 << 20): string
     {
         return self::cut((new self($limit, false))->any($value, 0, []), $limit);
     }
 
-    /** On one line. */
+    /** Returns a value on one line. */
     public static function line(mixed $value, int $limit = 200): string
     {
         $text = (new self(4 * $limit, true))->any($value, 0, []);
         return self::cut(preg_replace('/\s*\n\s*/', ' ', $text), $limit);
     }
 
-    /** At most $limit characters, whatever the encoding is. */
+    /** Returns at most $limit characters, in any encoding. */
     public static function cut(string $text, int $limit): string
     {
         $text = mb_scrub($text, 'UTF-8');
@@ -134,7 +134,10 @@ final class Dump
         return $items === [] ? "$name {}" : $this->join("$name {", $items, '}');
     }
 
-    /** What a container of PHP's own holds: its properties do not tell. Null for all else, and for what inherits. */
+    /**
+     * Returns the content of one of PHP's own containers, whose properties do not show it. Null for
+     * all other objects, and for subclasses.
+     */
     private static function contents(object $value): ?array
     {
         return match ($value::class) {
@@ -145,7 +148,7 @@ final class Dump
         };
     }
 
-    /** What stands for an object of PHP's own, or null. */
+    /** Returns the text for an object of PHP's own, or null. */
     private function special(object $value): ?string
     {
         if ($value instanceof \DateTimeInterface) {

@@ -2,17 +2,21 @@
 namespace Sandgate;
 
 /**
- * PHP's own tables, reached through FFI: names are taken out of them so that a later cell can declare them again.
- * What is taken out is never destroyed, so old values and frames keep what they were made of.
+ * PHP's own tables, accessed through FFI: names are removed from them so that a later cell can
+ * declare them again. Removed entries are never destroyed, so old values and frames stay valid.
  *
- * The layouts are those of PHP 8.4, 64 bits, without threads. check() proves them before anything relies on them.
+ * The layouts are those of PHP 8.4, 64 bits, without threads. check() verifies them before any code
+ * relies on them.
  */
 final class Engine
 {
-    /** Live objects that are looked through for closures; with more of them a closure may call what it called before. */
+    /**
+     * The number of live objects that are searched for closures. If there are more, a closure may
+     * still call the old function.
+     */
     private const MAX_OBJECTS = 200_000;
 
-    /** The flag of a string whose count of references is the place of a class. */
+    /** The flag of a string whose reference count is used for a class. */
     private const REMEMBERS_CLASS = 1 << 5;
 
     private \FFI $c;
@@ -21,7 +25,7 @@ final class Engine
     private \FFI\CData $classes;
     private \FFI\CData $constants;
     private int $ownClasses = 0;
-    /** @var \FFI\CData[] functions and classes that were taken out */
+    /** @var \FFI\CData[] functions and classes that were removed */
     private array $oldFunctions = [];
     private array $oldClasses = [];
 
@@ -70,7 +74,10 @@ final class Engine
         $this->constants = $this->executor->constants;
     }
 
-    /** Throws unless the layouts are those of this PHP. To be called when all of the driver's classes are loaded. */
+    /**
+     * Throws unless the layouts are those of this PHP. It must be called after all of the driver's
+     * classes are loaded.
+     */
     public function check(): void
     {
         $reporting = error_reporting(E_ALL & ~E_DEPRECATED);
@@ -109,7 +116,7 @@ final class Engine
         $this->executor->exit_status = 0;
     }
 
-    /** Lets echo work again after a write to descriptor 1 was interrupted. */
+    /** Makes echo work again after a write to descriptor 1 was interrupted. */
     public function enableOutput(): void
     {
         $this->c->php_output_set_status(0);
@@ -126,22 +133,22 @@ final class Engine
         $name = strtolower($name);
         $found = $this->c->zend_hash_str_find($this->classes, $name, \strlen($name));
         $this->oldClasses[] = $class = $this->c->cast('Class *', $found->value);
-        // The string of its name may remember the class.
+        // The string of its name may refer to the class.
         $class->name->type &= ~self::REMEMBERS_CLASS;
         $this->delete($this->classes, $name);
     }
 
     public function forgetConstant(string $name): void
     {
-        if (($slash = strrpos($name, '\\')) !== false) { // a constant's namespace has no case, its name has
+        if (($slash = strrpos($name, '\\')) !== false) { // a constant's namespace is case-insensitive, its name is not
             $name = strtolower(substr($name, 0, $slash)) . substr($name, $slash);
         }
         $this->delete($this->constants, $name);
     }
 
     /**
-     * Empties the caches in which compiled code keeps the functions, classes and constants that it has found, so
-     * that it finds the new ones.
+     * Empties the caches in which compiled code stores the functions, classes and constants that it
+     * has found, so that it finds the new ones.
      *
      * @param string[]|null $names the functions; null for all of the user's
      */
@@ -158,7 +165,7 @@ final class Engine
         foreach (\array_slice(get_declared_classes(), $this->ownClasses) as $name) {
             $lower = strtolower($name);
             $found = str_starts_with($lower, 'sandgate\\') ? null : $this->c->zend_hash_str_find($this->classes, $lower, \strlen($lower));
-            if ($found !== null) { // not an alias of another case, nor an anonymous class
+            if ($found !== null) { // neither an alias in another case nor an anonymous class
                 $this->clearMethods($this->c->cast('Class *', $found->value));
             }
         }
@@ -187,7 +194,7 @@ final class Engine
     private function clearMethods(\FFI\CData $class): void
     {
         if ($class->type !== "\2") {
-            return; // an extension's
+            return; // belongs to an extension
         }
         $methods = $class->methods;
         $bucket = $this->c->cast('Bucket *', $methods->data);
@@ -201,7 +208,7 @@ final class Engine
     private function clear(\FFI\CData $function): void
     {
         if ($function->type !== 2) {
-            return; // an extension's
+            return; // belongs to an extension
         }
         if ($function->cache !== 0 && !($function->cache & 1)) {
             $this->c->memset($this->c->cast('void *', $function->cache), 0, $function->cache_size);

@@ -1,11 +1,11 @@
 <?php
 namespace Sandgate;
 
-/** What went wrong, as people read it: the cells' own lines, and none of the driver's. */
+/** Errors as users see them: with the cells' lines, and without the driver's. */
 final class Errors
 {
     private const MAX_VALUE = 64 << 10;   // characters
-    private const MAX_FRAMES = 100;       // of one exception; the middle is left out
+    private const MAX_FRAMES = 100;       // frames of one exception; the middle is left out
     private const CONTEXT = 2;            // lines before and after
     private const MAX_PREVIOUS = 10;
 
@@ -22,22 +22,22 @@ final class Errors
         return ['ename' => self::name($e), 'evalue' => self::message($e->getMessage()), 'traceback' => $lines];
     }
 
-    /** The error that PHP ended with. */
+    /** Returns the error that PHP ended with. */
     public static function fatal(string $message, string $file, int $line): array
     {
-        // An exception that nobody caught has its trace in the message.
+        // The message of an uncaught exception contains its trace.
         $first = self::message(strstr("$message\n", "\n", true));
         return ['ename' => 'FatalError', 'evalue' => $first, 'traceback' => ["FatalError: $first" . ($file === '' ? '' : ' in ' . self::place($file, $line)), ...self::excerpt($file, $line)]];
     }
 
-    /** A file and a line, as tracebacks name them. */
+    /** Returns a file and a line, as tracebacks name them. */
     public static function place(string $file, int $line): string
     {
         $file = self::file($file);
         return str_starts_with($file, 'cell ') ? "$file, line $line" : "$file:$line";
     }
 
-    /** A file or a text that names some: cells go by their number. */
+    /** Returns a file or a text with file names: cells are named by their number. */
     public static function file(string $text): string
     {
         return str_replace(Cells::SCHEME, 'cell ', $text);
@@ -64,7 +64,7 @@ final class Errors
     private static function one(\Throwable $e): array
     {
         $trace = $e->getTrace();
-        // Where it was thrown by the driver, it is the user's call that counts.
+        // If the driver threw it, the position is that of the user's call.
         [$file, $line] = [$e->getFile(), $e->getLine()];
         while (self::isOurs($file) && $trace !== []) {
             $call = array_shift($trace);
@@ -97,7 +97,7 @@ final class Errors
         return str_starts_with($file, __DIR__ . '/') || $file === '';
     }
 
-    /** The lines around one, which is marked. */
+    /** Returns the lines around one, which is marked. */
     private static function excerpt(string $file, int $line, int $column = 0): array
     {
         $lines = [];

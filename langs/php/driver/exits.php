@@ -5,8 +5,9 @@ namespace Sandgate;
 final class Ended extends \Error {}
 
 /**
- * Stops exit() at the end of the cell. PHP unwinds the stack for exit with something that no catch sees, and runs no
- * finally. But it destroys what the frames hold, this object too; and what a destructor throws takes exit's place.
+ * Stops exit() at the end of the cell. PHP unwinds the stack for exit with an exception that no
+ * catch sees, and runs no finally. But it destroys the objects in the frames, including this
+ * object, and an exception from a destructor replaces exit's.
  */
 final class ExitGuard
 {
@@ -19,7 +20,7 @@ final class ExitGuard
         }
     }
 
-    /** Calls a function; true if it came to its end, and did not exit. */
+    /** Calls a function; returns true if it returned, and false if it called exit. */
     public static function call(\Closure $function): bool
     {
         try {

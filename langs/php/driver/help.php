@@ -1,7 +1,10 @@
 <?php
 namespace Sandgate;
 
-/** Completion and inspection on what is there now. Neither runs code of the user's nor loads a class. */
+/**
+ * Completion and inspection of the present state. They neither run the user's code nor load a
+ * class.
+ */
 final class Help
 {
     private const MAX = 1000;
@@ -34,7 +37,10 @@ final class Help
         return str_starts_with(ltrim($name, '$'), '_');
     }
 
-    /** @return array{int, list<array{string, string}>} where the word begins, in bytes, and what can stand there */
+    /**
+     * @return array{int, list<array{string, string}>} where the word begins, in bytes, and its
+     *   completions
+     */
     private function matches(string $before): array
     {
         $name = self::NAME;
@@ -77,7 +83,8 @@ final class Help
     }
 
     /**
-     * The value of a variable, its properties and elements: $a->b['c'][0]. Only what lies there is looked at.
+     * Returns the value of a variable, its properties and elements: $a->b['c'][0]. Only stored
+     * values are read.
      *
      * @return array{bool, mixed}
      */
@@ -91,7 +98,7 @@ final class Help
         preg_match_all('/\??->(' . self::NAME . ')|\[(?:([0-9]+)|[\'"]([^\'"]*)[\'"])\]|(\[)/', substr($path, \strlen($m[0])), $steps, PREG_SET_ORDER);
         foreach ($steps as $step) {
             if (($step[4] ?? '') !== '') {
-                return [false, null]; // an index that would have to be run
+                return [false, null]; // an index that would run code
             }
             if ($step[1] !== '') {
                 $name = $step[1];
@@ -159,7 +166,10 @@ final class Help
         return array_values(array_filter($found, static fn ($f) => strncasecmp($f[0], $prefix, \strlen($prefix)) === 0));
     }
 
-    /** The class of a name, as a cell would take it, or of a variable; if it is loaded. */
+    /**
+     * Returns the class of a name, as a cell would resolve it, or of a variable; null if it is not
+     * loaded.
+     */
     private function classOf(string $name): ?\ReflectionClass
     {
         if ($name[0] === '$') {

@@ -1,17 +1,17 @@
 <?php
 namespace Sandgate;
 
-/** Thrown where a cell asks for input that nobody can give. */
+/** Thrown where a cell requests input that is not allowed. */
 final class NoInput extends \Error {}
 
-/** Standard input of a cell: each line is asked for. */
+/** Standard input of a cell: each line is an input request. */
 final class Input
 {
     private bool $ended = false;
 
     public function __construct(private Kernel $kernel, private Wire $wire, private Interrupts $interrupts) {}
 
-    /** A new cell: an end of input does not last. */
+    /** Begins a new cell: an end of input applies to one cell only. */
     public function begin(): void
     {
         if ($this->ended) {
@@ -20,7 +20,7 @@ final class Input
         }
     }
 
-    /** A line without its end, or false at the end of input. */
+    /** Returns a line without its end, or false at the end of input. */
     public function ask(string $prompt, bool $password): string|false
     {
         if ($this->kernel->isFork()) {
@@ -57,7 +57,7 @@ final class Input
     }
 }
 
-/** The streams sandgate://stdin and sandgate://stderr, which stand behind STDIN and STDERR. */
+/** The streams sandgate://stdin and sandgate://stderr, which STDIN and STDERR use. */
 final class StandardStream
 {
     public mixed $context;
@@ -90,7 +90,7 @@ final class StandardStream
         return \strlen($text);
     }
 
-    /** To the beginning, as long as that is where it is: SplFileObject asks for it. */
+    /** Seeks to the beginning, if that is the present position: SplFileObject calls it. */
     public function stream_seek(int $offset, int $whence): bool
     {
         return $offset === 0 && $whence === SEEK_SET && !$this->begun;
@@ -101,7 +101,7 @@ final class StandardStream
         return 0;
     }
 
-    /** What stream_isatty() and stream_select() look at. */
+    /** Called by stream_isatty() and stream_select(). */
     public function stream_cast(): mixed
     {
         return $this->input ? false : fopen('php://stderr', 'w');

@@ -1,34 +1,38 @@
 <?php
 namespace Sandgate;
 
-/** Thrown into a cell that is interrupted. */
+/** Thrown into an interrupted cell. */
 final class Interrupted extends \Error {}
 
 /**
- * What SIGINT does. The first throws Interrupted into the cell, so that its finally blocks run. When the cell goes on
- * nevertheless, the supervisor sends HARD, which ends it as exit does: nothing can catch that.
+ * Handles SIGINT. The first one throws Interrupted into the cell, so that its finally blocks run.
+ * If the cell continues all the same, the supervisor sends HARD, which ends it as exit does:
+ * nothing can catch that.
  *
- * While the driver is at work for a cell it holds both back: enter() and leave() stand around that.
+ * While the driver works for a cell it holds both back, between enter() and leave().
  */
 final class Interrupts
 {
-    /** Milliseconds that a cell has to unwind before it is pressed again. */
+    /** Milliseconds that a cell gets to unwind before the next interrupt. */
     private const PAUSE = 90;
 
-    /** How long the supervisor gets to notice what the kernel has noticed, in tenths of a millisecond. */
+    /**
+     * How long the supervisor gets to notice the interrupts that the kernel has noticed, in tenths
+     * of a millisecond.
+     */
     private const PATIENCE = 3000;
 
-    /** How much later than a signal the request that announces it may come, in nanoseconds. */
+    /** How much later than a signal its announcement may arrive, in nanoseconds. */
     private const ANNOUNCED = 50_000_000;
 
     private int $held = 1;
-    private int $last = 0; // when something was thrown, in nanoseconds
+    private int $last = 0; // time of the last throw, in nanoseconds
     private ?\Closure $handler = null;
     private bool $active = false;
-    private int $pending = 0; // a signal that came while they were held
-    private int $stray = 0; // when one came while no cell was at work, in nanoseconds; 0 for none
-    private bool $told = false; // one came since the last cell began
-    public bool $exitable = true; // exit would be stopped, and not end the process
+    private int $pending = 0; // a signal that came while signals were held back
+    private int $stray = 0; // time of a signal that came while no cell was running, in nanoseconds; 0 means none
+    private bool $told = false; // a signal came since the last cell began
+    public bool $exitable = true; // exit would end the cell, and not the process
     public private(set) bool $thrown = false;
 
     public function __construct(private \FFI\CData $shared, private Engine $engine, private int $kernel) {}
@@ -48,8 +52,9 @@ final class Interrupts
     }
 
     /**
-     * Waits for the supervisor, which may be slower, to notice the interrupts of the last cell: it would take them for
-     * the next one's. (One that user code sends to the kernel alone costs the time that is given for that.)
+     * Waits until the supervisor, which may be slower, has noticed the interrupts of the last cell:
+     * otherwise it would assign them to the next one. (If user code sends a signal only to the
+     * kernel, this costs the whole waiting time.)
      */
     public function settle(): void
     {
@@ -61,21 +66,22 @@ final class Interrupts
     }
 
     /**
-     * For how many milliseconds the request may still come that says which cell a signal was for that came between two:
-     * the one before, and late, or the one that is about to begin. 0 for what is there already, null for no such signal.
+     * A signal that came between two cells is for the previous cell, if it is late, or for the next
+     * one. Returns for how many milliseconds the request that names the cell may still arrive. 0
+     * means that it must already be there, null means that there is no such signal.
      */
     public function unannounced(): ?int
     {
         return $this->stray === 0 ? null : max(0, intdiv($this->stray + self::ANNOUNCED - hrtime(true), 1_000_000));
     }
 
-    /** That request has come, for a cell that is over or at work, or none will. */
+    /** That request has arrived, for a cell that has ended or is running, or none will arrive. */
     public function announced(): void
     {
         $this->stray = 0;
     }
 
-    /** It has come, and the signal is for the cell that has begun. */
+    /** It has arrived, and the signal is for the cell that has begun. */
     public function early(): void
     {
         $this->stray = 0;
@@ -83,7 +89,10 @@ final class Interrupts
         $this->pending = max($this->pending, SIGINT);
     }
 
-    /** A cell begins, held: a signal from now on is for it, and one that was before waits for its announcement. */
+    /**
+     * A cell begins, with signals held back: a signal from now on is for it, and an earlier one
+     * waits for its announcement.
+     */
     public function begin(): void
     {
         if (!pcntl_async_signals() || pcntl_signal_get_handler(SIGINT) !== $this->handler) {
@@ -94,11 +103,11 @@ final class Interrupts
         $this->exitable = true;
     }
 
-    /** A cell is over: what comes from now on comes too late. */
+    /** A cell has ended: a signal from now on comes too late. */
     public function end(): void
     {
         [$this->active, $this->pending, $this->held] = [false, 0, 1];
-        // Behind a signal whose handler has thrown, PHP leaves others lying.
+        // After a signal whose handler has thrown, PHP does not handle the waiting ones.
         pcntl_signal_dispatch();
     }
 
@@ -116,7 +125,7 @@ final class Interrupts
         }
     }
 
-    /** Throws what is pending at a point where the driver can be left. */
+    /** Throws a pending interrupt at a point where the driver can be left. */
     public function check(): void
     {
         if ($this->pending !== 0) {
@@ -130,7 +139,10 @@ final class Interrupts
         }
     }
 
-    /** The same as SIGINT, for a call that has been tried again after that. A handler of the user's has had its signal. */
+    /**
+     * The same as SIGINT, for a call that was retried after SIGINT. A user's own handler has
+     * already had its signal.
+     */
     private function again(): void
     {
         if ($this->meant() && pcntl_signal_get_handler(SIGINT) === $this->handler) {
@@ -143,8 +155,8 @@ final class Interrupts
         if ($this->mine(SIGINT) && !$this->thrown) {
             $this->thrown = true;
             $this->last = hrtime(true);
-            // Without arguments in its trace: those of a call that PHP 8.4 makes without a frame are freed by now,
-            // and reading them breaks the heap.
+            // Without arguments in its trace: the arguments of a call that PHP 8.4 makes without a
+            // frame are already freed, and reading them corrupts the heap.
             $arguments = ini_set('zend.exception_ignore_args', '1');
             $interrupted = new Interrupted('the cell was interrupted');
             ini_set('zend.exception_ignore_args', $arguments);
@@ -165,16 +177,16 @@ final class Interrupts
         }
     }
 
-    /** Whether the supervisor's signal is for the cell at work. */
+    /** Returns whether the supervisor's signal is for the running cell. */
     private function meant(): bool
     {
         return $this->active && $this->shared->meant === $this->shared->sequence;
     }
 
-    /** Whether a signal is for the cell, now. */
+    /** Returns whether a signal is for the cell, now. */
     private function mine(int $signal): bool
     {
-        if (getmypid() !== $this->kernel) { // a fork of the user's
+        if (getmypid() !== $this->kernel) { // a fork by user code
             pcntl_signal(SIGINT, SIG_DFL);
             posix_kill(getmypid(), SIGINT);
             return false;

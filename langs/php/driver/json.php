@@ -1,20 +1,23 @@
 <?php
 namespace Sandgate;
 
-/** JSON of anything. What JSON lacks becomes text. */
+/** JSON of any value. Values that JSON lacks become text. */
 final class Json
 {
     private const FLAGS = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE | JSON_PRESERVE_ZERO_FRACTION;
     private const MAX_DEPTH = 64;
 
-    /** Encodes what the driver made itself: strings of any bytes, numbers, arrays. */
+    /** Encodes the driver's own values: strings of any bytes, numbers, arrays. */
     public static function encode(mixed $value): string
     {
         $text = json_encode($value, self::FLAGS);
         return $text === false ? json_encode(self::plain($value), self::FLAGS | JSON_PARTIAL_OUTPUT_ON_ERROR) : $text;
     }
 
-    /** A value that JSON has, from any. Objects give what they say for JSON, or their public properties. */
+    /**
+     * Converts any value to one that JSON can represent. Objects become their jsonSerialize()
+     * result, or their public properties.
+     */
     public static function plain(mixed $value, int $depth = 0, array $above = []): mixed
     {
         if (\is_float($value) && !is_finite($value)) {

@@ -5,8 +5,8 @@ namespace Sandgate;
 final class Kernel
 {
     /**
-     * The state is saved after some milliseconds without a request; and at once when cells have been at work for some
-     * seconds since it was saved, or when it is as old as that.
+     * The state is saved after some milliseconds without a request. It is saved at once when cells
+     * have worked for some seconds since it was saved, or when it is that old.
      */
     private const SAVE_IDLE = 10;
     private const SAVE_AFTER = 0.25;
@@ -30,11 +30,11 @@ final class Kernel
     private int $silentCount = 0;
     private bool $dirty = false;   // there is something to save
     private float $dirtySince = 0;
-    private float $begun = 0;      // when the cell began
-    private float $work = 0;       // seconds that cells have worked since the state was saved
-    private bool $live = false;    // not any more what a snapshot is made of
-    private ?array $request = null; // the cell at work
-    private array $later = [];     // requests that came before their turn
+    private float $begun = 0;      // start time of the cell
+    private float $work = 0;       // seconds of cells' work since the state was saved
+    private bool $live = false;    // a snapshot is no longer made of this state
+    private ?array $request = null; // the running cell
+    private array $later = [];     // requests that arrived before their turn
     private string $file = '';
     /** @var list<array{callable, array}> */
     private array $atEnd = [];
@@ -65,7 +65,7 @@ final class Kernel
         set_error_handler($this->output->diagnose(...));
     }
 
-    /** Tells the agent that there is a kernel. */
+    /** Reports to the agent that there is a kernel. */
     public function start(): void
     {
         $this->interrupts->install();
@@ -75,7 +75,7 @@ final class Kernel
         ]]);
     }
 
-    /** Whether this process is a fork that a cell has made. */
+    /** Returns whether this process is a fork that a cell has made. */
     public function isFork(): bool
     {
         return getmypid() !== $this->pid;
@@ -86,7 +86,7 @@ final class Kernel
         return $this->request === null || !empty($this->request['no_input']);
     }
 
-    /** The cell's file, as PHP names it. */
+    /** Returns the cell's file, as PHP names it. */
     public function file(): string
     {
         return $this->file;
@@ -97,7 +97,7 @@ final class Kernel
         $this->atEnd[] = [$callback, $arguments];
     }
 
-    /** STDIN and STDERR are ours; STDOUT is PHP's. */
+    /** STDIN and STDERR are the driver's streams; STDOUT is PHP's. */
     public function standardStreams(): void
     {
         foreach (['STDIN' => 'r', 'STDERR' => 'w'] as $name => $mode) {
@@ -115,7 +115,7 @@ final class Kernel
             $request = array_shift($this->later) ?? $this->receive();
             if (($request['op'] ?? '') === 'execute') {
                 if ($this->isToBeSaved($request) && $this->savegame->make()) {
-                    $this->takeOver(); // the request was the other's, and has been answered
+                    $this->takeOver(); // the request was the dead kernel's, and has been answered
                     continue;
                 }
                 return $this->begin($request);
@@ -125,7 +125,7 @@ final class Kernel
         }
     }
 
-    /** Whether the state is saved before a cell although that takes its time. */
+    /** Returns whether the state is saved before a cell although that takes time. */
     private function isToBeSaved(array $request): bool
     {
         return empty($request['silent'])
@@ -155,8 +155,8 @@ final class Kernel
     }
 
     /**
-     * Runs a cell that nobody sees. After a fork each first write to a page copies it, which takes a while in gVisor;
-     * this copies the pages that every cell writes to, before somebody waits for them.
+     * Runs an invisible cell. After a fork the first write to each page copies it, which is slow in
+     * gVisor. This copies the pages that every cell writes to, before a client waits for them.
      */
     private function rehearse(): void
     {
@@ -205,13 +205,16 @@ final class Kernel
         return $path;
     }
 
-    /** Finds out whether a signal that came before the cell is for it. What else has come is for after it. */
+    /**
+     * Finds out whether a signal that came before the cell is for it. Other requests that have
+     * arrived are handled after the cell.
+     */
     private function awaitAnnouncement(int $cell): void
     {
         while (($wait = $this->interrupts->unannounced()) !== null) {
             if (!$this->wire->waits($wait)) {
                 if ($wait === 0) {
-                    $this->interrupts->announced(); // none will come: somebody else sent it
+                    $this->interrupts->announced(); // no announcement will arrive: user code sent the signal
                 }
                 continue; // a signal, or time has passed
             }
@@ -224,19 +227,19 @@ final class Kernel
         }
     }
 
-    /** Whether exit would be stopped: in a cell, and where ExitGuard calls something. */
+    /** Sets whether exit is stopped: in a cell, and in calls of ExitGuard. */
     public function exitable(bool $is): void
     {
         $this->interrupts->exitable = $is;
     }
 
-    /** A cell came to its end. */
+    /** A cell has reached its end. */
     public function finish(ExitGuard $guard, mixed $value): void
     {
         $this->interrupts->exitable = false;
         $guard->done = true;
         if ($this->isFork()) {
-            exit(0); // a fork that ran to the end of its cell
+            exit(0); // a fork that has reached the end of its cell
         }
         $frames = '';
         $whole = true;
@@ -250,20 +253,20 @@ final class Kernel
         if (!$this->endOutput()) {
             return;
         }
-        if (!$whole) { // a form of the value called exit
+        if (!$whole) { // a form of the value has called exit
             $this->exited($this->engine->exitStatus() & 0xFF);
         } else {
             $this->done($frames, ['status' => 'ok'] + ($this->shared->program ? ['exit_code' => 0] : []));
         }
     }
 
-    /** A cell ended by an exception, or by exit. The variable of the caller is emptied. */
+    /** A cell was ended by an exception, or by exit. The caller's variable is set to null. */
     public function fail(?\Throwable &$error): void
     {
         $this->interrupts->exitable = false;
         $e = $error;
         if ($e instanceof Ended) {
-            $e = $e->getPrevious(); // what the guard's own has replaced; null after exit
+            $e = $e->getPrevious(); // the exception that the guard's replaced; null after exit
         }
         if ($this->isFork()) {
             if ($e !== null) {
@@ -271,7 +274,7 @@ final class Kernel
             }
             exit($e === null ? $this->engine->exitStatus() : 255);
         }
-        if ($this->request === null) { // between cells: a signal's handler
+        if ($this->request === null) { // between cells: a handler of signals
             if ($e !== null && !$e instanceof Interrupted) {
                 $this->output->stderr('Uncaught ' . $e . "\n");
             }
@@ -302,7 +305,7 @@ final class Kernel
         }
         $content = Errors::of($e);
         $program = !$e instanceof Interrupted && $this->shared->program ? ['exit_code' => 255] : [];
-        $error = $e = null; // its arguments may hold the last of something: before the reply
+        $error = $e = null; // releases objects in its arguments before the reply
         $this->failed($content, $program);
     }
 
@@ -321,8 +324,8 @@ final class Kernel
     }
 
     /**
-     * Runs what the cell has left for its end, and prints what its buffers hold. False when that failed and has been
-     * told.
+     * Runs the functions that the cell has registered for its end, and prints the content of its
+     * buffers. Returns false if that failed and was reported.
      */
     private function endOutput(): bool
     {
@@ -352,7 +355,7 @@ final class Kernel
     {
         $this->interrupts->end();
         if (\ini_get('max_execution_time') !== '0') {
-            set_time_limit(0); // set_time_limit() holds for its cell
+            set_time_limit(0); // set_time_limit() applies only to its cell
         }
         $reply = ['op' => 'reply', 'id' => $this->request['id'] ?? 0, 'execution_count' => $this->count] + $reply;
         $this->request = null;
@@ -382,7 +385,7 @@ final class Kernel
 
     // --- Other requests ---
 
-    /** A request that comes while a cell waits for input. */
+    /** Handles a request that arrives while a cell waits for input. */
     public function meanwhile(?array $request): void
     {
         if (\in_array($request['op'] ?? '', ['execute', 'reseed'], true)) {
@@ -397,14 +400,14 @@ final class Kernel
         $op = $request['op'] ?? null;
         $id = $request['id'] ?? 0;
         if ($request === null || !\is_string($op) || !\is_int($id)) {
-            $this->output->stderr("the kernel was sent a request that is none\n");
+            $this->output->stderr("the kernel received an invalid request\n");
             return;
         }
         if ($op === 'interrupt') {
-            $this->interrupts->announced(); // of a cell that has ended, or waits for input
+            $this->interrupts->announced(); // for a cell that has ended, or waits for input
         }
         if (\in_array($op, ['input', 'interrupt', 'comm'], true)) {
-            return; // there is no cell that they could be for
+            return; // no cell is running that they could be for
         }
         try {
             $code = (string) ($request['code'] ?? '');
@@ -446,7 +449,9 @@ final class Kernel
 
     // --- The end of a process ---
 
-    /** PHP ends this process. Only what nothing can catch comes here, and forks of the user's. */
+    /**
+     * PHP ends this process. Only errors that nothing can catch get here, and forks by user code.
+     */
     private function shutdown(): void
     {
         if ($this->isFork()) {
@@ -466,7 +471,7 @@ final class Kernel
             \FFI::memcpy($this->shared->reason, $reason, \strlen($reason));
             $this->shared->failed = 1;
         }
-        posix_kill($this->pid, SIGKILL); // without destructors: the savegame has the objects, and goes on
+        posix_kill($this->pid, SIGKILL); // without destructors: the savegame has the objects and continues
     }
 
     /** The kernel has died, and this is its savegame. */
@@ -476,7 +481,7 @@ final class Kernel
         $this->pid = getmypid();
         $this->interrupts->movedTo($this->pid);
         if ($shared->writing) {
-            // The end of a frame is missing, and nobody knows how much of it.
+            // The end of a frame is missing, and its length is unknown.
             fwrite(fopen('php://stderr', 'w'), "the kernel died while it wrote\n");
             posix_kill($this->pid, SIGKILL);
         }

@@ -1,7 +1,7 @@
 <?php
 namespace Sandgate;
 
-/** What the driver needs of the operating system and PHP has no word for. */
+/** Functions of the operating system that PHP does not offer. */
 final class Libc
 {
     private const EINTR = 4;
@@ -13,7 +13,7 @@ final class Libc
     private \FFI\CData $buffer;
     private \FFI\CData $count;
     private \FFI\CData $poll;
-    /** @var \FFI[] what the types of shared memory live by */
+    /** @var \FFI[] keeps the types of shared memory alive */
     private array $declared = [];
 
     public function __construct()
@@ -38,7 +38,7 @@ final class Libc
         $this->poll = $this->c->new('Poll[1]');
     }
 
-    /** At most $n bytes; '' at the end, null when a signal came first. */
+    /** Reads at most $n bytes; '' at the end, null if a signal came first. */
     public function read(int $fd, int $n): ?string
     {
         $got = $this->c->read($fd, $this->buffer, min($n, 65536));
@@ -48,7 +48,7 @@ final class Libc
         return \FFI::string($this->buffer, $got);
     }
 
-    /** Writes all of it. False when nobody reads any more. */
+    /** Writes everything. Returns false if the reader has gone. */
     public function write(int $fd, string $data): bool
     {
         $left = \strlen($data);
@@ -68,7 +68,7 @@ final class Libc
         }
     }
 
-    /** Whether there is something to read within some milliseconds. */
+    /** Returns whether there is something to read within some milliseconds. */
     public function readable(int $fd, int $milliseconds): bool
     {
         $this->poll[0]->fd = $fd;
@@ -76,28 +76,28 @@ final class Libc
         return $this->c->poll($this->poll, 1, $milliseconds) > 0;
     }
 
-    /** How many bytes a pipe holds. */
+    /** Returns how many bytes a pipe holds. */
     public function unread(int $fd): int
     {
         return $this->c->ioctl($fd, self::FIONREAD, \FFI::addr($this->count)) < 0 ? 0 : $this->count->cdata;
     }
 
-    /** Keeps a descriptor from programs that are started. */
+    /** Closes a descriptor in programs that are started. */
     public function closeOnExec(int $fd): void
     {
         $this->c->fcntl($fd, 2, 1);
     }
 
     /**
-     * Forks a sibling: the child of this process's parent. So it is none of the children that user code counts or
-     * waits for. The child gets 0.
+     * Forks a sibling: a child of this process's parent. So it is not among the children that user
+     * code counts or waits for. Returns 0 in the new process.
      */
     public function forkSibling(): int
     {
         return $this->c->syscall(self::SYS_CLONE, self::CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
     }
 
-    /** Memory that forks share, of a type that $declaration has. */
+    /** Returns memory that forks share, of a type in $declaration. */
     public function shared(string $declaration, string $type): \FFI\CData
     {
         $this->declared[] = $ffi = \FFI::cdef($declaration);
@@ -105,8 +105,9 @@ final class Libc
     }
 
     /**
-     * Gives this process's descriptors from $first on a life of their own: regular files are opened anew at their
-     * place, without the locks; all else, pipes and connections, becomes /dev/null. The numbers stay.
+     * Separates this process's descriptors from $first on: regular files are opened again at their
+     * position, without the locks; all others, pipes and connections, become /dev/null. The numbers
+     * stay.
      */
     public function part(int $first): void
     {

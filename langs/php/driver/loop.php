@@ -1,6 +1,6 @@
 <?php
-// In the global scope and outside of any namespace, so that the variables of cells are real globals. The one variable
-// here is there only while an error is told.
+// In the global scope and outside of any namespace, so that the variables of cells are real
+// globals. The only variable here exists only while an error is reported.
 while (true) {
     try {
         try {
@@ -8,7 +8,7 @@ while (true) {
         } catch (\Throwable $__error) {
             \Sandgate\Kernel::get()->fail($__error);
         }
-    } catch (\Throwable $__error) { // an interrupt in the moment between
+    } catch (\Throwable $__error) { // an interrupt between two cells
         \Sandgate\Kernel::get()->fail($__error);
     }
     unset($__error);

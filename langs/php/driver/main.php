@@ -1,7 +1,5 @@
 <?php
-/*
- * Starts the PHP kernel. What it is: README.md.
- */
+/* Starts the PHP kernel; see README.md. */
 namespace Sandgate;
 
 require __DIR__ . '/libc.php';
@@ -12,7 +10,7 @@ require __DIR__ . '/supervisor.php';
     $libc = new Libc();
     $shared = Shared::make($libc);
     Supervisor::start($shared);
-    // From here on this is the kernel.
+    // From here on this process is the kernel.
     foreach (['parser', 'engine', 'wire', 'interrupts', 'exits', 'savegame', 'source', 'cells', 'json', 'signature', 'dump', 'errors',
         'output', 'bundle', 'display', 'input', 'composer', 'help', 'reseed', 'variables', 'kernel'] as $name) {
         require __DIR__ . "/$name.php";

@@ -2,14 +2,15 @@
 namespace Sandgate;
 
 /**
- * Messages and standard error. What echo prints does not come by here: it goes to descriptor 1, like that of C code
- * and of child processes, and so all of it stays in order, streams, and costs what it costs on a command line.
+ * Messages and standard error. The output of echo does not pass through here: like that of C code
+ * and of child processes, it is written to descriptor 1. So all of it stays in order, streams, and
+ * costs as much as on a command line.
  */
 final class Output
 {
     private const MAX_FRAME = 1 << 20;
 
-    /** Of the cell at work, or of the last one. */
+    /** The number of the running cell, or of the last one. */
     public int $cell = 0;
 
     public function __construct(private Wire $wire, private Interrupts $interrupts, private Kernel $kernel) {}
@@ -30,7 +31,7 @@ final class Output
         }
     }
 
-    /** Sends a message now, in its place among the output. */
+    /** Sends a message now, at its place in the output. */
     public function message(string $type, array $content): void
     {
         if ($this->kernel->isFork()) {
@@ -47,7 +48,7 @@ final class Output
         }
     }
 
-    /** A message as a frame, to be written as one of a cell's last. */
+    /** Returns a message as a frame, to be written as one of a cell's last. */
     public function frame(string $type, array $content): string
     {
         return Wire::frame(Wire::MESSAGE, $this->cell, $this->body($type, $content));
@@ -59,7 +60,7 @@ final class Output
         if (\strlen($body) <= Wire::MAX_BODY) {
             return $body;
         }
-        // The text stays: it says what the thing was.
+        // The text stays: it describes the value.
         $left = implode(', ', array_diff(array_keys($content['data'] ?? []), ['text/plain']));
         $this->stderr("$left of " . \strlen($body) . ' bytes left out: the limit is ' . Wire::MAX_BODY . " bytes\n");
         $content['data'] = ['text/plain' => Dump::cut($content['data']['text/plain'] ?? "<$left>", 1 << 20)];
@@ -85,7 +86,8 @@ final class Output
         if ($level === E_USER_ERROR) {
             exit(255);
         }
-        // PHP's own handler would say it again, unless errors are not displayed; it makes error_get_last() true.
+        // PHP's own handler would print it again, unless errors are not displayed; it sets
+        // error_get_last().
         return $shown !== '';
     }
 }

@@ -1,7 +1,7 @@
 <?php
 /*
- * Functions of PHP's own that mean something else in a kernel. They are taken out of PHP's table before this file is
- * loaded.
+ * PHP functions that behave differently in a kernel. They are removed from PHP's table before this
+ * file is loaded.
  */
 
 function readline(?string $prompt = null): string|false
@@ -9,13 +9,13 @@ function readline(?string $prompt = null): string|false
     return Sandgate\Kernel::get()->input->ask($prompt ?? '', false);
 }
 
-/** Calls the function at the end of the cell: the process has none. */
+/** Calls the function at the end of the cell: the process does not end. */
 function register_shutdown_function(callable $callback, mixed ...$args): void
 {
     Sandgate\Kernel::get()->atEnd($callback, $args);
 }
 
-/** PHP's own goes on sleeping after a signal. */
+/** PHP's own function continues to sleep after a signal. */
 function time_sleep_until(float $timestamp): bool
 {
     if ($timestamp <= microtime(true)) {

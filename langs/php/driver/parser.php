@@ -2,8 +2,8 @@
 namespace Sandgate;
 
 /**
- * Loads php-parser from the system's copy under a namespace of our own, so that a program can bring another version
- * of it.
+ * Loads php-parser from the system's copy under the driver's namespace, so that a program can bring
+ * another version of it.
  */
 spl_autoload_register(static function (string $class): void {
     if (str_starts_with($class, 'Sandgate\\PhpParser\\')) {

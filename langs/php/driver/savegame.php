@@ -2,20 +2,26 @@
 namespace Sandgate;
 
 /**
- * A copy of the kernel that waits, made by a fork while there is nothing to do. It takes over when the kernel dies.
- * It is a sibling of the kernel, which stays who it is for its child processes and its connections.
+ * A waiting copy of the kernel, made by a fork while the kernel is idle. It takes over when the
+ * kernel dies. It is a sibling of the kernel, so the kernel stays the same process for its child
+ * processes and its connections.
  */
 final class Savegame
 {
-    /** What is left to the user's descriptors: 0 to 2 are standard, 3 and 4 the driver's. */
+    /** The first of the user's descriptors: 0 to 2 are standard, 3 and 4 the driver's. */
     private const FIRST_DESCRIPTOR = 5;
 
-    /** How long to wait for a savegame's descriptors, in tenths of a millisecond. */
+    /**
+     * How long to wait until a savegame has separated its descriptors, in tenths of a millisecond.
+     */
     private const PATIENCE = 2000;
 
     public function __construct(private Libc $libc, private \FFI\CData $shared) {}
 
-    /** Makes a new savegame in place of the old one. True in a process that has just taken over. */
+    /**
+     * Makes a new savegame that replaces the old one. Returns true in a process that has just taken
+     * over.
+     */
     public function make(): bool
     {
         pcntl_sigprocmask(SIG_SETMASK, [...range(1, 31), ...range(34, 64)], $before);
@@ -37,14 +43,14 @@ final class Savegame
         $this->shared->parted = 1;
         $info = [];
         while (pcntl_sigwaitinfo([Supervisor::TAKE_OVER], $info) !== Supervisor::TAKE_OVER);
-        while (@pcntl_sigtimedwait([SIGINT, Supervisor::AGAIN, Supervisor::HARD], $info, 0, 1) > 0); // they were for the one that died
+        while (@pcntl_sigtimedwait([SIGINT, Supervisor::AGAIN, Supervisor::HARD], $info, 0, 1) > 0); // for the process that died
         pcntl_sigprocmask(SIG_SETMASK, $before);
         return true;
     }
 
     /**
-     * Waits until the savegame holds none of the kernel's pipes, connections and locks: a cell might close one and
-     * rely on it.
+     * Waits until the savegame holds none of the kernel's pipes, connections and locks: a cell
+     * might close one and rely on that.
      */
     public function await(): void
     {
@@ -53,7 +59,7 @@ final class Savegame
         }
     }
 
-    /** Gives the savegame up: what it holds must not come back. */
+    /** Ends the savegame: its state must not come back. */
     public function drop(): void
     {
         if ($this->shared->savegame > 0) {

@@ -1,7 +1,7 @@
 <?php
 namespace Sandgate;
 
-/** Functions and classes as they would be declared. */
+/** Functions and classes as declarations. */
 final class Signature
 {
     public static function of(\ReflectionFunctionAbstract $f): string
@@ -40,7 +40,7 @@ final class Signature
         }
     }
 
-    /** A class's declaration line. */
+    /** Returns a class's declaration line. */
     public static function ofClass(\ReflectionClass $c): string
     {
         $kind = match (true) {

@@ -15,33 +15,40 @@ final class CompileError extends \Error
     }
 }
 
-/** The value of a cell, told from include's own 1. */
+/** The value of a cell, to distinguish it from include's own 1. */
 final class Value
 {
     public function __construct(public readonly mixed $value) {}
 }
 
 /**
- * Makes a file out of a cell. The text stays where it is, so that lines are the cell's; what is changed is inserted:
+ * Makes a file from a cell. The text keeps its place, so that line numbers are the cell's. Changes
+ * are inserted:
  *
- *   the last expression is returned, and so is what a return outside of functions gives
- *   imports (use) of earlier cells that the cell makes use of stand before its first statement
- *   __DIR__ and __FILE__ speak of the working directory
- *   a declaration in a block takes the place of an earlier cell's when it is reached
+ *   the last expression is returned, and so is the value of a return outside of functions
+ *   imports (use) of earlier cells that the cell uses stand before its first statement
+ *   __DIR__ and __FILE__ refer to the working directory
+ *   a declaration in a block replaces the one of an earlier cell when it is reached
  *   php://stdin and php://stderr, opened by name, are those of the cell
  *
- * Names that the cell declares at its top are taken out of the engine's tables.
+ * Names that the cell declares at its top level are removed from the engine's tables.
  */
 final class Source
 {
-    /** Functions of ours that a cell calls without importing them, unless it or another has declared the name. */
+    /**
+     * The driver's functions that a cell calls without an import, unless it or another cell has
+     * declared the name.
+     */
     private const HELPERS = ['display', 'update_display', 'clear_output', 'html', 'markdown', 'latex', 'json', 'svg',
         'image', 'table', 'chart', 'password'];
 
     private const OPENERS = ['fopen', 'file_get_contents', 'file', 'file_put_contents', 'readfile'];
 
     private Parser $parser;
-    /** @var array<string, string> imports of earlier cells: kind and lower-case alias => what stands after "use" */
+    /**
+     * @var array<string, string> imports of earlier cells: kind and lower-case alias => the text
+     *   after "use"
+     */
     private array $imports = [];
 
     private string $text;
@@ -49,7 +56,7 @@ final class Source
     private array $edits;
     private array $used;
     private array $declared;
-    /** @var string[] what the cell gives to define() */
+    /** @var string[] names that the cell passes to define() */
     private array $defined;
 
     public function __construct(private Engine $engine)
@@ -57,22 +64,22 @@ final class Source
         $this->parser = (new ParserFactory())->createForHostVersion();
     }
 
-    /** Whether the cell is a program or a page: it brings its own tags. */
+    /** Returns whether the cell is a program or a page: it has its own tags. */
     public static function isTagged(string $code): bool
     {
         return (bool) preg_match('/^(\s|#![^\n]*\n)*<\?(php\b|=)/i', $code);
     }
 
     /**
-     * Whether a cell may well end the process: what is wrong with a declaration, PHP cannot take back once it has
-     * begun to compile it.
+     * Returns whether a cell may end the process: once PHP has begun to compile an invalid
+     * declaration, it cannot undo it.
      */
     public static function isRisky(string $code): bool
     {
         return (bool) preg_match('/\b(class|interface|trait|enum|include|require|include_once|require_once|eval|FFI)\b/i', $code);
     }
 
-    /** The file for a cell. */
+    /** Returns the file for a cell. */
     public function prepare(string $code): string
     {
         [$ast, $tagged] = $this->parse($code);
@@ -83,7 +90,8 @@ final class Source
             $this->returnLast($ast);
         }
         $this->import($ast);
-        // From the end; at one place what replaces first, and then what was noted last comes first.
+        // From the end. At one position, replacements come first, and then insertions, the latest
+        // first.
         usort($this->edits, fn ($a, $b) => $b[0] <=> $a[0] ?: $b[1] <=> $a[1]);
         foreach ($this->edits as [$position, $length, $text]) {
             $this->text = substr_replace($this->text, $text, $position, $length);
@@ -99,7 +107,7 @@ final class Source
         }
     }
 
-    /** complete, incomplete or invalid. */
+    /** Returns complete, incomplete or invalid. */
     public function isComplete(string $code): string
     {
         try {
@@ -111,7 +119,7 @@ final class Source
         }
     }
 
-    /** Whether a string, a comment or a here document has no end. */
+    /** Returns whether a string, a comment or a here document has no end. */
     private function isOpen(string $code): bool
     {
         $open = false;
@@ -126,7 +134,7 @@ final class Source
         return $open || (bool) preg_match("/^'/", $token->text ?? '') && !preg_match("/'\$/", $token->text);
     }
 
-    /** The namespace imports, for completion: alias => name, of classes alone. */
+    /** Returns the namespace imports, for completion: alias => name, only of classes. */
     public function classImports(): array
     {
         $found = [];
@@ -139,11 +147,12 @@ final class Source
         return $found;
     }
 
-    /** The statements, and whether the cell has tags. */
+    /** Returns the statements, and whether the cell has tags. */
     private function parse(string $code): array
     {
         if (self::isTagged($code)) {
-            // What stands before the first tag is no output. Its lines move behind the tag, where they stay lines.
+            // Text before the first tag is not output. Its lines move after the tag, where they
+            // remain lines.
             preg_match('/^(\s|#![^\n]*\n)*/', $code, $lead);
             $code = substr($code, \strlen($lead[0]));
             $lines = str_repeat("\n", substr_count($lead[0], "\n"));
@@ -198,8 +207,8 @@ final class Source
     }
 
     /**
-     * Notes what is to be changed below some nodes. $inside is true in functions and classes, $top for statements
-     * that declare when the file is compiled.
+     * Records the changes below some nodes. $inside is true in functions and classes, $top for
+     * statements that declare when the file is compiled.
      */
     private function walk(array $nodes, bool $inside, bool $top, string $namespace = ''): void
     {
@@ -299,7 +308,10 @@ final class Source
         }
     }
 
-    /** Takes the names out that the cell declares, once it is clear that it can. */
+    /**
+     * Removes the names that the cell declares from the tables, once it is clear that it can
+     * declare them.
+     */
     private function redeclare(): void
     {
         $seen = [];
@@ -316,7 +328,7 @@ final class Source
         foreach ($this->declared as [$table, $name, $line]) {
             $old += (int) $this->forget($table, $name, $line);
         }
-        foreach ($this->defined as $name) { // now, since the value is compiled into the cell
+        foreach ($this->defined as $name) { // now, because the value is compiled into the cell
             $old += (int) $this->forget('constant', ltrim($name, '\\'), 0);
         }
         if ($old > 0) {
@@ -324,7 +336,7 @@ final class Source
         }
     }
 
-    /** Refuses names of PHP's own and of its extensions. */
+    /** Rejects names of PHP's own and of its extensions. */
     private function refuse(string $table, string $name, int $line): void
     {
         if ($table === 'function' && \function_exists($name) && (new \ReflectionFunction($name))->isInternal()) {
@@ -365,7 +377,10 @@ final class Source
         return class_exists($name, false) || interface_exists($name, false) || trait_exists($name, false);
     }
 
-    /** Has the cell return its last expression, where that is worth a look: an assignment is none, nor is an include. */
+    /**
+     * Makes the cell return its last expression if its value is of interest: not for an assignment
+     * or an include.
+     */
     private function returnLast(array $ast): void
     {
         do {
@@ -399,13 +414,16 @@ final class Source
         $this->insert($expr->getEndFilePos() + 1, ')');
     }
 
-    /** What two declarations or imports of one name have in common. */
+    /** Returns the part that two declarations or imports of one name have in common. */
     private static function key(string $table, string $name): string
     {
         return $table === 'constant' || $table === 'const' ? "const $name" : "$table " . strtolower($name);
     }
 
-    /** Puts the imports of earlier cells, and of our helpers, where the cell needs them; keeps the cell's own. */
+    /**
+     * Puts imports of earlier cells, and of the driver's helpers, where the cell needs them; stores
+     * the cell's own imports.
+     */
     private function import(array $ast): void
     {
         $own = [];

@@ -2,20 +2,28 @@
 namespace Sandgate;
 
 /**
- * The process that the agent knows. It loads next to nothing, holds no state of the user's, and sees to it that there
- * is a kernel: when that dies, the savegame takes over; when there is none, it ends as the kernel did.
+ * The process that the agent knows. It loads very little, has no state of the user, and makes sure
+ * that there is a kernel: when the kernel dies, the savegame takes over; if there is no savegame,
+ * the supervisor ends as the kernel did.
  *
- * An interrupt reaches the kernel directly, being sent to the process group. The supervisor watches what becomes of it.
+ * An interrupt reaches the kernel directly, because it is sent to the process group. The supervisor
+ * watches its effect.
  */
 final class Supervisor
 {
-    /** Tells a savegame to take over, and a kernel to end its cell whatever the cell catches. */
+    /**
+     * The signal that makes a savegame take over, and makes a kernel end its cell whatever the cell
+     * catches.
+     */
     public const TAKE_OVER = 34;
     public const HARD = 35;
-    /** Tells a kernel of the interrupt once more. */
+    /** The signal that repeats an interrupt to a kernel. */
     public const AGAIN = 36;
 
-    /** Milliseconds after an interrupt. A read in PHP is tried again after a first signal, so there is a second. */
+    /**
+     * Milliseconds after an interrupt. PHP retries a read after a first signal, so there is a
+     * second.
+     */
     private const NUDGE = 50;
     private const HARD_AFTER = 200;
     private const CHILDREN_AFTER = 250;
@@ -23,10 +31,10 @@ final class Supervisor
 
     private const SIGNALS = [SIGINT, SIGTERM, SIGHUP, SIGCHLD];
 
-    private ?int $sequence = null; // of the cell that is interrupted
-    private bool $early = false;   // it was not there yet; the kernel knows whether it is meant
+    private ?int $sequence = null; // sequence of the interrupted cell
+    private bool $early = false;   // the cell had not begun yet; the kernel knows whether the interrupt is for it
     private float $since = 0;
-    private bool $again = false;   // it has been sent again
+    private bool $again = false;   // the interrupt was sent again
 
     private function __construct(private \FFI\CData $shared, private int $kernel) {}
 
@@ -69,7 +77,7 @@ final class Supervisor
     {
         while (($pid = pcntl_waitpid(-1, $status, WNOHANG)) > 0) {
             if ($pid !== $this->kernel) {
-                continue; // a savegame that a newer one has replaced
+                continue; // a savegame that was replaced by a newer one
             }
             $next = $this->shared->savegame;
             $this->shared->savegame = 0;
@@ -98,7 +106,7 @@ final class Supervisor
         $this->shared->noticed = 1;
     }
 
-    /** Presses a cell that has been interrupted and is still at work. */
+    /** Presses an interrupted cell that is still running. */
     private function press(): void
     {
         $past = hrtime(true) / 1e6 - $this->since;
@@ -115,29 +123,31 @@ final class Supervisor
             return;
         }
         if ($past > self::CHILDREN_AFTER && !$this->shared->handled) {
-            $this->tellChildren(SIGKILL, true); // it waits for one that ignores the interrupt
+            $this->tellChildren(SIGKILL, true); // it waits for a child that ignores the interrupt
         }
-        $this->shared->meant = $this->sequence; // the cell may end, and another begin, before a signal is there
+        $this->shared->meant = $this->sequence; // the cell may end, and another begin, before a signal arrives
         if ($past > self::HARD_AFTER) {
             posix_kill($this->kernel, self::HARD);
         } elseif ($past > self::NUDGE / 2 && !$this->shared->handled) {
             posix_kill($this->kernel, self::AGAIN);
             if (!$this->again) {
                 $this->again = true;
-                $this->tellChildren(SIGINT); // one may have been made right after the interrupt
+                $this->tellChildren(SIGINT); // a child may have been made right after the interrupt
             }
         }
     }
 
     /**
-     * Sends the kernel's descendants a signal, a parent before its children: a shell has no time to tell of their end.
-     * Only the cell's own are meant if so asked: what earlier ones have started is left alone.
+     * Sends the kernel's descendants a signal, a parent before its children, so that a shell has no
+     * time to report their end. With $own only those of the cell: processes that earlier cells have
+     * started are left alone.
      */
     private function tellChildren(int $signal, bool $own = false): void
     {
-        $since = 0.0; // in hundredths of a second since the machine's start, in which /proc tells
+        $since = 0.0; // in hundredths of a second since the machine's start, the unit of /proc
         if ($own) {
-            // When a process began is cut off to a hundredth; gVisor rounds its clock to one.
+            // The start time of a process is rounded down to a hundredth; gVisor rounds its clock
+            // to one.
             $since = ((float) file_get_contents('/proc/uptime')) * 100 - (hrtime(true) / 1e6 - $this->shared->began) / 10 - 1.5;
         }
         $children = [];
@@ -153,7 +163,7 @@ final class Supervisor
         }
     }
 
-    /** Ends the kernel and its savegame, and itself in the way that is asked for. */
+    /** Ends the kernel and its savegame, and itself with the given signal or status. */
     private function end(int $signal, int $status = 0): never
     {
         foreach ([$this->kernel, $this->shared->savegame] as $pid) {

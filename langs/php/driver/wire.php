@@ -1,7 +1,7 @@
 <?php
 namespace Sandgate;
 
-/** Frames on the driver's two private descriptors: 3 brings requests, 4 takes replies and output. */
+/** Frames on the driver's two private descriptors: 3 has requests, 4 takes replies and output. */
 final class Wire
 {
     public const CONTROL = 1;
@@ -14,7 +14,10 @@ final class Wire
     private const HEADER = 16;
     private const FLAG_CLEAR = 2;
 
-    /** How long the agent gets to read what descriptors 1 and 2 hold, and how long it gets none after that was in vain. */
+    /**
+     * How long the agent gets to read the output in descriptors 1 and 2, and how long it gets no
+     * time after such a wait had no success.
+     */
     private const PATIENCE = 0.2;
     private const PENALTY = 1.0;
 
@@ -27,13 +30,15 @@ final class Wire
         }
     }
 
-    /** A frame without the flag: it goes after what descriptors 1 and 2 hold. */
+    /** A frame without the flag: it comes after the output in descriptors 1 and 2. */
     public static function frame(int $type, int $cell, string $body): string
     {
         return pack('NCCnNN', \strlen($body), $type, 0, 0, 0, $cell) . $body;
     }
 
-    /** Writes frames that nothing on descriptors 1 and 2 follows: the last of a cell. */
+    /**
+     * Writes frames after which nothing is written to descriptors 1 and 2: the last ones of a cell.
+     */
     public function last(string $frames): void
     {
         $this->shared->writing = 1;
@@ -44,8 +49,9 @@ final class Wire
     }
 
     /**
-     * Writes a frame in its place among what goes to descriptors 1 and 2: what they hold is let go first. While they
-     * hold nothing, the frame says so, and then it goes before what they get next.
+     * Writes a frame at its place among the output on descriptors 1 and 2. Earlier output there
+     * must be read first. If they are empty, the frame has a flag, and then it comes before their
+     * next output.
      */
     public function send(int $type, int $cell, string $body): void
     {
@@ -72,14 +78,18 @@ final class Wire
         return false;
     }
 
-    /** Whether a request comes within some milliseconds; -1 waits for one. False after a signal, too. */
+    /**
+     * Returns whether a request arrives within some milliseconds; -1 waits for one. Also returns
+     * false after a signal.
+     */
     public function waits(int $milliseconds): bool
     {
         return $this->libc->readable(self::IN, $milliseconds);
     }
 
     /**
-     * The next request. It takes no byte more, so that whoever takes over finds the rest. Null when it is none.
+     * Returns the next request. It reads no byte more, so that a process that takes over finds the
+     * rest. Null if the request is invalid.
      */
     public function receive(): ?array
     {
@@ -109,12 +119,12 @@ final class Wire
         return $data;
     }
 
-    /** There is nobody to work for. */
+    /** The agent has disconnected. */
     private function gone(int $status = 0): never
     {
         $this->shared->ending = 1;
         $this->shared->status = $status;
-        posix_kill(getmypid(), SIGKILL); // no destructor has anybody to speak to
+        posix_kill(getmypid(), SIGKILL); // without destructors, because nothing can be sent
         exit($status);
     }
 }

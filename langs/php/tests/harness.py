@@ -1,7 +1,7 @@
-"""Starts the driver as the agent does and speaks with it.
+"""Starts the driver as the agent does and communicates with it.
 
-The harness keeps order as the agent does: a frame with FLAG_CLEAR goes before what lies in descriptors 1 and 2, one
-without goes after.
+The harness keeps the order as the agent does: a frame with FLAG_CLEAR comes before the content of
+descriptors 1 and 2, a frame without it comes after.
 """
 import fcntl
 import json
@@ -73,7 +73,7 @@ class Kernel:
         ready, _, _ = select.select([self._from, *self._plain], [], [], timeout)
         if not ready:
             return False
-        # A frame may be there although select looked before it came.
+        # A frame may be available although select checked before it came.
         if self._from in ready or select.select([self._from], [], [], 0)[0]:
             data = os.read(self._from, 1 << 20)
             if not data:
@@ -124,7 +124,7 @@ class Kernel:
         return self.replies.pop(id)
 
     def until(self, condition, id=None, timeout=20):
-        """Wait for an event; None if the reply id comes before."""
+        """Wait for an event; return None if the reply id comes before it."""
         end = time.monotonic() + timeout
         while True:
             if (found := condition()):
@@ -149,7 +149,7 @@ class Kernel:
         return self.send("execute", code=code, cell=self.cell, **fields)
 
     def run(self, code, input=(), when=None, timeout=20, **fields):
-        """Run a cell; returns its reply. Its events are in self.events."""
+        """Run a cell and return its reply. Its events are in self.events."""
         self.events = []
         id = self.start(code, **fields)
         for answer in input:
@@ -175,7 +175,7 @@ class Kernel:
         return self.wait(id, timeout)
 
     def interrupt(self):
-        """SIGINT to the process group, announced, as the agent sends it."""
+        """Send SIGINT to the process group, with an announcement, as the agent does."""
         self.send("interrupt", reply=False, cell=self.running)
         os.killpg(self.process.pid, signal.SIGINT)
 

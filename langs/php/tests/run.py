@@ -1,6 +1,6 @@
 """Runs cells/*.yaml against the driver, natively: python3 tests/run.py [-k WORD] [FILE...]
 
-The suite in e2e runs the same files through gVisor and a server. This is the quick loop beside it.
+The suite in e2e runs the same files through gVisor and a server. This is the fast way.
 """
 import argparse
 import glob
@@ -24,7 +24,8 @@ class Wrong(Exception):
 
 
 def expect(what, got, step, key=None, absent=""):
-    """Compare a text: key for exactly, key~ for a regular expression, absent when neither is given."""
+    """Compare a text: key means exactly, key~ is a regular expression, absent applies if neither is
+    given."""
     key = key or what
     if f"{key}~" in step:
         if not re.search(step[f"{key}~"], got or ""):

@@ -1,6 +1,7 @@
-"""Sends the driver what no agent would: python3 tests/wire.py
+"""Sends the driver data that no agent would send: python3 tests/wire.py
 
-It must answer with an error, say that a request is none, or end with a message; and go on with the next request.
+It must answer with an error, report an invalid request, or end with a message; and continue with
+the next request.
 """
 import json
 import os
@@ -24,14 +25,14 @@ def alive(kernel):
 
 
 def none(kernel):
-    """Bytes that are no request are said to be none."""
+    """Bytes that are not a request are reported."""
     for body in (b"", b"{", b"[]", b"null", b"5", b'"x"', b"{}", b'{"op":5}', b'{"op":null,"id":1}', b'{"op":"execute"', b"\xff\xfe",
                  b'{"op":"complete","id":"x"}', b'{"op":["execute"],"id":1}', b"[" * 1000, b'{"a":' * 100 + b"1" + b"}" * 100):
         kernel.write(frame(body))
     for kind in (0, 2, 3, 7, 255):
         kernel.write(frame(b"whatever", kind))
     alive(kernel)
-    assert "a request that is none" in kernel.text(STDERR)
+    assert "an invalid request" in kernel.text(STDERR)
 
 
 def wrong(kernel):
@@ -48,9 +49,9 @@ def wrong(kernel):
 
 
 def fuzz(kernel):
-    """Requests with bytes changed, taken out and put in."""
+    """Send requests with changed, removed and inserted bytes."""
     rng = random.Random(SEED)
-    kernel.id = 10 ** 12  # apart from what becomes of the others
+    kernel.id = 10 ** 12  # independent of the replies to the others
     for i in range(2000):
         request = {"op": rng.choice(["complete", "inspect", "is_complete", "variables", "input", "execute"]), "id": 10_000 + i,
                    "code": rng.choice(["$x->", "A::", "'", "<?php ", "<?= ", "/*", "if (", "é", "\\", "$a['", "`", "<<<A\n"]) * rng.randint(0, 3),
@@ -66,11 +67,11 @@ def fuzz(kernel):
 
 
 def moments(kernel):
-    """A signal that comes between two cells is for the one that its announcement names."""
+    """A signal that comes between two cells is for the cell in its announcement."""
     group = kernel.process.pid
 
     def meanwhile(*requests):
-        """All of it is there when the driver looks next."""
+        """All of it is available when the driver checks next."""
         os.killpg(group, signal.SIGSTOP)
         for op, fields in requests:
             kernel.send(op, reply=op != "interrupt", **fields)
@@ -86,7 +87,7 @@ def moments(kernel):
         assert reply["status"] == "ok", f"late, round {i}: {reply}"
         cell += 1
         kernel.send("interrupt", reply=False, cell=cell)
-        kernel.ask("is_complete", code="1")  # the announcement has been read before the signal comes
+        kernel.ask("is_complete", code="1")  # the announcement is read before the signal comes
         kernel.running = kernel.cell = cell + 1
         meanwhile(("execute", {"code": "usleep(100000); 2", "cell": cell + 1}))
         reply = kernel.wait(kernel.id)
@@ -101,7 +102,7 @@ def moments(kernel):
 
 
 def oversized():
-    """A frame over the limit ends the driver, which says why."""
+    """A frame over the limit ends the driver with a message."""
     kernel = Kernel(cwd="/tmp")
     kernel.write(HEADER.pack((8 << 20) + 1, CONTROL, 0, 0, 0))
     try:
