@@ -1,8 +1,6 @@
 package session
 
 import (
-	"context"
-
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -16,7 +14,7 @@ type admissionNode struct{ m *Manager }
 
 func (n admissionNode) Sandboxes() int { return n.m.totals.withSandbox() }
 
-func (n admissionNode) MemoryShort() bool { return n.m.tight(warm.SandboxBytes) }
+func (n admissionNode) MemoryShort() bool { return n.m.cfg.memoryShort(warm.SandboxBytes) }
 
 func (n admissionNode) SessionUse(name, subject string) (all, own tenant.Use) {
 	all, own = n.m.totals.of(name, subject)
@@ -36,18 +34,14 @@ func (n admissionNode) Holders() []admission.Holder {
 	return append(all, n.m.snapshots.Holders()...)
 }
 
-func (n admissionNode) EvictIdle(ctx context.Context, tenant string) bool {
-	return n.m.evictIdle(ctx, tenant)
-}
-
 // sessionRequest is the request for a new session.
-func (m *Manager) sessionRequest(p noderpc.Principal, l protocol.Limits) admission.Request {
-	return admission.ForSession(holderOf(p), m.sandboxUse(l))
+func (c Config) sessionRequest(p noderpc.Principal, l protocol.Limits) admission.Request {
+	return admission.ForSession(holderOf(p), c.sandboxUse(l))
 }
 
 // resumeRequest is the request for the sandbox of a hibernated session.
 func (s *Session) resumeRequest() admission.Request {
-	return admission.ForResume(s.holder(), s.m.sandboxUse(s.spec.Limits))
+	return admission.ForResume(s.holder(), s.m.cfg.sandboxUse(s.spec.Limits))
 }
 
 func (s *Session) holder() admission.Holder {
@@ -59,9 +53,15 @@ func holderOf(p noderpc.Principal) admission.Holder {
 }
 
 // sandboxUse is what a session with a sandbox holds of its tenant's quota.
-func (m *Manager) sandboxUse(l protocol.Limits) tenant.Use {
-	l = warm.MergeLimits(m.cfg.Limits, l)
+func (c Config) sandboxUse(l protocol.Limits) tenant.Use {
+	l = warm.MergeLimits(c.Limits, l)
 	return tenant.Use{Running: 1, CPUs: l.CPUs, MemoryBytes: l.MemoryBytes}
+}
+
+// memoryShort reports whether need more bytes would exceed the memory of all
+// sandboxes.
+func (c Config) memoryShort(need int64) bool {
+	return c.Memory > 0 && c.Backend.Memory()+need > c.Memory
 }
 
 // Uses returns what each tenant holds.

@@ -218,6 +218,14 @@ func (c Config) defaultLanguage() string {
 	return c.Languages[0].Name
 }
 
+// durable reports whether a new session is durable.
+func (c Config) durable(r protocol.SessionCreate) bool {
+	if r.Durable != nil {
+		return *r.Durable
+	}
+	return c.Durable
+}
+
 // language finds a manifest by name or alias.
 func (c Config) language(name string) (kernel.Manifest, bool) {
 	m, err := kernel.Find(c.Languages, name)

@@ -3,14 +3,7 @@ package session
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"sync"
 	"time"
-
-	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/session/snapshot"
-	"github.com/sandgate/sandgate/protocol"
 )
 
 // This file decides when a durable session is copied, and takes the copy. Package
@@ -18,38 +11,6 @@ import (
 
 // durableRest is how long a session is idle before it is copied.
 const durableRest = time.Second
-
-func (m *Manager) wantsDurable(r protocol.SessionCreate) bool {
-	if r.Durable != nil {
-		return *r.Durable
-	}
-	return m.cfg.Durable
-}
-
-// autosaveIdle copies a durable session in the background if it is idle after
-// work. It does nothing while another session is being copied.
-func (m *Manager) autosaveIdle(s *Session, now time.Time) {
-	if !s.spec.Durable || !s.autosaveDue(now) {
-		return
-	}
-	if !m.autosaving.TryLock() {
-		return
-	}
-	m.work.Go(func() {
-		defer m.autosaving.Unlock()
-		if !s.lifecycle.TryLock() {
-			return // a request begins
-		}
-		unlock := sync.OnceFunc(s.lifecycle.Unlock)
-		defer unlock()
-		if !s.autosaveDue(now) || s.is(hibernated) {
-			return
-		}
-		if err := s.autosave(m.ctx, unlock); err != nil && !s.IsLost() {
-			m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)
-		}
-	})
-}
 
 // autosaveDue reports whether the session is idle after work that its newest copy
 // does not show.
@@ -111,70 +72,4 @@ func (s *Session) noteNotDurable(bytes int64) {
 		return
 	}
 	s.channels.NoteKernels(map[string]any{"event": "not_durable", "bytes": bytes, "limit": s.m.cfg.DurableBytes})
-}
-
-// recoverAll recovers the durable sessions that the earlier process could not
-// save, and removes the remains of others.
-func (m *Manager) recoverAll() error {
-	ids, err := m.durable.Sessions()
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		number, err := m.durable.Newest(id)
-		if err == nil && m.sessions[id] != nil {
-			// It was saved. The copy serves until there is a later one.
-			m.sessions[id].copies.Resume(number, time.Time{})
-			continue
-		}
-		var s *Session
-		if err == nil {
-			s, err = m.recover(id, number)
-		}
-		if err == nil {
-			m.list(s)
-			m.stats.Recovered.Add(1)
-			m.log.Info("a durable session came back after the server was killed", "session", id, "as_of", s.status.Recovered)
-			continue
-		}
-		m.log.Warn("a durable session is lost", "session", id, "error", err)
-		if err := errors.Join(m.durable.Remove(id), os.RemoveAll(m.sessionDir(id))); err != nil {
-			return err
-		}
-		if err := m.migration.DisposeLater(id); err != nil { // the blob store may have a copy
-			return err
-		}
-	}
-	return nil
-}
-
-// recover makes a hibernated session from its copy of that number.
-func (m *Manager) recover(id string, number int) (*Session, error) {
-	const op = "session.recover"
-	r, err := m.durable.Read(id, number)
-	if err != nil {
-		return nil, err
-	}
-	// The killed process left a later state, which is not complete.
-	if err := errors.Join(os.RemoveAll(m.sessionDir(id)), os.RemoveAll(filepath.Join(m.logDir(), id))); err != nil {
-		return nil, fault.Wrap(fault.Host, op, err)
-	}
-	if err := snapshot.LinkTree(filepath.Join(r.Dir, "snapshot"), filepath.Join(m.sessionDir(id), "snapshot")); err != nil {
-		return nil, fault.Wrap(fault.Host, op, err)
-	}
-	s, err := m.cloneSession(r.Dir, r.Record)
-	if err != nil {
-		return nil, err
-	}
-	for i, ch := range s.channels.All() {
-		cells := 0
-		if q := r.Record.Channels[i].Queue; q != nil {
-			cells = len(q.Lost)
-		}
-		ch.Note(map[string]any{"event": "recovered", "as_of_ms": r.At.UnixMilli(), "lost_cells": cells})
-	}
-	s.copies.Resume(number, r.At)
-	s.channels.Connect(r.Record)
-	m.log.Debug("recovered", "session", id, "lost_cells", r.Lost)
-	return s, nil
 }

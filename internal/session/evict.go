@@ -9,21 +9,15 @@ import (
 // evictIdleAfter is how long a session must have been idle before it is evicted.
 const evictIdleAfter = time.Second
 
-// tight reports whether need bytes more would exceed the memory of all sandboxes.
-func (m *Manager) tight(need int64) bool {
-	return m.cfg.Memory > 0 && m.cfg.Backend.Memory()+need > m.cfg.Memory
-}
-
-// evictIdle hibernates the session of a tenant that has been idle longest; an empty
-// tenant means any. It reports whether it has hibernated one.
-func (m *Manager) evictIdle(ctx context.Context, tenant string) bool {
+// EvictIdle implements admission.Evictor.
+func (n admissionNode) EvictIdle(ctx context.Context, tenant string) bool {
 	type candidate struct {
 		s      *Session
 		active time.Time
 	}
 	since := time.Now().Add(-evictIdleAfter)
 	var all []candidate
-	for _, s := range m.totals.residents() {
+	for _, s := range n.m.totals.residents() {
 		s.mu.Lock()
 		if (s.state == paused || s.state == running) && s.idleSince(since) && (tenant == "" || s.spec.Tenant == tenant) {
 			all = append(all, candidate{s, s.status.Active})
@@ -36,7 +30,7 @@ func (m *Manager) evictIdle(ctx context.Context, tenant string) bool {
 			return false
 		}
 		if c.s.evict(ctx, since) {
-			m.stats.Evictions.Add(1)
+			n.m.stats.Evictions.Add(1)
 			return true
 		}
 	}
@@ -71,19 +65,4 @@ func (s *Session) evict(ctx context.Context, since time.Time) bool {
 		return false
 	}
 	return true
-}
-
-// evictUnderPressure evicts idle sessions in the background while the sandboxes hold
-// more memory than they may: one session at a time.
-func (m *Manager) evictUnderPressure() {
-	if !m.tight(0) {
-		return
-	}
-	if !m.hibernating.TryLock() {
-		return
-	}
-	m.work.Go(func() {
-		defer m.hibernating.Unlock()
-		m.evictIdle(m.ctx, "")
-	})
 }

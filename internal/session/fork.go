@@ -32,11 +32,10 @@ type branch struct {
 	network  *protocol.Network // in place of the original's, if it is there
 }
 
-func (m *Manager) forksDir() string { return filepath.Join(m.cfg.DataDir, "forks") }
-
-// reserve takes places for n sessions, and makes room where it can. Each is
-// given back by release. enter is called before each, and may refuse it.
-func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Principal, l protocol.Limits, enter func() error) (release func(), err error) {
+// reservePlaces reserves places for n sessions until release is called. Idle
+// sessions are evicted for them. enter is called before each reservation, and may
+// refuse it. The caller is counted in work meanwhile.
+func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc.Principal, l protocol.Limits, enter func() error) (release func(), err error) {
 	var all []*admission.Reservation
 	releaseAll := sync.OnceFunc(func() {
 		for _, r := range all {
@@ -51,7 +50,7 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Princ
 		m.stats.SessionsRefused.Add(1)
 	})
 	for range n {
-		r, err := m.admission.Reserve(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", m.sessionRequest(p, l), func() error {
+		r, err := m.admission.Reserve(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", m.cfg.sessionRequest(p, l), func() error {
 			if enter != nil {
 				if err := enter(); err != nil {
 					return err
@@ -85,12 +84,12 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	if r.Count < 0 || n > protocol.MaxForks {
 		return none, fault.Invalid(op, "count", "a session is forked 1 to %d times at once", protocol.MaxForks)
 	}
-	release, err := m.reserve(ctx, op, n, p, s.spec.Limits, nil)
+	release, err := m.reservePlaces(ctx, op, n, p, s.spec.Limits, nil)
 	if err != nil {
 		return none, err
 	}
 	defer release()
-	dir := filepath.Join(m.forksDir(), newID())
+	dir := m.dirs.newTemporary()
 	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
 	st, err := s.copyIdle(ctx, dir, true)
 	if err != nil {
@@ -112,7 +111,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				made[i], errs[i] = m.start(ctx, b, &snapshot.Manifest{Record: st.record, At: st.at})
+				made[i], errs[i] = b.start(ctx, m, &snapshot.Manifest{Record: st.record, At: st.at})
 			}
 		})
 	}
@@ -161,9 +160,9 @@ func (b branch) record(c *snapshot.Manifest, now time.Time) snapshot.Record {
 	return v
 }
 
-// start makes a session that goes on from a copy, as a machine of its own.
-// Preconditions: there is a place for it.
-func (m *Manager) start(ctx context.Context, b branch, c *snapshot.Manifest) (*Session, error) {
+// start makes a session that continues from a copy, with a sandbox of its own.
+// Preconditions: a place is reserved for it.
+func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*Session, error) {
 	const op = "session.start"
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()
@@ -176,11 +175,11 @@ func (m *Manager) start(ctx context.Context, b branch, c *snapshot.Manifest) (*S
 	var back undo.Stack
 	defer back.Run()
 	back.Add(func() { m.owner.Forget(v.ID) })
-	s, err := m.cloneSession(b.dir, v)
+	s, err := loader{m}.clone(b.dir, v)
 	if err != nil {
 		return nil, err
 	}
-	back.Add(s.dismantle)
+	back.Add(func() { loader{m}.discard(s) })
 	// No request begins before it is a machine of its own.
 	if err := s.lifecycle.Lock(ctx); err != nil {
 		return nil, fault.Wrap(fault.KindOf(err), op, err)
@@ -217,18 +216,9 @@ func (m *Manager) start(ctx context.Context, b branch, c *snapshot.Manifest) (*S
 	}
 	s.watchMachine()
 	s.enter(running)
-	m.mu.Lock()
-	closed := m.closed
-	if !closed {
-		m.list(s)
+	if err := m.publish(op, s, nil); err != nil {
+		return nil, err
 	}
-	m.mu.Unlock()
-	if closed {
-		s.lose("restarting", "the node is stopping")
-		return nil, fault.New(fault.Restarting, op, "the node is stopping")
-	}
-	s.volumes.NotifyRunning()
-	m.stats.SessionsCreated.Add(1)
 	m.log.Info("session started from a copy", "session", s.spec.ID, "origin", b.origin, "took", time.Since(now))
 	return s, nil
 }
@@ -246,22 +236,4 @@ func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 		}
 	}
 	return s.machine.EndBurst(ctx)
-}
-
-// cloneSession assembles a session whose logs begin with those of a copy, each in
-// an epoch of its own.
-func (m *Manager) cloneSession(dir string, v snapshot.Record) (*Session, error) {
-	for i := range v.Channels {
-		c := &v.Channels[i]
-		l, err := c.Log.Clone(filepath.Join(dir, "logs", c.ID), filepath.Join(m.logDir(), v.ID, c.ID))
-		if err != nil {
-			return nil, errors.Join(err, os.RemoveAll(filepath.Join(m.logDir(), v.ID)))
-		}
-		c.Log = l
-	}
-	s, err := m.assemble(v)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(filepath.Join(m.logDir(), v.ID)))
-	}
-	return s, nil
 }

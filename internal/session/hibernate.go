@@ -105,7 +105,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 	if !s.m.cfg.Backend.Capabilities().Checkpoint {
 		return fault.New(fault.Unsupported, op, "this server cannot hibernate sessions")
 	}
-	dir := filepath.Join(s.m.sessionDir(s.spec.ID), "snapshot")
+	dir := s.m.dirs.snapshot(s.spec.ID)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return fault.Wrap(fault.Host, op, err)
 	}
@@ -135,17 +135,17 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 	if err := machine.Checkpoint(context.WithoutCancel(ctx), dir); err != nil {
 		s.agent.Unquiesce()
 		s.watchMachine()
-		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.spec.ID)))
+		return errors.Join(err, os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID)))
 	}
 	if err := s.drainOutput(machine); err != nil {
 		s.lose("crashed", "its last output could not be read")
-		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.spec.ID)))
+		return errors.Join(err, os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID)))
 	}
 	s.measureDisk()
 	s.egress.Cut()
 	if !s.enter(hibernated) {
 		s.agent.End()
-		return errors.Join(s.LostError(), os.RemoveAll(s.m.sessionDir(s.spec.ID)))
+		return errors.Join(s.LostError(), os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID)))
 	}
 	s.m.stats.Hibernated(time.Since(begin))
 	s.m.log.Info("session hibernated", "session", s.spec.ID, "took", time.Since(begin))
@@ -156,7 +156,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 
 // measureDisk notes how many bytes the session takes on disk.
 func (s *Session) measureDisk() {
-	n, _ := snapshot.TreeSize(s.m.sessionDir(s.spec.ID)) // what cannot be read counts as nothing
+	n, _ := snapshot.TreeSize(s.m.dirs.sessionDir(s.spec.ID)) // what cannot be read counts as nothing
 	s.mu.Lock()
 	s.stored = n
 	s.recount()
@@ -205,9 +205,9 @@ func (s *Session) wake(of context.Context) (err error) {
 	}
 	s.notifyPhase(protocol.PhaseMemory, 10)
 	begin := time.Now()
-	dir := filepath.Join(s.m.sessionDir(s.spec.ID), "snapshot")
+	dir := s.m.dirs.snapshot(s.spec.ID)
 	// From here on the file tells of the past.
-	_ = os.Remove(s.m.savedFile(s.spec.ID))
+	_ = os.Remove(s.m.dirs.recordFile(s.spec.ID))
 	_, restore := trace.Start(ctx, "restore")
 	machine, err := s.m.cfg.Backend.Restore(ctx, dir, s.sandbox, sandbox.RestoreOptions{Urgent: true})
 	restore.End(err)
@@ -256,7 +256,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	s.mu.Lock()
 	s.status.Works = false // from here on what runs says so itself
 	s.mu.Unlock()
-	s.m.removeLater(s.m.sessionDir(s.spec.ID))
+	s.m.removeLater(s.m.dirs.sessionDir(s.spec.ID))
 	s.m.stats.Woken(time.Since(begin))
 	s.m.log.Info("session woken", "session", s.spec.ID, "took", time.Since(begin))
 	s.notifyState(running)
@@ -374,10 +374,6 @@ func (s *Session) hibernateIdle(ctx context.Context, since time.Time) {
 		s.Touch() // try again after the same time
 	}
 }
-
-// sessionDir is where a hibernated session is kept.
-func (m *Manager) sessionDir(id string) string { return filepath.Join(m.sessionsDir(), id) }
-func (m *Manager) sessionsDir() string         { return filepath.Join(m.cfg.DataDir, "sessions") }
 
 // room lets a session begin to hibernate, if there is a place. The caller is
 // then counted in work.

@@ -7,7 +7,7 @@ package session
 // a context, or only tried:
 //
 //	migrate.Migrator.adopting, uploading, uploadingJournal
-//	Manager.hibernating, autosaving
+//	janitor.hibernating, autosaving
 //	Session.lifecycle      pauses, hibernations, resumes and copies of a session
 //	channel.Set.opening, channel.terminal.resizing
 //

@@ -5,17 +5,17 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/cluster"
-	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -26,7 +26,6 @@ import (
 	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/session/stats"
-	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
@@ -39,26 +38,23 @@ import (
 // pause, a hibernation, a resume or a wake alone.
 type Manager struct {
 	cfg   Config
+	dirs  folders
 	log   *slog.Logger
 	stats *stats.Stats
 	// warm has the templates and the pools. provider is the part of it that new
 	// sessions need.
-	warm     *warm.Manager
-	provider Provider
-	requests *request.Checker
-	// hibernating is held while an idle session is hibernated: one at a time.
-	hibernating ctxlock.Lock
-	// autosaving is held while a durable session is copied.
-	autosaving ctxlock.Lock
-	snapshots  *snapshot.Store
-	durable    durable.Store
-	volumes    *volume.Store
-	egress     *proxy.Service
-	admission  *admission.Controller
-	migration  *migrate.Migrator
-	totals     *totals
-	logs       *channel.Logs
-	owner      *ownership.Owner
+	warm      *warm.Manager
+	provider  Provider
+	requests  *request.Checker
+	snapshots *snapshot.Store
+	durable   durable.Store
+	volumes   *volume.Store
+	egress    *proxy.Service
+	admission *admission.Controller
+	migration *migrate.Migrator
+	totals    *totals
+	logs      *channel.Logs
+	owner     *ownership.Owner
 	// departures are changed with mu held when a session enters the list.
 	departures *ownership.Departures
 	// ctx ends with Close; work counts what has to end before Close returns.
@@ -70,8 +66,6 @@ type Manager struct {
 	closed        bool
 	maxHibernated int
 	sessions      map[string]*Session
-
-	measured time.Time // when usage was recorded; the janitor's
 }
 
 // idEncoding is base32 in lower case.
@@ -93,15 +87,13 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, departures: ownership.NewDepartures(),
-		sessions:    map[string]*Session{},
-		hibernating: ctxlock.New(), autosaving: ctxlock.New(),
-		totals: newTotals(), stats: newStats(cfg),
+		dirs: folders{cfg.DataDir}, sessions: map[string]*Session{}, totals: newTotals(), stats: newStats(cfg),
 	}
-	m.logs = channel.NewLogs(channel.LogsConfig{Dir: m.logDir(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log})
+	m.logs = channel.NewLogs(channel.LogsConfig{Dir: m.dirs.logs(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log})
 	m.owner = ownership.New(ownership.Config{Directory: cfg.Directory, Retention: cfg.MaxLifetime + cfg.LostRetention, Fenced: &m.stats.Fenced.Int64})
 	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.owner.Check})
-	// Of forks that were cut short.
-	if err := os.RemoveAll(m.forksDir()); err != nil {
+	// Forks that were cut short have left copies.
+	if err := os.RemoveAll(m.dirs.temporary()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	m.maxHibernated = cfg.MaxHibernated
@@ -109,7 +101,7 @@ func New(cfg Config) (*Manager, error) {
 		Node: admissionNode{m}, Evictor: admissionNode{m}, MaxSessions: cfg.MaxSessions, Queue: cfg.Queue, QueueWait: cfg.QueueWait,
 		Tenants: cfg.Tenants, Ledger: cfg.Ledger, Refused: m.stats.QuotaRefused,
 	})
-	for _, dir := range []string{m.logDir(), m.sessionsDir(), m.forksDir()} {
+	for _, dir := range []string{m.dirs.logs(), m.dirs.sessions(), m.dirs.temporary()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
@@ -128,7 +120,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.migration = newMigrator(m)
-	if err := m.load(); err != nil {
+	if err := (loader{m}).all(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	for _, id := range m.migration.Start() {
@@ -139,7 +131,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.attachStats()
 	m.warm.Start()
-	m.work.Go(m.janitor)
+	m.work.Go(newJanitor(m).run)
 	m.work.Go(func() { m.volumes.Watch(m.ctx, m.volumeUsers) })
 	m.migration.Run()
 	m.audit(protocol.AuditEntry{Event: "node.start"})
@@ -148,29 +140,6 @@ func New(cfg Config) (*Manager, error) {
 		m.work.Go(m.migration.ResumeWorking)
 	}
 	return m, nil
-}
-
-func (m *Manager) logDir() string { return filepath.Join(m.cfg.DataDir, "logs") }
-
-// Create makes a session for a tenant, of a template or a snapshot. When ctx
-// ends before it returns, the session is removed again.
-//
-// Errors: InvalidArgument, NotFound, Exhausted at a limit, and others of the
-// sandbox.
-func (m *Manager) Create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (s *Session, err error) {
-	if r.Snapshot != "" {
-		s, err = m.createFromSnapshot(ctx, p, r)
-	} else {
-		s, err = m.createNew(ctx, p, r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil { // the caller has left
-		m.Remove(s)
-		return nil, fault.Wrap(fault.KindOf(err), protocol.OpSessionCreate, err)
-	}
-	return s, nil
 }
 
 // Delete removes a session at a user's request.
@@ -182,93 +151,11 @@ func (m *Manager) Delete(s *Session) {
 // Volumes returns the node's volumes.
 func (m *Manager) Volumes() *volume.Store { return m.volumes }
 
-// createNew makes a session from a template or a language.
-func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
-	const op = "session.create"
-	w, err := m.requests.Create(p, r)
-	if err != nil {
-		return nil, err
-	}
-	place, err := m.admission.Reserve(ctx, op, "this node has all the sessions it can; delete one or try again later", m.sessionRequest(p, w.Limits), func() error {
-		if r.KeepAlive {
-			if err := m.mayKeep(op); err != nil {
-				return err
-			}
-		}
-		m.work.Add(1)
-		return nil
-	})
-	if err != nil {
-		m.stats.SessionsRefused.Add(1)
-		return nil, err
-	}
-	defer m.work.Done()
-	var back undo.Stack
-	defer back.Run()
-	back.Add(place.Release)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(m.ctx, cancel)()
-	if err := m.admission.Confirm(ctx, op, place.Request); err != nil {
-		m.stats.SessionsRefused.Add(1)
-		return nil, err
-	}
-
-	h, err := m.volumes.Hold(p.Tenant, w.Volumes, len(r.Volumes))
-	if err != nil {
-		return nil, err
-	}
-	back.Add(h.Release)
-	// First whose it is: without a directory nothing is begun.
-	id := newID()
-	if err := m.owner.Claim(ctx, id, time.Now()); err != nil {
-		return nil, err
-	}
-	back.Add(func() { m.owner.Forget(id) })
-	mb, err := m.provider.Claim(ctx, w.Template, warm.Sizing{Limits: w.Limits, Volumes: len(w.Volumes) > 0})
-	if err != nil {
-		if fault.Is(err, fault.Exhausted) {
-			m.stats.SessionsRefused.Add(1)
-		}
-		return nil, err
-	}
-	back.Add(func() { m.provider.Discard(mb) })
-	if len(r.Env) > 0 || w.Network != nil {
-		if err := m.reseedFor(ctx, mb, w.Network, r.Env); err != nil {
-			return nil, err
-		}
-	}
-	if err := h.Mount(ctx, mb.Machine, mb.Agent.Files, m.cfg.Backend.Capabilities().LiveMounts); err != nil {
-		return nil, err
-	}
-	s := m.claimed(id, p, mb, w, r, h)
-	s.meter.Begin(mb.Machine)
-	if err := s.enableEgress(w.Network, 0); err != nil {
-		return nil, err
-	}
-	if mb.Language != "" {
-		if err := s.channels.AddWarmKernel(w.Language, warm.KernelChannel, mb.Info); err != nil {
-			return nil, err
-		}
-	}
-	s.watchMachine()
-	back.Commit() // from here on lose undoes it all
+// all returns all sessions, in no order.
+func (m *Manager) all() []*Session {
 	m.mu.Lock()
-	closed := m.closed
-	place.Use(func() {
-		if !closed {
-			m.list(s)
-		}
-	})
-	m.mu.Unlock()
-	if closed {
-		s.lose("restarting", "the node is stopping")
-		return nil, fault.New(fault.Restarting, op, "the node is stopping")
-	}
-	h.NotifyRunning()
-	m.stats.SessionsCreated.Add(1)
-	m.log.Info("session created", "session", s.spec.ID, "tenant", p.Tenant, "subject", p.Subject, "template", w.Template.Key())
-	return s, nil
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.sessions))
 }
 
 // Find returns a session of the principal. Errors: NotFound, which is the same
@@ -351,14 +238,11 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	first := !m.closed
 	m.closed = true
-	all := make([]*Session, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		all = append(all, s)
-	}
 	m.mu.Unlock()
 	if !first {
 		return nil
 	}
+	all := m.all()
 	m.admission.Close()
 	done := make(chan struct{})
 	go func() {
@@ -378,59 +262,4 @@ func (m *Manager) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fault.Wrap(fault.KindOf(ctx.Err()), "session.close", ctx.Err())
 	}
-}
-
-// janitor ends sessions whose time is over, forgets lost ones and freezes
-// idle ones.
-func (m *Manager) janitor() {
-	tick := time.NewTicker(m.cfg.Tick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.ctx.Done():
-			return
-		case now := <-tick.C:
-			m.tick(now)
-			m.admission.Freed() // memory too may have become free
-			m.warm.Resize(now)
-			m.evictUnderPressure()
-		}
-	}
-}
-
-func (m *Manager) tick(now time.Time) {
-	m.mu.Lock()
-	all := make([]*Session, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		all = append(all, s)
-	}
-	m.mu.Unlock()
-	m.snapshots.Expire(now)
-	m.departures.Expire(now)
-	m.measureAll(now, all)
-	for _, s := range all {
-		m.autosaveIdle(s, now)
-		m.migration.UploadDue(movable{s}, now)
-		lookAtPorts(s)
-		switch {
-		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
-			m.work.Go(func() { m.Remove(s) })
-		case !s.IsLost() && now.After(s.expiresAt()):
-			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
-		default:
-			m.applyIdlePolicy(s, now)
-		}
-	}
-}
-
-// hibernateSoon hibernates a session that is idle since the given time, in the
-// background, when no other is being hibernated.
-func (m *Manager) hibernateSoon(s *Session, since time.Time) {
-	if !m.hibernating.TryLock() {
-		return
-	}
-	m.work.Go(func() {
-		defer m.hibernating.Unlock()
-		s.hibernateIdle(m.ctx, since)
-	})
 }

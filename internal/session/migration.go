@@ -18,7 +18,7 @@ func newMigrator(m *Manager) *migrate.Migrator {
 	return migrate.New(migrate.Config{
 		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend, Quotas: m.admission,
 		Blobs: m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
-		Folders:     migrate.Folders{Sessions: m.sessionsDir(), Logs: m.logDir(), Temporary: m.forksDir()},
+		Folders:     migrate.Folders{Sessions: m.dirs.sessions(), Logs: m.dirs.logs(), Temporary: m.dirs.temporary()},
 		Checkpoints: m.cfg.Checkpoints, CheckpointRate: m.cfg.CheckpointRate, Retry: m.cfg.DurableEvery,
 		Parallel: m.cfg.PoolParallel, Context: m.ctx, Go: m.work.Go, Stats: m.stats, Logger: m.log,
 	})
@@ -130,7 +130,7 @@ func (n migrationNode) BeginWork(id string) (s migrate.Movable, end func(), open
 }
 
 func (n migrationNode) Open(id string) (migrate.Movable, error) {
-	s, err := n.m.revive(id)
+	s, err := loader{n.m}.saved(id)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (n migrationNode) Open(id string) (migrate.Movable, error) {
 }
 
 func (n migrationNode) Recover(c migrate.Checkpoint, number int) (migrate.Movable, error) {
-	s, err := n.m.recover(c.ID, number)
+	s, err := loader{n.m}.recover(c.ID, number)
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	}
 	before := free()
 	must[protocol.Session](a, protocol.OpHibernate, ref)
-	size, err := snapshot.TreeSize(a.m.sessionDir(s.ID))
+	size, err := snapshot.TreeSize(a.m.dirs.sessionDir(s.ID))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,18 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
 )
-
-// mayKeep refuses another session that is kept alive when there are as many as
-// there may be.
-func (m *Manager) mayKeep(op string) error {
-	if m.totals.alive() >= m.cfg.MaxKeepAlive {
-		return &fault.Error{Kind: fault.Exhausted, Op: op, Field: "keep_alive", RetryAfter: 60, Message: "this node keeps as many sessions alive as it may"}
-	}
-	return nil
-}
 
 // Update changes a session's name, policy and lifetime. Errors: InvalidArgument,
 // Exhausted when as many sessions are kept alive as may be.
@@ -30,7 +20,7 @@ func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if next.Policy.KeepAlive && !now.Policy.KeepAlive {
-		if err := m.mayKeep(protocol.OpSessionUpdate); err != nil {
+		if err := m.totals.checkKeepAlive(protocol.OpSessionUpdate, m.cfg.MaxKeepAlive); err != nil {
 			return err
 		}
 	}
@@ -88,20 +78,6 @@ func (s *Session) Pause(ctx context.Context) error {
 		return s.LostError()
 	}
 	return nil
-}
-
-// applyIdlePolicy pauses or hibernates the session if its policy says so at the
-// given time.
-func (m *Manager) applyIdlePolicy(s *Session, now time.Time) {
-	s.mu.Lock()
-	p, state := s.status.Policy, s.state
-	s.mu.Unlock()
-	switch {
-	case state == paused && p.Hibernate > 0 && m.cfg.Backend.Capabilities().Checkpoint:
-		m.hibernateSoon(s, now.Add(-p.Hibernate))
-	case state == running && p.Pause > 0:
-		s.pauseIdle(m.ctx, now.Add(-p.Pause))
-	}
 }
 
 // Keepalive lets a session count as at work for a number of seconds from now.

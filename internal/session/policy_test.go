@@ -65,7 +65,7 @@ func TestPolicy(t *testing.T) {
 	later := time.Now().Add(11 * time.Second)
 	rests := func(s *Session, at time.Time, want State) {
 		t.Helper()
-		r.m.applyIdlePolicy(s, at)
+		newJanitor(r.m).applyIdlePolicy(s, at)
 		if v := s.View(); v.State != want.String() {
 			t.Errorf("it is %s, want %s: %+v", v.State, want, v)
 		}

@@ -6,20 +6,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/atomicfile"
-	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
-	"github.com/sandgate/sandgate/internal/warm"
 )
-
-func (m *Manager) savedFile(id string) string { return filepath.Join(m.sessionDir(id), "session.json") }
 
 // save hibernates the session for the next process, and ends it in this one
 // without a word to its queues and logs. After an error it is to be lost.
@@ -48,14 +42,14 @@ func (s *Session) save(ctx context.Context) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, "session.save", err)
 	}
-	if err := atomicfile.Write(s.m.savedFile(s.spec.ID), data); err != nil {
+	if err := atomicfile.Write(s.m.dirs.recordFile(s.spec.ID), data); err != nil {
 		return fault.Wrap(fault.Host, "session.save", err)
 	}
 	s.copies.Close(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.conclude("restarting", "the node is stopping") {
-		return os.RemoveAll(s.m.sessionDir(s.spec.ID))
+		return os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID))
 	}
 	close(s.settled)
 	return nil
@@ -63,7 +57,7 @@ func (s *Session) save(ctx context.Context) error {
 
 // reserved is a file that takes the room which save needs once the snapshot has
 // been written: there is no way back then, and the oldest output would go.
-func (s *Session) reserved() string { return filepath.Join(s.m.sessionDir(s.spec.ID), "room") }
+func (s *Session) reserved() string { return filepath.Join(s.m.dirs.sessionDir(s.spec.ID), "room") }
 
 // recordRoom is what is written beside the logs: what was typed and asked.
 const recordRoom = 4 << 20
@@ -72,7 +66,7 @@ const recordRoom = 4 << 20
 func (s *Session) reserve() error {
 	const op = "session.save"
 	n := int64(len(s.channels.All()))*s.m.cfg.LogMemory + recordRoom
-	dir := s.m.sessionDir(s.spec.ID)
+	dir := s.m.dirs.sessionDir(s.spec.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fault.Wrap(fault.Host, op, err)
 	}
@@ -117,83 +111,6 @@ func (s *Session) header() *snapshot.Record {
 	v.Token = s.m.owner.Token(s.spec.ID)
 	v.Network, v.Moved = s.egress.State()
 	return v
-}
-
-// load finds the sessions that the process before has saved, and removes what
-// is left of others.
-func (m *Manager) load() error {
-	entries, err := os.ReadDir(m.sessionsDir())
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		s, err := m.revive(e.Name())
-		if err == nil {
-			m.list(s)
-			s.measureDisk()
-			continue
-		}
-		if !strings.HasSuffix(e.Name(), wokenSuffix) {
-			m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
-		}
-		if err := os.RemoveAll(m.sessionDir(e.Name())); err != nil {
-			return err
-		}
-	}
-	if err := m.recoverAll(); err != nil {
-		return err
-	}
-	if len(m.sessions) > 0 {
-		m.log.Info("found hibernated sessions", "sessions", len(m.sessions))
-	}
-	return m.logs.Sweep(func(id string) bool { return m.sessions[id] != nil })
-}
-
-// revive makes a session of its file.
-func (m *Manager) revive(id string) (*Session, error) {
-	const op = "session.load"
-	data, err := os.ReadFile(m.savedFile(id))
-	if err != nil {
-		return nil, fault.Wrap(fault.NotFound, op, err)
-	}
-	var v snapshot.Record
-	if err := json.Unmarshal(data, &v); err != nil {
-		return nil, fault.Wrap(fault.Malformed, op, err)
-	}
-	if v.Version != snapshot.Version || v.ID != id {
-		return nil, fault.New(fault.Unsupported, op, "the file is of version %d, and of session %s", v.Version, v.ID)
-	}
-	s, err := m.assemble(v)
-	if err == nil {
-		s.channels.Connect(v)
-	}
-	return s, err
-}
-
-// assemble makes a hibernated session, but for what runs in its channels.
-func (m *Manager) assemble(v snapshot.Record) (*Session, error) {
-	h, err := m.volumes.Hold(v.Tenant, v.Volumes, len(v.Volumes))
-	if err != nil {
-		return nil, err
-	}
-	sink := channel.NewRouter(m.stats, warm.KernelChannel, v.NextWire)
-	s := newSession(m, v.Spec, v.Status, hibernated, h, sink, client.Restore(v.Agent, sink))
-	if err := s.enableEgress(v.Network, v.Moved); err != nil {
-		s.dismantle()
-		return nil, err
-	}
-	if err := s.channels.Restore(v); err != nil {
-		s.dismantle()
-		return nil, err
-	}
-	return s, nil
-}
-
-// dismantle frees what a session holds that was assembled and not connected.
-func (s *Session) dismantle() {
-	s.volumes.Release()
-	s.agent.End()
-	s.channels.DropLogs()
 }
 
 // saveAll saves the sessions within the shutdown limit. Those that it cannot

@@ -12,16 +12,13 @@ import (
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/lockorder"
-	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/migrate"
-	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
-	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -94,19 +91,6 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 		OutputRate: spec.Limits.OutputBytesPerSecond,
 		Agent:      a, Router: r, Logs: m.logs, Stats: m.stats, Meter: &s.meter,
 	}, status.Numbers)
-	return s
-}
-
-// claimed makes a session of a sandbox that was claimed for it.
-func (m *Manager) claimed(id string, p noderpc.Principal, mb *warm.Instance, w request.Session, r protocol.SessionCreate, h *volume.Hold) *Session {
-	now := time.Now()
-	spec := snapshot.Spec{
-		ID: id, Tenant: p.Tenant, Subject: p.Subject, Template: r.Template, Layout: mb.Layout, Limits: w.Limits,
-		Language: w.Language, Env: r.Env, Created: now, Info: mb.Info, Durable: m.wantsDurable(r),
-	}
-	status := snapshot.Status{Name: r.Name, Policy: w.Policy, Expires: now.Add(w.Lifetime), Active: now}
-	s := newSession(m, spec, status, running, h, mb.Sink.(*channel.Router), mb.Agent)
-	s.machine = mb.Machine
 	return s
 }
 
@@ -358,7 +342,7 @@ func (s *Session) lose(reason, message string) {
 		s.channels.EndLimits()
 		s.m.provider.Discard(s.instance())
 		s.volumes.Release()
-		if err := os.RemoveAll(s.m.sessionDir(s.spec.ID)); err != nil {
+		if err := os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.spec.ID, "error", err)
 		}
 		s.copies.Close(reason != "restarting")

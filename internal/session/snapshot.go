@@ -45,11 +45,11 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r
 	if err != nil {
 		return nil, err
 	}
-	release, err := m.reserve(ctx, op, 1, p, c.Limits, func() error {
+	release, err := m.reservePlaces(ctx, op, 1, p, c.Limits, func() error {
 		if !r.KeepAlive {
 			return nil
 		}
-		return m.mayKeep(op)
+		return m.totals.checkKeepAlive(op, m.cfg.MaxKeepAlive)
 	})
 	if err != nil {
 		return nil, err
@@ -59,8 +59,9 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r
 	if network == nil && r.Network != nil {
 		network = r.Network // off
 	}
-	return m.start(ctx, branch{
+	b := branch{
 		owner: p, dir: dir, origin: c.ID, event: "started", name: r.Name, env: r.Env, lifetime: w.Lifetime,
-		durable: m.wantsDurable(r), policy: w.Policy, network: network,
-	}, c)
+		durable: m.cfg.durable(r), policy: w.Policy, network: network,
+	}
+	return b.start(ctx, m, c)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -125,11 +126,15 @@ func (t *totals) residents() []*Session {
 	return all
 }
 
-// alive returns how many sessions are kept alive.
-func (t *totals) alive() int {
+// checkKeepAlive returns the error Exhausted if as many sessions are kept alive as
+// may be.
+func (t *totals) checkKeepAlive(op string, most int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.keptAlive
+	if t.keptAlive >= most {
+		return &fault.Error{Kind: fault.Exhausted, Op: op, Field: "keep_alive", RetryAfter: 60, Message: "this node keeps as many sessions alive as it may"}
+	}
+	return nil
 }
 
 // of returns what a tenant's sessions hold, and the part of one subject.
@@ -165,7 +170,7 @@ func (s *Session) share() share {
 		c.disk = s.stored
 		return c
 	}
-	u := s.m.sandboxUse(s.spec.Limits)
+	u := s.m.cfg.sandboxUse(s.spec.Limits)
 	c.running, c.nanoCPUs, c.memory = u.Running, int64(math.Round(u.CPUs*1e9)), u.MemoryBytes
 	return c
 }

@@ -2,8 +2,6 @@ package session
 
 import (
 	"time"
-
-	"github.com/sandgate/sandgate/internal/usage"
 )
 
 // measure records what the session has used. asleep says that it has no machine.
@@ -25,17 +23,4 @@ func (s *Session) measure(asleep bool, ended string) {
 	}
 	r.Time, r.Tenant, r.Subject, r.Session, r.Ended = time.Now().UTC(), s.spec.Tenant, s.spec.Subject, s.spec.ID, ended
 	j.Append(r)
-}
-
-// measureAll records what all sessions have used, once a minute.
-func (m *Manager) measureAll(now time.Time, all []*Session) {
-	if m.cfg.Usage == nil || now.Sub(m.measured) < usage.Interval {
-		return
-	}
-	m.measured = now
-	for _, s := range all {
-		if !s.IsLost() {
-			s.measure(false, "")
-		}
-	}
 }

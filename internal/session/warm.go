@@ -53,7 +53,7 @@ func (h warmHost) MayStore(name, subject string) error {
 }
 
 // MemoryShort implements warm.Host.
-func (h warmHost) MemoryShort(need int64) bool { return h.m.tight(need) }
+func (h warmHost) MemoryShort(need int64) bool { return h.m.cfg.memoryShort(need) }
 
 // NewSink implements warm.Host.
 func (h warmHost) NewSink() warm.Sink {

@@ -1,0 +1,132 @@
+package session
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/ctxlock"
+	"github.com/sandgate/sandgate/internal/usage"
+)
+
+// janitor does the periodic work of a manager: it ends sessions whose lifetime is
+// over, forgets lost ones, pauses, hibernates and copies idle ones, and records
+// usage.
+type janitor struct {
+	m *Manager
+	// hibernating is held while an idle session is hibernated: one at a time.
+	hibernating ctxlock.Lock
+	// autosaving is held while a durable session is copied: one at a time.
+	autosaving ctxlock.Lock
+	// measured is when usage was recorded last. Only run uses it.
+	measured time.Time
+}
+
+func newJanitor(m *Manager) *janitor {
+	return &janitor{m: m, hibernating: ctxlock.New(), autosaving: ctxlock.New()}
+}
+
+// run works until the manager closes.
+func (j *janitor) run() {
+	tick := time.NewTicker(j.m.cfg.Tick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-j.m.ctx.Done():
+			return
+		case now := <-tick.C:
+			j.tick(now)
+			j.m.admission.Freed() // sandboxes may use less memory than before
+			j.m.warm.Resize(now)
+			j.evictUnderPressure()
+		}
+	}
+}
+
+func (j *janitor) tick(now time.Time) {
+	m := j.m
+	all := m.all()
+	m.snapshots.Expire(now)
+	m.departures.Expire(now)
+	j.measure(now, all)
+	for _, s := range all {
+		j.autosaveIdle(s, now)
+		m.migration.UploadDue(movable{s}, now)
+		lookAtPorts(s)
+		switch {
+		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
+			m.work.Go(func() { m.Remove(s) })
+		case !s.IsLost() && now.After(s.expiresAt()):
+			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
+		default:
+			j.applyIdlePolicy(s, now)
+		}
+	}
+}
+
+// measure records what all sessions have used, once a minute.
+func (j *janitor) measure(now time.Time, all []*Session) {
+	if j.m.cfg.Usage == nil || now.Sub(j.measured) < usage.Interval {
+		return
+	}
+	j.measured = now
+	for _, s := range all {
+		if !s.IsLost() {
+			s.measure(false, "")
+		}
+	}
+}
+
+// applyIdlePolicy pauses or hibernates the session if its policy says so at the
+// given time.
+func (j *janitor) applyIdlePolicy(s *Session, now time.Time) {
+	s.mu.Lock()
+	p, state := s.status.Policy, s.state
+	s.mu.Unlock()
+	switch {
+	case state == paused && p.Hibernate > 0 && j.m.cfg.Backend.Capabilities().Checkpoint:
+		since := now.Add(-p.Hibernate)
+		j.inBackground(j.hibernating, func() { s.hibernateIdle(j.m.ctx, since) })
+	case state == running && p.Pause > 0:
+		s.pauseIdle(j.m.ctx, now.Add(-p.Pause))
+	}
+}
+
+// evictUnderPressure evicts an idle session in the background if the sandboxes
+// use more memory than they may.
+func (j *janitor) evictUnderPressure() {
+	if j.m.cfg.memoryShort(0) {
+		j.inBackground(j.hibernating, func() { admissionNode{j.m}.EvictIdle(j.m.ctx, "") })
+	}
+}
+
+// autosaveIdle copies a durable session in the background if it is idle after
+// work. It does nothing while another session is being copied.
+func (j *janitor) autosaveIdle(s *Session, now time.Time) {
+	if !s.spec.Durable || !s.autosaveDue(now) {
+		return
+	}
+	j.inBackground(j.autosaving, func() {
+		if !s.lifecycle.TryLock() {
+			return // a request begins
+		}
+		unlock := sync.OnceFunc(s.lifecycle.Unlock)
+		defer unlock()
+		if !s.autosaveDue(now) || s.is(hibernated) {
+			return
+		}
+		if err := s.autosave(j.m.ctx, unlock); err != nil && !s.IsLost() {
+			j.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)
+		}
+	})
+}
+
+// inBackground runs do with a lock held, unless the lock is held already.
+func (j *janitor) inBackground(lock ctxlock.Lock, do func()) {
+	if !lock.TryLock() {
+		return
+	}
+	j.m.work.Go(func() {
+		defer lock.Unlock()
+		do()
+	})
+}
