@@ -204,7 +204,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
-		"internal/tenant":  {"fault"},
+		"internal/tenant":  {"fault", "stream", "protocol", "kernel"},
 		"internal/testenv": {},
 		"internal/trace":   {"fault"},
 		"internal/usage":   {"fault", "internal/sandbox"},

@@ -9,6 +9,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/relay"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // authorize decides whether a request reaches its handler. Every route uses it.
@@ -35,7 +36,7 @@ func (g *Gateway) authorize(q *request) error {
 	if err != nil {
 		return err
 	}
-	if q.route.Access != Open {
+	if q.route.Access != protocol.ScopeOpen {
 		if err := g.authenticate(q, from); err != nil {
 			return err
 		}

@@ -55,9 +55,9 @@ func TestOpenAPIMatchesRoutes(t *testing.T) {
 			if err := json.Unmarshal(raw, &op); err != nil {
 				t.Fatal(err)
 			}
-			access := string(Anyone)
+			access := string(protocol.ScopeAny)
 			if op.Security != nil && len(*op.Security) == 0 {
-				access = string(Open)
+				access = string(protocol.ScopeOpen)
 			}
 			if m := regexp.MustCompile("scope `([^`]+)`").FindStringSubmatch(op.Description); m != nil {
 				access = m[1]

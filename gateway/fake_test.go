@@ -36,13 +36,13 @@ const (
 
 func testTokens() map[string]noderpc.Principal {
 	all := []string{}
-	for _, s := range auth.Scopes() {
+	for _, s := range protocol.Scopes() {
 		all = append(all, string(s))
 	}
 	return map[string]noderpc.Principal{
 		auth.HashToken(tokenAll):    {Tenant: "t1", Subject: "ann", Scopes: all},
-		auth.HashToken(tokenViewer): {Tenant: "t1", Subject: "vic", Scopes: []string{string(ScopeRead)}},
-		auth.HashToken(tokenRun):    {Tenant: "t1", Subject: "rob", Scopes: []string{string(ScopeRun)}},
+		auth.HashToken(tokenViewer): {Tenant: "t1", Subject: "vic", Scopes: []string{string(protocol.ScopeRead)}},
+		auth.HashToken(tokenRun):    {Tenant: "t1", Subject: "rob", Scopes: []string{string(protocol.ScopeRun)}},
 		auth.HashToken(tokenOther):  {Tenant: "t2", Subject: "eve", Scopes: all},
 	}
 }

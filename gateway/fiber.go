@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // This file connects net/http, which serves the connections, with Fiber, which
@@ -167,7 +168,7 @@ func (g *Gateway) newFiber() fasthttp.RequestHandler {
 		r := &g.routes[i]
 		app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return g.serve(c, r) })
 	}
-	missing := &route{Path: noRoute, Access: Open, handler: func(*request) error {
+	missing := &route{Path: noRoute, Access: protocol.ScopeOpen, handler: func(*request) error {
 		return fault.New(fault.NotFound, "gateway.route", "no such route; see /v1/openapi.json")
 	}}
 	app.Use(func(c *fiber.Ctx) error { return g.serve(c, missing) })

@@ -20,6 +20,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/testenv"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // TestMain fails when the tests have leaked goroutines.
@@ -158,7 +159,7 @@ func TestAbuse22_Authorization(t *testing.T) {
 			}
 			// DNS rebinding: Host and Origin both say evil.
 			expect("rebinding", request(tokenAll, func(q *http.Request) { q.Host = "evil.example"; q.Header.Set("Origin", "http://evil.example") }), fault.PermissionDenied)
-			if r.Access == Open {
+			if r.Access == protocol.ScopeOpen {
 				if resp := request("", nil); resp.StatusCode >= 400 && resp.StatusCode != 404 && (r.Path != "/readyz" || resp.StatusCode != 503) {
 					t.Errorf("an open route answers %d", resp.StatusCode)
 				}
@@ -170,8 +171,8 @@ func TestAbuse22_Authorization(t *testing.T) {
 			expect("basic", request("", func(q *http.Request) { q.SetBasicAuth("a", tokenAll) }), fault.Unauthenticated)
 			expect("cookie", request("", func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "token", Value: tokenAll}) }), fault.Unauthenticated)
 			expect("query", w.do(r.Method, path+"?token="+tokenAll, "", nil, nil), fault.Unauthenticated)
-			for token, scopes := range map[string][]Scope{tokenViewer: {ScopeRead}, tokenRun: {ScopeRun}} {
-				if r.Access == Anyone || r.Access == scopes[0] {
+			for token, scopes := range map[string][]protocol.Scope{tokenViewer: {protocol.ScopeRead}, tokenRun: {protocol.ScopeRun}} {
+				if r.Access == protocol.ScopeAny || r.Access == scopes[0] {
 					continue
 				}
 				expect("scope "+token, request(token, nil), fault.PermissionDenied)
@@ -180,7 +181,7 @@ func TestAbuse22_Authorization(t *testing.T) {
 	}
 	open := 0
 	for _, r := range w.g.routes {
-		if r.Access == Open {
+		if r.Access == protocol.ScopeOpen {
 			open++
 		}
 	}

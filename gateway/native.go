@@ -12,7 +12,7 @@ func (g *Gateway) nativeRoutes() []route {
 	var all []route
 	for _, h := range native.Handlers() {
 		all = append(all, route{
-			Method: h.Route.Method, Path: fiberPath(h.Route.Path), Access: Scope(h.Operation.Scope),
+			Method: h.Route.Method, Path: fiberPath(h.Route.Path), Access: h.Operation.Scope,
 			Body: h.MaxBody(), handler: g.serveNative(h),
 		})
 	}

@@ -96,5 +96,5 @@ func (g *Gateway) describe(q *request) error {
 
 // gatewayItself is the principal of the gateway's own requests. It owns no session.
 func gatewayItself() noderpc.Principal {
-	return noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway", Scopes: []string{string(ScopeAdmin)}}
+	return noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway", Scopes: []string{string(protocol.ScopeAdmin)}}
 }

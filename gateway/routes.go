@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
+
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // route is one row of the route table. The gateway serves no other route, and authorizes every
@@ -13,15 +15,15 @@ type route struct {
 	Method string
 	// Path is a template of Fiber's: ":id" is one segment, "*" the rest.
 	Path string
-	// Access is the scope that it needs, Anyone or Open.
-	Access Scope
+	// Access is the scope that it needs. It may be protocol.ScopeAny or protocol.ScopeOpen.
+	Access protocol.Scope
 	// Body is the largest body in bytes; 0 means that no body is allowed.
 	Body int64
 	// Upgrade marks the WebSocket.
 	Upgrade bool
 	// Run marks a route that a run ticket opens, from the origin that the ticket was issued for.
 	Run bool
-	// Public marks a script that pages of any origin may load. It is Open.
+	// Public marks a script that pages of any origin may load. Its access is protocol.ScopeOpen.
 	Public bool
 	// Cookie marks a route that takes the cookie of a sign-in and no other credentials, only from
 	// pages of this server.
@@ -39,32 +41,32 @@ type route struct {
 func (g *Gateway) table() []route {
 	const small = 256 << 10
 	return append(g.nativeRoutes(), []route{
-		{Method: "GET", Path: "/v1/openapi.json", Access: Open, handler: g.openAPI},
-		{Method: "OPTIONS", Path: "/v1/run", Access: Open, Run: true, handler: g.preflight},
-		{Method: "OPTIONS", Path: "/v1/run/*", Access: Open, Run: true, handler: g.preflight},
-		{Method: "OPTIONS", Path: "/v1/*", Access: Open, handler: g.preflight},
+		{Method: "GET", Path: "/v1/openapi.json", Access: protocol.ScopeOpen, handler: g.openAPI},
+		{Method: "OPTIONS", Path: "/v1/run", Access: protocol.ScopeOpen, Run: true, handler: g.preflight},
+		{Method: "OPTIONS", Path: "/v1/run/*", Access: protocol.ScopeOpen, Run: true, handler: g.preflight},
+		{Method: "OPTIONS", Path: "/v1/*", Access: protocol.ScopeOpen, handler: g.preflight},
 
-		{Method: "GET", Path: "/auth", Access: Open, handler: g.credentials.signInOptions},
-		{Method: "GET", Path: "/auth/login", Access: Open, handler: g.credentials.login},
-		{Method: "GET", Path: "/auth/callback", Access: Open, handler: g.credentials.callback},
-		{Method: "POST", Path: "/auth/token", Access: Anyone, Cookie: true, handler: g.credentials.exchangeSession},
-		{Method: "POST", Path: "/auth/logout", Access: Anyone, Cookie: true, handler: g.credentials.logout},
-		{Method: "GET", Path: "/v1", Access: Anyone, handler: g.describe},
-		{Method: "GET", Path: "/v1/status", Access: ScopeAdmin, handler: g.status},
-		{Method: "GET", Path: "/metrics", Access: ScopeMetrics, handler: g.serveMetrics},
-		{Method: "POST", Path: "/v1/tickets", Access: Anyone, Body: 4 << 10, handler: g.credentials.issueTicket},
-		{Method: "DELETE", Path: "/v1/tickets/:id", Access: Anyone, handler: g.credentials.revokeTicket},
-		{Method: "PUT", Path: "/v1/tenants/:id", Access: ScopeAdmin, Body: 4 << 10, handler: g.credentials.setQuota},
-		{Method: "DELETE", Path: "/v1/tenants/:id", Access: ScopeAdmin, handler: g.credentials.clearQuota},
-		{Method: "GET", Path: "/v1/ws", Access: Anyone, Upgrade: true, handler: g.socket},
+		{Method: "GET", Path: "/auth", Access: protocol.ScopeOpen, handler: g.credentials.signInOptions},
+		{Method: "GET", Path: "/auth/login", Access: protocol.ScopeOpen, handler: g.credentials.login},
+		{Method: "GET", Path: "/auth/callback", Access: protocol.ScopeOpen, handler: g.credentials.callback},
+		{Method: "POST", Path: "/auth/token", Access: protocol.ScopeAny, Cookie: true, handler: g.credentials.exchangeSession},
+		{Method: "POST", Path: "/auth/logout", Access: protocol.ScopeAny, Cookie: true, handler: g.credentials.logout},
+		{Method: "GET", Path: "/v1", Access: protocol.ScopeAny, handler: g.describe},
+		{Method: "GET", Path: "/v1/status", Access: protocol.ScopeAdmin, handler: g.status},
+		{Method: "GET", Path: "/metrics", Access: protocol.ScopeMetrics, handler: g.serveMetrics},
+		{Method: "POST", Path: "/v1/tickets", Access: protocol.ScopeAny, Body: 4 << 10, handler: g.credentials.issueTicket},
+		{Method: "DELETE", Path: "/v1/tickets/:id", Access: protocol.ScopeAny, handler: g.credentials.revokeTicket},
+		{Method: "PUT", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, Body: 4 << 10, handler: g.credentials.setQuota},
+		{Method: "DELETE", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, handler: g.credentials.clearQuota},
+		{Method: "GET", Path: "/v1/ws", Access: protocol.ScopeAny, Upgrade: true, handler: g.socket},
 
-		{Method: "POST", Path: "/v1/sessions/:id/links", Access: ScopeWrite, Body: 4 << 10, handler: g.credentials.createViewLink},
-		{Method: "GET", Path: "/v1/sessions/:id/links", Access: ScopeWrite, handler: g.credentials.listViewLinks},
-		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: ScopeWrite, handler: g.credentials.deleteViewLink},
+		{Method: "POST", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite, Body: 4 << 10, handler: g.credentials.createViewLink},
+		{Method: "GET", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite, handler: g.credentials.listViewLinks},
+		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: protocol.ScopeWrite, handler: g.credentials.deleteViewLink},
 
-		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
+		{Method: "PUT", Path: "/v1/templates/:id", Access: protocol.ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
 
-		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: ScopeWrite, Body: small, handler: g.openPort},
+		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: protocol.ScopeWrite, Body: small, handler: g.openPort},
 	}...)
 }
 

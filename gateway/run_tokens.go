@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // runTokenReply is the reply to a request for a run token.
@@ -24,10 +25,10 @@ type runTokenReply struct {
 // issueRunToken answers a request for a ticket that names an origin.
 func (c *credentialAPI) issueRunToken(q *request, p ticketRequest) error {
 	const op = "gateway.run_token"
-	if !slices.Equal(p.Scopes, []string{string(ScopeRun)}) {
+	if !slices.Equal(p.Scopes, []string{string(protocol.ScopeRun)}) {
 		return fault.Invalid(op, "scopes", `a ticket for an origin can only have the scope "run"`)
 	}
-	if !auth.Allows(q.who, ScopeRun) {
+	if !auth.Allows(q.who, protocol.ScopeRun) {
 		return &fault.Error{
 			Kind: fault.PermissionDenied, Op: op, Field: "scopes",
 			Message: "a ticket cannot have a scope that its creator lacks",

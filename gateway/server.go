@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // headerSlop is the number of bytes that net/http reads beyond MaxHeaderBytes.
@@ -27,7 +28,7 @@ func (g *Gateway) build() error {
 		}
 	}
 	g.portHost = &route{
-		Path: "(port)", Access: ScopeWrite, Body: g.cfg.Limits.File, Port: true, standard: g.portSurface.Handler(),
+		Path: "(port)", Access: protocol.ScopeWrite, Body: g.cfg.Limits.File, Port: true, standard: g.portSurface.Handler(),
 	}
 	g.contexts.New = newRequestCtx
 	g.fiber = g.newFiber()

@@ -128,7 +128,7 @@ func routeOf(r surface.Route) (route, error) {
 		return route{}, fault.New(fault.Internal, "gateway.surface",
 			"the route %q %q lacks a method, a path, a handler or a scope", r.Method, r.Path)
 	}
-	if r.Public && r.Access != Open || r.Access != Open && r.Access != Anyone && !auth.Known(r.Access) {
+	if r.Public && r.Access != protocol.ScopeOpen || r.Access != protocol.ScopeOpen && r.Access != protocol.ScopeAny && !r.Access.Grantable() {
 		return route{}, fault.New(fault.Internal, "gateway.surface", "the route %s %s has a scope that it cannot have", r.Method, r.Path)
 	}
 	return route{

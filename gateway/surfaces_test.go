@@ -18,6 +18,7 @@ import (
 	textsurface "github.com/sandgate/sandgate/gateway/surface/text"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/testenv"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // demoWorld is a gateway with the demo surface and its routes.
@@ -149,9 +150,9 @@ func TestSurfaceAuthorization(t *testing.T) {
 	for name, r := range map[string]surface.Route{
 		"no scope":      {Method: "GET", Path: "/x", Handler: http.NotFoundHandler()},
 		"unknown scope": {Method: "GET", Path: "/x", Access: "all", Handler: http.NotFoundHandler()},
-		"no handler":    {Method: "GET", Path: "/x", Access: ScopeRead},
-		"no method":     {Path: "/x", Access: ScopeRead, Handler: http.NotFoundHandler()},
-		"no path":       {Method: "GET", Access: ScopeRead, Handler: http.NotFoundHandler()},
+		"no handler":    {Method: "GET", Path: "/x", Access: protocol.ScopeRead},
+		"no method":     {Path: "/x", Access: protocol.ScopeRead, Handler: http.NotFoundHandler()},
+		"no path":       {Method: "GET", Access: protocol.ScopeRead, Handler: http.NotFoundHandler()},
 	} {
 		if _, err := New(Config{Surfaces: []surface.Surface{oneRoute(r)}}, nearNode{}, nil); !fault.Is(err, fault.Internal) {
 			t.Errorf("%s: %v", name, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // credentialAPI answers the requests that issue and end credentials: tickets,
@@ -58,7 +59,7 @@ func (c *credentialAPI) issueTicket(q *request) error {
 	who := q.who
 	if p.Scopes != nil {
 		for _, s := range p.Scopes {
-			if !auth.Allows(q.who, Scope(s)) {
+			if !auth.Allows(q.who, protocol.Scope(s)) {
 				return &fault.Error{Kind: fault.PermissionDenied, Op: "gateway.ticket", Field: "scopes", Message: "a ticket cannot have a scope that its creator lacks"}
 			}
 		}

@@ -6,12 +6,13 @@ import (
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // trace begins the span of an authorized request. Open routes have none. A WebSocket gets one for
 // each of its requests.
 func (q *request) trace() {
-	if q.g.cfg.Tracer == nil || q.route.Access == Open || q.route.Upgrade {
+	if q.g.cfg.Tracer == nil || q.route.Access == protocol.ScopeOpen || q.route.Upgrade {
 		return
 	}
 	parent := q.Get("Traceparent")

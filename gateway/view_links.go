@@ -48,7 +48,7 @@ func (c *credentialAPI) createViewLink(q *request) error {
 	if life < minViewLife || life > maxViewLife {
 		return fault.Invalid(op, "expires_seconds", "the value must be from %d to %d", int(minViewLife/time.Second), int(maxViewLife/time.Second))
 	}
-	if !auth.Allows(q.who, ScopeRead) {
+	if !auth.Allows(q.who, protocol.ScopeRead) {
 		return fault.New(fault.PermissionDenied, op, "a link cannot have a scope that its creator lacks")
 	}
 	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {

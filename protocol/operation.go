@@ -1,6 +1,9 @@
 package protocol
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Operation is one row of the operation table. The table is the only definition
 // of an operation: dispatch on the node, authorization, the rights of viewers
@@ -68,7 +71,7 @@ type Scope string
 const (
 	ScopeRead    Scope = "sessions:read"   // list and watch the tenant's sessions and their output
 	ScopeWrite   Scope = "sessions:write"  // run, feed and interrupt programs in them; write files
-	ScopeManage  Scope = "sessions:manage" // create, copy, change and delete them
+	ScopeManage  Scope = "sessions:manage" // create, copy, change and delete sessions, snapshots and templates
 	ScopeRun     Scope = "run"             // use POST /v1/run without a session
 	ScopeKeys    Scope = "keys"            // create, list and revoke the tenant's keys
 	ScopeMetrics Scope = "metrics"         // read the server's metrics
@@ -83,6 +86,14 @@ const (
 	ScopeOpen Scope = "open"
 	ScopeNode Scope = "node"
 )
+
+// Scopes returns the scopes that can be granted.
+func Scopes() []Scope {
+	return []Scope{ScopeRead, ScopeWrite, ScopeManage, ScopeRun, ScopeKeys, ScopeMetrics, ScopeAdmin}
+}
+
+// Grantable reports whether s is a scope that can be granted.
+func (s Scope) Grantable() bool { return slices.Contains(Scopes(), s) }
 
 // Transport says on which interfaces a client may use an operation.
 type Transport int

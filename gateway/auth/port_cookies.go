@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // A browser that has used a port's ticket gets a cookie for that port. For a token or an API key
@@ -28,7 +29,7 @@ const (
 
 // isUser reports whether the principal is a signed-in user who may write.
 func isUser(who noderpc.Principal) bool {
-	return strings.HasPrefix(who.Subject, userSubject) && Allows(who, ScopeWrite)
+	return strings.HasPrefix(who.Subject, userSubject) && Allows(who, protocol.ScopeWrite)
 }
 
 // CanOpenPorts reports whether a browser can get a port's cookie with the credentials of a
@@ -44,7 +45,7 @@ func (a *Authenticator) tokenOf(who noderpc.Principal) (token, bool) {
 		return a.tokenOfKey(id)
 	}
 	for _, t := range *a.tokens.Load() {
-		if t.until.IsZero() && t.who.Tenant == who.Tenant && t.who.Subject == who.Subject && Allows(t.who, ScopeWrite) {
+		if t.until.IsZero() && t.who.Tenant == who.Tenant && t.who.Subject == who.Subject && Allows(t.who, protocol.ScopeWrite) {
 			return t, true
 		}
 	}
@@ -60,7 +61,7 @@ func (a *Authenticator) tokenOfKey(id string) (token, bool) {
 	k, ok := x.Key(id)
 	who := principalOf(k)
 	hash, err := hex.DecodeString(k.Hash)
-	if !ok || err != nil || len(hash) != sha256.Size || !Allows(who, ScopeWrite) {
+	if !ok || err != nil || len(hash) != sha256.Size || !Allows(who, protocol.ScopeWrite) {
 		return token{}, false
 	}
 	return token{hash: [sha256.Size]byte(hash), who: who, until: k.Expires}, true

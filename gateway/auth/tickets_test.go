@@ -6,10 +6,11 @@ import (
 
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 func testPrincipal() noderpc.Principal {
-	return noderpc.Principal{Tenant: "t1", Subject: "ann", Scopes: []string{string(ScopeRead)}}
+	return noderpc.Principal{Tenant: "t1", Subject: "ann", Scopes: []string{string(protocol.ScopeRead)}}
 }
 
 func TestTickets(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // Tokens are the bearer tokens of the configuration.
@@ -43,7 +44,7 @@ func ParseTokens(in map[string]noderpc.Principal, until map[string]time.Time) (T
 			return nil, fault.Invalid(op, "tokens", "a token needs a tenant")
 		}
 		for _, s := range who.Scopes {
-			if !Known(Scope(s)) {
+			if !protocol.Scope(s).Grantable() {
 				return nil, fault.Invalid(op, "tokens", "unknown scope %q", s)
 			}
 		}

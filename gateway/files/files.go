@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -58,17 +57,17 @@ func New(cfg Config) *Surface { return &Surface{cfg} }
 
 // Routes returns the routes.
 func (s *Surface) Routes() []surface.Route {
-	route := func(method string, access auth.Scope, maxBody int64, h surface.HandlerFunc) surface.Route {
+	route := func(method string, access protocol.Scope, maxBody int64, h surface.HandlerFunc) surface.Route {
 		return surface.Route{
 			Method: method, Path: "/v1/sessions/:id/files/*", Access: access, MaxBody: maxBody, Handler: h,
 		}
 	}
 	return []surface.Route{
-		route("PUT", auth.ScopeWrite, s.cfg.MaxFile, s.put),
-		route("GET", auth.ScopeRead, 0, s.get),
-		route("HEAD", auth.ScopeRead, 0, s.head),
-		route("POST", auth.ScopeWrite, maxChange, s.change),
-		route("DELETE", auth.ScopeWrite, 0, s.remove),
+		route("PUT", protocol.ScopeWrite, s.cfg.MaxFile, s.put),
+		route("GET", protocol.ScopeRead, 0, s.get),
+		route("HEAD", protocol.ScopeRead, 0, s.head),
+		route("POST", protocol.ScopeWrite, maxChange, s.change),
+		route("DELETE", protocol.ScopeWrite, 0, s.remove),
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -79,7 +78,7 @@ func New(cfg Config) *Surface {
 // Routes returns the routes, which are all open.
 func (s *Surface) Routes() []surface.Route {
 	open := func(path string, h surface.HandlerFunc) surface.Route {
-		return surface.Route{Method: "GET", Path: path, Access: auth.Open, Handler: h}
+		return surface.Route{Method: "GET", Path: path, Access: protocol.ScopeOpen, Handler: h}
 	}
 	return []surface.Route{open("/healthz", s.healthy), open("/livez", live), open("/readyz", s.ready)}
 }

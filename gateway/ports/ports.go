@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // Node is the part of a node that the surface needs.
@@ -57,9 +57,9 @@ func New(cfg Config) *Surface {
 func (s *Surface) Routes() []surface.Route {
 	const path = "/v1/sessions/:id/ports/:port"
 	tunnel := surface.HandlerFunc(s.tunnel)
-	routes := []surface.Route{{Method: "GET", Path: path, Access: auth.ScopeWrite, Port: true, Handler: tunnel}}
+	routes := []surface.Route{{Method: "GET", Path: path, Access: protocol.ScopeWrite, Port: true, Handler: tunnel}}
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
-		r := surface.Route{Method: method, Path: path + "/*", Access: auth.ScopeWrite, Port: true, Handler: s.Handler()}
+		r := surface.Route{Method: method, Path: path + "/*", Access: protocol.ScopeWrite, Port: true, Handler: s.Handler()}
 		if method != "GET" && method != "HEAD" {
 			r.MaxBody = s.cfg.MaxBody
 		}

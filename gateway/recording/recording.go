@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/internal/nodecall"
@@ -62,7 +61,7 @@ func New(cfg Config) *Surface { return &Surface{cfg} }
 func (s *Surface) Routes() []surface.Route {
 	route := func(form string, plain bool) surface.Route {
 		return surface.Route{
-			Method: "GET", Path: "/v1/sessions/:id/channels/:channel/" + form, Access: auth.ScopeRead,
+			Method: "GET", Path: "/v1/sessions/:id/channels/:channel/" + form, Access: protocol.ScopeRead,
 			Handler: surface.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error { return s.send(w, r, plain) }),
 		}
 	}

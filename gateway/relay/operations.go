@@ -36,13 +36,13 @@ func (t operations) check(who noderpc.Principal, op string) error {
 	if who.Session != "" && !o.OneSession {
 		return fault.New(fault.PermissionDenied, name, "a share link is only for one session")
 	}
-	return auth.Permit(name, who, auth.Scope(o.Scope))
+	return auth.Permit(name, who, o.Scope)
 }
 
 // checkInput returns an error unless a principal may send Input frames. They have the effect of the
 // operation input.
 func (t operations) checkInput(who noderpc.Principal) error {
-	return auth.Permit("relay.frame", who, auth.Scope(t[protocol.OpInput].Scope))
+	return auth.Permit("relay.frame", who, t[protocol.OpInput].Scope)
 }
 
 // routesOf lists the HTTP routes of an operation.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/golden"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -27,7 +26,7 @@ func TestOperations(t *testing.T) {
 			continue
 		}
 		var all []string
-		for _, s := range auth.Scopes() {
+		for _, s := range protocol.Scopes() {
 			all = append(all, string(s))
 		}
 		others := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == string(o.Scope) })
@@ -55,7 +54,7 @@ func TestOperations(t *testing.T) {
 	if err := table.check(noderpc.Principal{}, "nothing"); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("an unknown operation: %v", err)
 	}
-	reader := noderpc.Principal{Scopes: []string{string(auth.ScopeRead)}}
+	reader := noderpc.Principal{Scopes: []string{string(protocol.ScopeRead)}}
 	if err := table.checkInput(reader); !fault.Is(err, fault.PermissionDenied) {
 		t.Errorf("input of a reader: %v", err)
 	}

@@ -38,7 +38,7 @@ func New(cfg Config) *Surface { return &Surface{cfg} }
 func (s *Surface) Routes() []surface.Route {
 	post := func(path string, maxBody int64, h surface.HandlerFunc) surface.Route {
 		return surface.Route{
-			Method: "POST", Path: path, Access: auth.ScopeRun, MaxBody: maxBody, RunTokens: true, Handler: h,
+			Method: "POST", Path: path, Access: protocol.ScopeRun, MaxBody: maxBody, RunTokens: true, Handler: h,
 		}
 	}
 	return []surface.Route{
@@ -55,7 +55,7 @@ func SessionNameOf(t *auth.RunToken) string { return SessionName + " " + t.ID }
 // runnerOf returns the principal who with exactly the rights to drive a run. The node makes a
 // read-only viewer of a principal that may read and not write.
 func runnerOf(who noderpc.Principal) noderpc.Principal {
-	who.Scopes = []string{string(auth.ScopeRun)}
+	who.Scopes = []string{string(protocol.ScopeRun)}
 	return who
 }
 
@@ -71,8 +71,8 @@ func (s *Surface) run(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	call := surface.CallOf(r)
-	if p.Session != "" && !auth.Allows(call.Who, auth.ScopeWrite) {
-		return fault.New(fault.PermissionDenied, op, "running code in an existing session needs the scope %s", auth.ScopeWrite)
+	if p.Session != "" && !auth.Allows(call.Who, protocol.ScopeWrite) {
+		return fault.New(fault.PermissionDenied, op, "running code in an existing session needs the scope %s", protocol.ScopeWrite)
 	}
 	enc := EncoderFor(preferred(r.Header.Values("Accept"), "application/json", "text/event-stream", "application/x-ndjson"))
 	if enc == nil && p.Interactive {
@@ -230,5 +230,5 @@ func mayDrive(call *surface.Call, session string) bool {
 	if call.RunToken != nil {
 		return session == SessionNameOf(call.RunToken)
 	}
-	return session == SessionName || strings.HasPrefix(session, SessionName+" ") || auth.Allows(call.Who, auth.ScopeWrite)
+	return session == SessionName || strings.HasPrefix(session, SessionName+" ") || auth.Allows(call.Who, protocol.ScopeWrite)
 }

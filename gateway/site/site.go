@@ -20,8 +20,8 @@ import (
 	"strings"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // indexPage is served if there is no web application.
@@ -79,7 +79,7 @@ func (s *Surface) Routes() []surface.Route {
 }
 
 func open(path string, h surface.HandlerFunc) surface.Route {
-	return surface.Route{Method: "GET", Path: path, Access: auth.Open, Handler: h}
+	return surface.Route{Method: "GET", Path: path, Access: protocol.ScopeOpen, Handler: h}
 }
 
 // page sends the web application's only page. Its script uses the address to decide what to show.

@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // Node is what most surfaces need of the gateway's node.
@@ -38,8 +39,9 @@ type Route struct {
 	// Path is a template: ":id" stands for one segment, "*" at the end for the rest. Handlers get
 	// both from http.Request.PathValue, as "id" and "*".
 	Path string
-	// Access is the scope that the route needs, auth.Anyone or auth.Open. It must be set.
-	Access auth.Scope
+	// Access is the scope that the route needs. It may be protocol.ScopeAny or protocol.ScopeOpen,
+	// and must be set.
+	Access protocol.Scope
 	// MaxBody is the largest body in bytes; 0 means that the route takes none.
 	MaxBody int64
 	// RunTokens is set if run tokens open the route, for pages of the origin

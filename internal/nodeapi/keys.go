@@ -20,7 +20,9 @@ func (c *linkHandler) keys(op string) (*tenant.Store, error) {
 	return c.server.cfg.Tenants, nil
 }
 
-func (c *linkHandler) admin() bool { return slices.Contains(c.principal.Scopes, tenant.ScopeAdmin) }
+func (c *linkHandler) admin() bool {
+	return slices.Contains(c.principal.Scopes, string(protocol.ScopeAdmin))
+}
 
 // realm returns the tenant whose keys the caller may change; empty for any.
 func (c *linkHandler) realm() string {

@@ -10,7 +10,6 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/channel"
-	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -36,7 +35,7 @@ type viewer struct {
 // onlyReads reports whether the link's principal may read but not write. A principal that may do
 // neither belongs to a run token, and the gateway lets it attach only to its run.
 func (c *linkHandler) onlyReads() bool {
-	return slices.Contains(c.principal.Scopes, tenant.ScopeRead) && !slices.Contains(c.principal.Scopes, tenant.ScopeWrite)
+	return slices.Contains(c.principal.Scopes, string(protocol.ScopeRead)) && !slices.Contains(c.principal.Scopes, string(protocol.ScopeWrite))
 }
 
 // eventError sends the event error.

@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // gatewayInput are the settings that a gateway reads from its pipe.
@@ -29,7 +30,7 @@ type gatewayInput struct {
 // principals returns the principal of the token.
 func principals(token string) map[string]noderpc.Principal {
 	var scopes []string
-	for _, s := range auth.Scopes() {
+	for _, s := range protocol.Scopes() {
 		scopes = append(scopes, string(s))
 	}
 	return map[string]noderpc.Principal{auth.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}

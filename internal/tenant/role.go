@@ -1,29 +1,10 @@
 package tenant
 
-import "slices"
+import (
+	"slices"
 
-// The scopes are rights of credentials. No scope includes another.
-const (
-	// ScopeRead allows a principal to see its tenant's sessions, their output and files.
-	ScopeRead = "sessions:read"
-	// ScopeWrite allows it to run code in them, send input, interrupt, and write files.
-	ScopeWrite = "sessions:write"
-	// ScopeManage allows it to create, copy, change and delete sessions, snapshots and templates.
-	ScopeManage = "sessions:manage"
-	// ScopeRun allows it to use POST /v1/run without a session.
-	ScopeRun = "run"
-	// ScopeKeys allows it to create, list and revoke its tenant's keys.
-	ScopeKeys = "keys"
-	// ScopeMetrics allows it to read the metrics of the server.
-	ScopeMetrics = "metrics"
-	// ScopeAdmin allows it to see the state of the server, and to manage all tenants.
-	ScopeAdmin = "admin"
+	"github.com/sandgate/sandgate/protocol"
 )
-
-// Scopes returns all scopes.
-func Scopes() []string {
-	return []string{ScopeRead, ScopeWrite, ScopeManage, ScopeRun, ScopeKeys, ScopeMetrics, ScopeAdmin}
-}
 
 // Role is a named set of scopes.
 type Role string
@@ -52,19 +33,27 @@ func Roles() []Role { return []Role{Admin, Owner, Driver, Viewer, Run, Metrics} 
 func (r Role) Scopes() []string {
 	switch r {
 	case Admin:
-		return Scopes()
+		return names(protocol.Scopes()...)
 	case Owner:
-		return []string{ScopeRead, ScopeWrite, ScopeManage, ScopeRun, ScopeKeys}
+		return names(protocol.ScopeRead, protocol.ScopeWrite, protocol.ScopeManage, protocol.ScopeRun, protocol.ScopeKeys)
 	case Driver:
-		return []string{ScopeRead, ScopeWrite, ScopeRun}
+		return names(protocol.ScopeRead, protocol.ScopeWrite, protocol.ScopeRun)
 	case Viewer:
-		return []string{ScopeRead}
+		return names(protocol.ScopeRead)
 	case Run:
-		return []string{ScopeRun}
+		return names(protocol.ScopeRun)
 	case Metrics:
-		return []string{ScopeMetrics}
+		return names(protocol.ScopeMetrics)
 	}
 	return nil
+}
+
+func names(scopes ...protocol.Scope) []string {
+	all := make([]string, len(scopes))
+	for i, s := range scopes {
+		all[i] = string(s)
+	}
+	return all
 }
 
 // Known reports whether the role exists.

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // Surface is the surface. Left receives the reason why the context of each waiting request ended.
@@ -23,15 +23,15 @@ func (s *Surface) Routes() []surface.Route {
 	s.next = make(chan struct{})
 	wait := http.HandlerFunc(s.wait)
 	return []surface.Route{
-		{Method: "GET", Path: "/demo/count/:n", Access: auth.ScopeRead, Handler: surface.HandlerFunc(s.count)},
-		{Method: "POST", Path: "/demo/next", Access: auth.ScopeRead, Handler: http.HandlerFunc(s.step)},
-		{Method: "POST", Path: "/demo/echo", Access: auth.ScopeWrite, MaxBody: 1 << 20, Handler: http.HandlerFunc(echo)},
-		{Method: "POST", Path: "/demo/size", Access: auth.ScopeWrite, MaxBody: 1 << 20, Handler: surface.HandlerFunc(size)},
-		{Method: "GET", Path: "/demo/wait", Access: auth.ScopeRead, Handler: wait},
-		{Method: "POST", Path: "/demo/wait", Access: auth.ScopeRead, MaxBody: 9, Handler: wait},
-		{Method: "GET", Path: "/demo/who/:name", Access: auth.ScopeRead, Handler: http.HandlerFunc(who)},
-		{Method: "GET", Path: "/demo/upgrade", Access: auth.ScopeWrite, Handler: surface.HandlerFunc(upgrade)},
-		{Method: "GET", Path: "/demo/panic", Access: auth.ScopeRead, Handler: http.HandlerFunc(fail)},
+		{Method: "GET", Path: "/demo/count/:n", Access: protocol.ScopeRead, Handler: surface.HandlerFunc(s.count)},
+		{Method: "POST", Path: "/demo/next", Access: protocol.ScopeRead, Handler: http.HandlerFunc(s.step)},
+		{Method: "POST", Path: "/demo/echo", Access: protocol.ScopeWrite, MaxBody: 1 << 20, Handler: http.HandlerFunc(echo)},
+		{Method: "POST", Path: "/demo/size", Access: protocol.ScopeWrite, MaxBody: 1 << 20, Handler: surface.HandlerFunc(size)},
+		{Method: "GET", Path: "/demo/wait", Access: protocol.ScopeRead, Handler: wait},
+		{Method: "POST", Path: "/demo/wait", Access: protocol.ScopeRead, MaxBody: 9, Handler: wait},
+		{Method: "GET", Path: "/demo/who/:name", Access: protocol.ScopeRead, Handler: http.HandlerFunc(who)},
+		{Method: "GET", Path: "/demo/upgrade", Access: protocol.ScopeWrite, Handler: surface.HandlerFunc(upgrade)},
+		{Method: "GET", Path: "/demo/panic", Access: protocol.ScopeRead, Handler: http.HandlerFunc(fail)},
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/protocol"
@@ -17,7 +16,7 @@ type Surface struct{ Node surface.Node }
 // Routes returns the route.
 func (s Surface) Routes() []surface.Route {
 	run := surface.HandlerFunc(s.run)
-	return []surface.Route{{Method: "POST", Path: "/text/:id", Access: auth.ScopeWrite, MaxBody: 1 << 20, Handler: run}}
+	return []surface.Route{{Method: "POST", Path: "/text/:id", Access: protocol.ScopeWrite, MaxBody: 1 << 20, Handler: run}}
 }
 
 func (s Surface) run(w http.ResponseWriter, r *http.Request) error {
