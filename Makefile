@@ -22,8 +22,8 @@ setup:
 build: bin/runsc bin/image.erofs bin/sandgate
 	@echo "build: all there in bin/"
 
-# The recipes below decide by the hash of their inputs whether there is
-# anything to do, so that make need not.
+# The recipes below decide by the hash of their inputs whether there is anything to build, so make
+# does not have to.
 bin/runsc:
 	@mkdir -p bin
 	@deploy/runsc/build --out bin/runsc
@@ -74,11 +74,10 @@ quick: lint
 	@$(GO) test -short -vet=off -skip '$(QUICK_SKIP)' \
 		$$($(GO) list ./... | grep -vxF "$$(printf 'github.com/sandgate/sandgate/%s\n' $(QUICK_EXCLUDE))")
 
-# Lint has vetted. Zstandard is ten times slower where races are looked for,
-# and is not ours.
+# Lint has run vet. Zstandard is ten times slower with the race detector, and is a dependency.
 RACE = $(SUDO) env "PATH=$$PATH" $(GO) test -race -vet=off -gcflags=github.com/klauspost/compress/zstd=-race=false
 
-# The packages that count what they leave on the machine run alone.
+# The packages that count what they leave on the machine run separately.
 unit: node_modules bin/versitygw
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # what the race detector's own memory would hide

@@ -18,11 +18,10 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// clusterLease is what the figures of recovery are taken with.
+// clusterLease is the lease time with which recovery is measured.
 const clusterLease = 5 * time.Second
 
-// startCluster starts two servers, each with a node that keeps at most so many
-// sandboxes.
+// startCluster starts two servers, each with a node that has at most `most` sandboxes.
 func startCluster(ctx context.Context, most int) (*e2e.Cluster, error) {
 	c, err := e2e.NewCluster(ctx)
 	if err != nil {
@@ -45,7 +44,7 @@ type guest struct {
 	keys int
 }
 
-// insist asks until it is not told to try again any more.
+// insist calls f until its error no longer asks for a retry.
 func insist(ctx context.Context, f func() error) error {
 	for {
 		err := f()
@@ -82,7 +81,7 @@ func (g *guest) attach(ctx context.Context, c *client.Client) error {
 	return insist(ctx, func() (err error) { g.k, err = g.conn.Kernel(ctx, g.id, "k1"); return err })
 }
 
-// run runs a cell to its end, asking again where it is refused for now.
+// run runs a cell to its end. It retries when the cell is rejected temporarily.
 func (g *guest) run(ctx context.Context, code string) (out string, err error) {
 	g.keys++
 	err = insist(ctx, func() error {
@@ -105,7 +104,7 @@ func (g *guest) run(ctx context.Context, code string) (out string, err error) {
 	return out, err
 }
 
-// loadWorkers is how many of the sessions of a load work at a time.
+// loadWorkers is the number of sessions of a load that work at the same time.
 const loadWorkers = 16
 
 // The steps of a load.
@@ -116,8 +115,8 @@ const (
 	stepDelete = "load: delete a session"
 )
 
-// measureLoad has many sessions run cells through two gateways, most of them
-// hibernated at any moment, since sandboxes hold a fraction of them.
+// measureLoad runs cells in many sessions through two gateways. Most sessions are hibernated at any
+// moment, because there are sandboxes for a fraction of them only.
 func measureLoad(ctx context.Context, sessions, most, rounds int) error {
 	c, err := startCluster(ctx, most)
 	if err != nil {
@@ -134,8 +133,8 @@ func measureLoad(ctx context.Context, sessions, most, rounds int) error {
 		steps[step] = append(steps[step], ms(time.Since(begin)))
 		return err
 	}
-	// Each phase ends before the next begins, so that all sessions are there
-	// all the while; some of them work at any moment.
+	// Each phase ends before the next begins, so that all sessions exist all the time. Some of them
+	// work at any moment.
 	begin := time.Now()
 	guests := make([]*guest, sessions)
 	errs := make([]error, sessions)
@@ -217,7 +216,7 @@ func (g *guest) file(ctx context.Context) error {
 	})
 }
 
-// measureRecovery prints how long it takes until all is well again.
+// measureRecovery prints how long each recovery from a failure takes.
 func measureRecovery(ctx context.Context, rounds int) error {
 	c, err := startCluster(ctx, 16)
 	if err != nil {
@@ -232,8 +231,8 @@ func measureRecovery(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// relayed runs cells of one session, in turn over the gateway of its own machine
-// and over the other's, which speaks to its node over mutual TLS.
+// relayed runs cells of one session, by turns through the gateway of its own machine and through
+// the gateway of the other machine, which reaches the session's node over mutual TLS.
 func relayed(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	const block = 50
 	g, err := newGuest(ctx, c.Servers[0], "python")
@@ -260,7 +259,7 @@ func relayed(ctx context.Context, c *e2e.Cluster, rounds int) error {
 				if _, err := g.run(ctx, "print(1)"); err != nil {
 					return err
 				}
-				if i >= 5 { // the first ones find caches empty
+				if i >= 5 { // the caches are empty for the first ones
 					took[s == own] = append(took[s == own], ms(time.Since(begin)))
 				}
 			}
@@ -273,8 +272,8 @@ func relayed(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	return g.c.DeleteSession(ctx, g.id)
 }
 
-// moves drains a node of one pandas session whose user runs cells, and another
-// of five together.
+// moves drains a node: first with one pandas session whose user runs cells, and then with five
+// sessions at once.
 func moves(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	var whole, gap []float64
 	for range rounds {
@@ -298,7 +297,8 @@ func moves(ctx context.Context, c *e2e.Cluster, rounds int) error {
 			}
 			said <- err
 		}()
-		// Its user asks all the while; the longest answer is the move.
+		// The user sends requests all the time. The longest response time is the duration of the
+		// move.
 		var longest time.Duration
 		for done := false; !done; {
 			asked := time.Now()
@@ -332,7 +332,7 @@ func moves(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	return nil
 }
 
-// owner is the server whose node says that it has the session.
+// owner returns the server whose node reports that it has the session.
 func owner(ctx context.Context, c *e2e.Cluster, id string) (*e2e.Server, error) {
 	for {
 		var last *e2e.Server
@@ -358,7 +358,7 @@ func owner(ctx context.Context, c *e2e.Cluster, id string) (*e2e.Server, error) 
 	}
 }
 
-// stampOf is the time of the line of a log that a place is in, in milliseconds.
+// stampOf returns the time of the log line at a position, in milliseconds.
 func stampOf(log string, at int) int {
 	from := strings.LastIndexByte(log[:at], '\n') + 1
 	text, _, _ := strings.Cut(strings.TrimPrefix(log[from:at], "time="), " ")
@@ -376,8 +376,8 @@ func restart(ctx context.Context, s *e2e.Server) error {
 	return s.Boot(ctx)
 }
 
-// gatewayDies kills the gateway of a user, who comes back to the next one that
-// the supervisor starts.
+// gatewayDies kills the gateway of a user. The user reconnects to the next gateway that the
+// supervisor starts.
 func gatewayDies(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	g, err := newGuest(ctx, c.Servers[0], "python")
 	if err != nil {
@@ -406,7 +406,7 @@ func gatewayDies(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	return g.c.DeleteSession(ctx, g.id)
 }
 
-// redisReturns takes Redis away, with all that it knew.
+// redisReturns stops Redis and starts it again without data.
 func redisReturns(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	cl, err := client.New(c.Servers[0].URL, c.Servers[0].Token, client.Options{})
 	if err != nil {
@@ -443,8 +443,8 @@ func redisReturns(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	return g.c.DeleteSession(ctx, g.id)
 }
 
-// nodeDies kills the node of a user: until the user is told, and until there is
-// a new session, which may be on the other node.
+// nodeDies kills the node of a user. It measures the time until the user gets an error, and the
+// time until a new session works, which may be on the other node.
 func nodeDies(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	var told, fresh []float64
 	for range rounds {

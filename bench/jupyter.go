@@ -15,7 +15,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// jupyter is Debian's jupyter-server with ipykernel, the yardstick.
+// jupyter is Debian's jupyter-server with ipykernel, for comparison.
 type jupyter struct {
 	cmd  *exec.Cmd
 	dir  string
@@ -38,7 +38,7 @@ func startJupyter(ctx context.Context) (*jupyter, error) {
 	j := &jupyter{dir: dir, base: fmt.Sprintf("127.0.0.1:%d", port)}
 	j.cmd = exec.Command("/usr/bin/python3", "/usr/bin/jupyter-server", "--no-browser", "--allow-root",
 		fmt.Sprintf("--port=%d", port), "--ip=127.0.0.1", "--ServerApp.token="+jupyterToken, "--ServerApp.root_dir="+dir,
-		// Its own rate limits drop output; without them it is a fair race.
+		// Its rate limits would drop output. Without them the comparison is fair.
 		"--ServerApp.iopub_data_rate_limit=1e12", "--ServerApp.iopub_msg_rate_limit=1e12")
 	j.cmd.Dir = dir
 	j.cmd.Env = append(os.Environ(), "HOME="+dir, "JUPYTER_RUNTIME_DIR="+dir)
@@ -120,8 +120,8 @@ func (k *jupyterKernel) close(ctx context.Context) {
 	k.j.rest(ctx, "DELETE", "/api/kernels/"+k.id, nil)
 }
 
-// run executes code and returns the time to the first output and to idle, and
-// the bytes of stream text.
+// run executes code. It returns the times to the first output and to idle, and the number of bytes
+// of stream text.
 func (k *jupyterKernel) run(ctx context.Context, code string) (result, error) {
 	k.n++
 	id := fmt.Sprintf("m%d", k.n)

@@ -14,29 +14,29 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// language is what is measured of one language.
+// language contains the cells that are measured for one language.
 type language struct {
 	name string
-	// print prints one line, trivial is the cell that does next to nothing,
-	// rich shows a table or a figure.
+	// print prints one line, trivial is a cell that does almost nothing, rich shows a table or a
+	// figure.
 	print, trivial, rich string
-	// loop prints a line and never ends; where it cannot print, blind is how
-	// long to wait for it to be at work.
+	// loop prints a line and never ends. If it cannot print, blind is the time to wait until it
+	// runs.
 	loop  string
 	blind time.Duration
-	// declare declares the name with its number # and shows a value. flat is
-	// how many of these cells must not become slower, 0 for not looking.
+	// declare declares a name with the number # and shows a value. flat is the number of these
+	// cells that must not become slower; 0 means that it is not measured.
 	declare string
 	flat    int
 	study   study
 }
 
-// study is what the working studies of the engines had on such a machine
-// (2 cores, load 1), in ms and MiB, as they were noted before this was built:
-// over pipes, 60 to 100 trivial cells. The studies of Bash and SQL were not
-// made. Memory is RSS, and so counts shared pages whole.
+// study contains the figures of the early studies of the engines on a similar machine (2 cores,
+// load 1), in ms and MiB, as they were noted before the drivers were written: over pipes, 60 to 100
+// trivial cells. There are no studies of Bash and SQL. Memory is RSS, so it includes shared pages
+// completely.
 type study struct {
-	start, trivial, interrupt, idle string // natively
+	start, trivial, interrupt, idle string // measured natively
 	gvisorStart, gvisorTrivial      string
 }
 
@@ -87,9 +87,8 @@ func languageList() []language {
 	}
 }
 
-// measureLanguages prints a line for each language in each table, one language
-// after the other, each with a server of its own, and natively when that has
-// ended.
+// measureLanguages prints a line for each language in each table. It measures one language after
+// the other, each with a separate server, and then natively after the server has ended.
 func measureLanguages(ctx context.Context, names string, rounds, cells int) error {
 	machine, _ := os.ReadFile("/proc/loadavg")
 	fmt.Printf("load %s\n", strings.Join(strings.Fields(string(machine))[:3], " "))
@@ -144,11 +143,11 @@ func measureLanguages(ctx context.Context, names string, rounds, cells int) erro
 	return nil
 }
 
-// settle is how long a pool that is full is left alone before it is claimed
-// from, as it mostly is: Go starts the compiler for the next cell meanwhile.
+// settle is how long a full pool is left alone before a claim, as is usual in practice: Go starts
+// the compiler for the next cell in this time.
 const settle = time.Second
 
-// figuresSandbox are in ms, idle in MiB. flat is 0 where it is not measured.
+// figuresSandbox are in ms, idle in MiB. flat is 0 if it was not measured.
 type figuresSandbox struct {
 	claim, restore, trivial, rich, interrupt, cold, idle, flat float64
 }
@@ -177,8 +176,8 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 		return w.call(ctx, protocol.OpSessionDelete, 0, protocol.SessionRef{Session: session}, nil)
 	}
 	for range rounds {
-		// A claim is taken when nothing else goes on: the last session is gone,
-		// and the pool has rested.
+		// A claim is measured on an idle server: the last session has ended, and the pool was left
+		// alone for a while.
 		if err := end(); err != nil {
 			return f, err
 		}
@@ -198,7 +197,7 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 			if session, r, err = w.session(ctx, l.name, l.print); err != nil {
 				return f, err
 			}
-			if r.first == 0 { // what it shows is no text
+			if r.first == 0 { // its output is not text
 				r.first = r.done
 			}
 			*times = append(*times, ms(r.first))
@@ -255,9 +254,9 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 	return f, err
 }
 
-// idleMemory is what the largest of a server's sandboxes holds, in MiB: before
-// there are sessions that is one which waits in the pool, beside a gVisor
-// without a sandbox that waits for the next.
+// idleMemory returns the memory of the largest sandbox of a server, in MiB. Before there are
+// sessions, the server has one sandbox that waits in the pool, and a gVisor without a sandbox that
+// waits to become the next.
 func idleMemory(s *e2e.Server) (float64, error) {
 	most := 0.0
 	for pid := range parents() {
@@ -272,7 +271,7 @@ func idleMemory(s *e2e.Server) (float64, error) {
 	return most, nil
 }
 
-// parents are the parents of all processes.
+// parents returns the parents of all processes.
 func parents() map[int]int {
 	found := map[int]int{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -290,8 +289,8 @@ func parents() map[int]int {
 	return found
 }
 
-// treeMemory is what a process and its descendants hold, in MiB. Pages that
-// several processes share count in parts.
+// treeMemory returns the memory of a process and its descendants, in MiB. Pages that several
+// processes share count in parts.
 func treeMemory(root int) float64 {
 	of := parents()
 	sum := 0.0
@@ -307,7 +306,7 @@ func treeMemory(root int) float64 {
 	return sum
 }
 
-// pss is a process's share of memory in MiB.
+// pss returns a process's proportional share of memory in MiB.
 func pss(pid int) float64 {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	for line := range strings.Lines(string(b)) {

@@ -15,9 +15,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// measureLife prints the figures of what sessions live through: hibernation,
-// forks, snapshots, and many that sleep. Times are to the first output through
-// the WebSocket unless the name says otherwise.
+// measureLife prints the figures of the life of sessions: hibernation, forks, snapshots, and many
+// hibernated sessions. Times are measured to the first output through the WebSocket unless the name
+// says otherwise.
 func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
 	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [python, bash]}\nsessions: {max: 48, max_hibernated: %d, idle_pause: 0}", sleepers+64))
 	if err != nil {
@@ -58,7 +58,7 @@ func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
 	return nil
 }
 
-// life is a connection and the channels that it has attached.
+// life is a connection with its attached channels.
 type life struct {
 	ctx context.Context
 	s   *e2e.Server
@@ -71,7 +71,7 @@ func (l *life) show(name, unit string, v []float64) {
 	fmt.Printf("%-52s %10.1f %10.1f %5d %s\n", name, quantile(v, 0.5), quantile(v, 1), len(v), unit)
 }
 
-// open makes a session and attaches its first kernel.
+// open creates a session and attaches its first kernel.
 func (l *life) open(p protocol.SessionCreate) (id string, ch uint32, err error) {
 	var v protocol.Session
 	if err = l.w.call(l.ctx, protocol.OpSessionCreate, 0, p, &v); err != nil {
@@ -91,7 +91,7 @@ func (l *life) run(ch uint32, code string) (result, error) {
 	return l.w.run(l.ctx, ch, fmt.Sprint("life", l.key), code)
 }
 
-// timed asks for an operation and returns how long it took.
+// timed requests an operation and returns how long it took.
 func (l *life) timed(op string, params, out any) (float64, error) {
 	begin := time.Now()
 	err := l.w.call(l.ctx, op, 0, params, out)
@@ -107,7 +107,7 @@ func (l *life) drop(ids ...string) error {
 	return nil
 }
 
-// sleep hibernates and wakes a session.
+// sleep hibernates and resumes a session.
 func (l *life) sleep(downName, upName string, p protocol.SessionCreate, prepare, code string, rounds int) error {
 	id, ch, err := l.open(p)
 	if err != nil {
@@ -140,7 +140,7 @@ func (l *life) sleep(downName, upName string, p protocol.SessionCreate, prepare,
 	return l.drop(id)
 }
 
-// makeBare builds a template whose sessions have loaded nothing but Python.
+// makeBare builds a template whose sessions have loaded only Python.
 func (l *life) makeBare() error {
 	const spec = `{"languages": ["python"], "bare": true}`
 	var b bytes.Buffer
@@ -162,8 +162,8 @@ func (l *life) makeBare() error {
 	return err
 }
 
-// rest waits for half a second. Nobody comes back to a session in the moment in
-// which its sandbox is taken down and another made ready.
+// rest waits for half a second. In practice no user returns to a session while its sandbox is
+// removed and another one is made ready.
 func (l *life) rest() error {
 	select {
 	case <-time.After(500 * time.Millisecond):
@@ -173,7 +173,7 @@ func (l *life) rest() error {
 	}
 }
 
-// disk is what a folder of the node's takes, in MiB.
+// disk returns the size of a folder of the node, in MiB.
 func (l *life) disk(name string) float64 {
 	var n int64
 	_ = filepath.WalkDir(filepath.Join(l.s.Dir, "data", "node", name), func(_ string, e fs.DirEntry, err error) error {
@@ -182,7 +182,7 @@ func (l *life) disk(name string) float64 {
 				n += info.Size()
 			}
 		}
-		return nil // what goes meanwhile is not counted
+		return nil // files that disappear meanwhile are not counted
 	})
 	return float64(n) / (1 << 20)
 }
@@ -247,7 +247,7 @@ func (l *life) copies(rounds int) error {
 	return l.drop(id)
 }
 
-// first runs a cell in a new session and returns when its output came.
+// first runs a cell in a new session and returns when the output has arrived.
 func (l *life) first(begin time.Time, id string) (float64, error) {
 	ch, err := l.attach(id)
 	if err != nil {
@@ -258,7 +258,7 @@ func (l *life) first(begin time.Time, id string) (float64, error) {
 	return before + ms(r.first), err
 }
 
-// digest hashes a tree of files and as many variables.
+// digest computes a hash of a tree of files and of as many variables.
 const digest = `
 import hashlib, os, random
 r = random.Random(1)
@@ -276,7 +276,7 @@ def digest():
     return h.hexdigest()
 want = digest()`
 
-// cycles hibernates and wakes a session over and over.
+// cycles hibernates and resumes a session repeatedly.
 func (l *life) cycles(n int) error {
 	id, ch, err := l.open(protocol.SessionCreate{Language: "python"})
 	if err != nil {
@@ -300,7 +300,7 @@ func (l *life) cycles(n int) error {
 	return l.drop(id)
 }
 
-// many puts sessions to sleep and wakes some of them.
+// many hibernates sessions and resumes some of them.
 func (l *life) many(n, rounds int) error {
 	if n == 0 {
 		return nil
@@ -347,5 +347,5 @@ func (l *life) many(n, rounds int) error {
 	return nil
 }
 
-// held is what a process holds now, in MiB.
+// held returns the current memory of a process, in MiB.
 func held(pid int) (float64, error) { return memoryOf(pid, "VmRSS:") }

@@ -1,9 +1,9 @@
-// Bench prints the figures of SPECIFICATION.md: Sandgate through its public
-// WebSocket, and Debian's jupyter-server with ipykernel on the same machine,
-// taken in turns so that both meet the same noise. Medians are quoted.
+// Bench prints the figures of SPECIFICATION.md: Sandgate through its public WebSocket, and Debian's
+// jupyter-server with ipykernel on the same machine. Both are measured by turns, so that the same
+// noise affects both. The figures are medians.
 //
-// It needs root, `make build`, and Debian's packages jupyter-server and
-// python3-ipykernel, which bench/run installs.
+// It needs root, `make build`, and Debian's packages jupyter-server and python3-ipykernel, which
+// bench/run installs.
 package main
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/sandgate/sandgate/e2e"
 )
 
-// result is one cell's run as a client saw it.
+// result is the run of one cell as a client saw it.
 type result struct {
 	first, done time.Duration
 	bytes       int64
 	gap         bool
 }
 
-// block is how many cells one side runs before it is the other's turn.
+// block is the number of cells that one side runs before the other side's turn.
 const block = 20
 
 // figure is one line of the report.
@@ -40,7 +40,7 @@ type figure struct {
 	N        int     `json:"n"`
 }
 
-// better is how many times better Sandgate is than Jupyter.
+// better returns how many times better Sandgate is than Jupyter.
 func (f figure) better() float64 {
 	if strings.HasSuffix(f.Unit, "/s") {
 		return f.Sandgate / f.Jupyter
@@ -124,8 +124,7 @@ type comparison struct {
 	figures []figure
 }
 
-// add notes the medians of both sides. A nil slice is a side that has no such
-// figure.
+// add adds the medians of both sides. A nil slice means that the side has no such figure.
 func (c *comparison) add(name, unit string, sandgate, jupyter []float64) {
 	c.figures = append(c.figures, figure{name, unit, median(sandgate), median(jupyter), len(sandgate)})
 }
@@ -149,7 +148,7 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 		return nil, err
 	}
 
-	// One session and one kernel for the rest.
+	// The following measurements use one session and one kernel.
 	if err := s.Warm(ctx); err != nil {
 		return nil, err
 	}
@@ -175,7 +174,7 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 	return c.figures, err
 }
 
-// firstOutput measures how long a new session takes to its first output.
+// firstOutput measures the time to the first output of a new session.
 func (c *comparison) firstOutput(ctx context.Context, rounds int) error {
 	s, j := c.server, c.jupyter
 	var ours, theirs []float64
@@ -234,9 +233,9 @@ func (c *comparison) runs(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// cells measures trivial cells in blocks, so that neither side wakes from idleness
-// for each cell while the other has its turn; then once more with a pause before
-// each, as people type.
+// cells measures trivial cells in blocks, so that neither side wakes from idleness for each cell
+// while the other has its turn. Then it measures once more with a pause before each cell, as when
+// people type.
 func (c *comparison) cells(ctx context.Context, w *wire, k *jupyterKernel, n int, trivial string) error {
 	for _, b := range []struct {
 		name  string
@@ -308,10 +307,10 @@ func (c *comparison) floods(ctx context.Context, w *wire, k *jupyterKernel, mega
 	return nil
 }
 
-// rss is the largest memory that a process has held, in MiB.
+// rss returns the largest memory that a process has held, in MiB.
 func rss(pid int) (float64, error) { return memoryOf(pid, "VmHWM:") }
 
-// memoryOf is a figure of a process's memory, in MiB.
+// memoryOf returns one figure of a process's memory, in MiB.
 func memoryOf(pid int, name string) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

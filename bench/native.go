@@ -14,18 +14,17 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// native is an agent that runs in the image without gVisor and without a
-// server: what is left is the driver, over pipes. It is changed root in
-// namespaces of its own, with the image mounted read-only.
+// native is an agent that runs in the image without gVisor and without a server, so that only the
+// driver is measured, over pipes. Its root is the image, mounted read-only, in separate namespaces.
 type native struct {
 	*client.Client
 	cmd     *exec.Cmd
 	stderr  bytes.Buffer
-	printed chan struct{} // capacity 1: something was printed
+	printed chan struct{} // capacity 1: the cell has printed something
 	cell    uint32
 }
 
-// Output and Exit make it the agent's sink.
+// Output and Exit implement the agent's sink.
 func (n *native) Output(_ uint32, f stream.Frame) {
 	if f.Type != stream.Stdout {
 		return
@@ -38,8 +37,8 @@ func (n *native) Output(_ uint32, f stream.Frame) {
 
 func (n *native) Exit(uint32, agentwire.Exit) {}
 
-// startNative fails where the machine mounts no image, which deploy/image/enter
-// says in a line.
+// startNative fails if the machine cannot mount the image. deploy/image/enter prints the reason in
+// one line.
 func startNative(ctx context.Context) (*native, error) {
 	n := &native{
 		cmd:     exec.CommandContext(ctx, "deploy/image/enter", "--root", "bin/image.erofs", "/opt/sandgate/agent"),
@@ -73,7 +72,7 @@ func (n *native) stop() {
 	_ = n.cmd.Wait()
 }
 
-// start starts a kernel as channel ch, and says how long it took until ready.
+// start starts a kernel as channel ch, and returns how long it took until the kernel was ready.
 func (n *native) start(ctx context.Context, ch uint32, language string) (time.Duration, error) {
 	began := time.Now()
 	_, err := n.Kernels.Start(ctx, ch, agentwire.StartKernel{Language: language})
@@ -91,7 +90,7 @@ func (n *native) run(ctx context.Context, ch uint32, code string) (time.Duration
 	return time.Since(began), err
 }
 
-// interrupt is wire.interrupt of a native kernel.
+// interrupt is like wire.interrupt, for a native kernel.
 func (n *native) interrupt(ctx context.Context, ch uint32, code string, blind time.Duration) (time.Duration, error) {
 	select {
 	case <-n.printed:
@@ -122,7 +121,7 @@ func (n *native) interrupt(ctx context.Context, ch uint32, code string, blind ti
 	return time.Since(began), err
 }
 
-// natively takes the figures of a language that do not need a server.
+// natively measures the figures of a language that need no server.
 func natively(ctx context.Context, l language, rounds, cells int) (figuresNative, error) {
 	var f figuresNative
 	n, err := startNative(ctx)
@@ -142,7 +141,7 @@ func natively(ctx context.Context, l language, rounds, cells int) (figuresNative
 		if err != nil {
 			return f, err
 		}
-		if i > 0 { // the first one brings the files into memory
+		if i > 0 { // the first one reads the files into memory
 			start, first = append(start, ms(took)), append(first, ms(one))
 		}
 		if i < rounds {
@@ -184,16 +183,16 @@ func natively(ctx context.Context, l language, rounds, cells int) (figuresNative
 	return f, nil
 }
 
-// figuresNative are in ms, idle in MiB. flat is 0 where it is not measured.
+// figuresNative are in ms, idle in MiB. flat is 0 if it was not measured.
 type figuresNative struct {
 	start, first, trivial, rich, interrupt, idle, flat float64
 }
 
-// flatBlock is how many cells at the beginning and at the end are compared.
+// flatBlock is the number of cells at the beginning and at the end that are compared.
 const flatBlock = 50
 
-// flatness runs the language's cells that declare and show something, and
-// returns how many times as long the last take as the first, by their medians.
+// flatness runs the language's cells that declare and show something. It returns the ratio of the
+// median times of the last and the first cells.
 func flatness(l language, run func(key, code string) (time.Duration, error)) (float64, error) {
 	if l.flat == 0 {
 		return 0, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/sandgate/sandgate/e2e"
 )
 
-// measurePage prints how long a key's echo takes in the web application, in
-// headless Chromium: from the key to the frame that is drawn after the page
-// has parsed the echo, in a terminal that is quiet and in one that floods.
+// measurePage prints how long a key's echo takes in the web application, in headless Chromium: from
+// the key to the frame that is drawn after the page has parsed the echo, in an idle terminal and in
+// one with a flood of output.
 func measurePage(ctx context.Context, keys int) error {
 	s, err := e2e.Start(ctx, "pool: {size: 1, memory: 0}")
 	if err != nil {

@@ -1,10 +1,10 @@
-// Types into a terminal of the web application and prints how long each echo
-// took, in ms, first in quiet and then in a flood: see page.go.
+// Types into a terminal of the web application and prints how long each echo took, in ms, first in
+// an idle terminal and then during a flood: see page.go.
 //
-// What answers a key sets the terminal's title, since text would have scrolled
-// away before it is looked at. It takes the same way as the flood, which may
-// come between its bytes when the terminal is full: then it is no title, the
-// key is pressed again after a second, and the time goes on.
+// The program answers a key by setting the terminal's title, because text would have scrolled away
+// before the page reads it. The title takes the same path as the flood, whose output may come
+// between its bytes when the terminal is full. Then it is not a title, the key is pressed again
+// after a second, and the clock continues.
 import { chromium } from 'playwright-core'
 
 const { SANDGATE_URL: url, SANDGATE_TOKEN: token } = process.env

@@ -10,8 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// measureRest prints the figures of sessions that rest, and of those beside
-// others that do not.
+// measureRest prints the figures of idle sessions, and of sessions beside busy ones.
 func measureRest(ctx context.Context, rounds, keys int) error {
 	s, err := e2e.Start(ctx, "pool: {size: 1, memory: 0}\nsessions: {max: 64, idle_pause: 0s, memory: 1TiB}\nlimits: {cpus: 1}")
 	if err != nil {
@@ -27,8 +26,8 @@ func measureRest(ctx context.Context, rounds, keys int) error {
 	return neighbours(ctx, s, keys)
 }
 
-// fromPause measures what a pause adds: from sending a cell to its first
-// output, the cell being the first thing that a paused session hears of.
+// fromPause measures the time that a pause adds: from sending a cell to its first output, when the
+// cell is the first request to a paused session.
 func fromPause(ctx context.Context, s *e2e.Server, n int) error {
 	w, err := dial(ctx, s)
 	if err != nil {
@@ -45,7 +44,7 @@ func fromPause(ctx context.Context, s *e2e.Server, n int) error {
 	}
 	var awake, asleep, alone []float64
 	for i := range n {
-		time.Sleep(50 * time.Millisecond) // as people do; a core that has gone to sleep is part of it
+		time.Sleep(50 * time.Millisecond) // like people; a core that has gone to sleep is part of the measurement
 		r, err := w.run(ctx, 1, fmt.Sprint("awake", i), "print(1)")
 		if err != nil {
 			return err
@@ -78,8 +77,8 @@ func line(name string, v []float64) {
 	fmt.Printf("%-44s %7.2f %7.2f %7.2f ms: median, 99th percentile, most\n", name, quantile(v, 0.5), quantile(v, 0.99), quantile(v, 1))
 }
 
-// density measures what an idle warm Python sandbox takes of the machine's
-// memory, gVisor's part included: what its control group is charged.
+// density measures how much memory of the machine an idle warm Python sandbox takes, including
+// gVisor: the memory that its control group is charged for.
 func density(ctx context.Context, s *e2e.Server, n int) error {
 	c, err := client.New(s.URL, s.Token, client.Options{})
 	if err != nil {
@@ -93,7 +92,7 @@ func density(ctx context.Context, s *e2e.Server, n int) error {
 		}
 		ids = append(ids, made.ID)
 	}
-	time.Sleep(2 * time.Second) // what is loaded in the background is part of it
+	time.Sleep(2 * time.Second) // data that is loaded in the background is part of it
 	var all float64
 	for _, id := range ids {
 		v, err := c.Session(ctx, id)
@@ -112,8 +111,8 @@ func density(ctx context.Context, s *e2e.Server, n int) error {
 	return nil
 }
 
-// neighbours measures the echo of a key in one session while another does its
-// worst within its limits.
+// neighbours measures the echo of a key in one session while another session uses all resources
+// within its limits.
 func neighbours(ctx context.Context, s *e2e.Server, keys int) error {
 	t, err := openTerminals(ctx, s)
 	if err != nil {
@@ -123,7 +122,7 @@ func neighbours(ctx context.Context, s *e2e.Server, keys int) error {
 	measure := func(name string) error {
 		var took []float64
 		for range keys {
-			time.Sleep(30 * time.Millisecond) // as keys come that are held down
+			time.Sleep(30 * time.Millisecond) // the rate of a key that is held down
 			d, err := t.typeKey(ctx)
 			if err != nil {
 				return err
@@ -160,7 +159,7 @@ func neighbours(ctx context.Context, s *e2e.Server, keys int) error {
 			err = w.call(ctx, protocol.OpExecute, 1, protocol.Execute{Key: "hog", Code: hog.code}, nil)
 		}
 		if err == nil {
-			time.Sleep(time.Second) // until it is at it, and the pool is full again
+			time.Sleep(time.Second) // until the load runs and the pool is full again
 			err = measure(hog.name)
 		}
 		w.conn.CloseNow()

@@ -17,12 +17,12 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// wire speaks sandgate.v1 by hand, as a stranger with docs/protocol.md would,
-// so that no client library stands between the clock and the server.
+// wire implements sandgate.v1 without the client library, from docs/protocol.md, so that no library
+// affects the measured times.
 type wire struct {
 	conn  *websocket.Conn
 	id    uint64
-	extra []stream.Frame // records that came before a reply
+	extra []stream.Frame // records that arrived before a reply
 }
 
 func dial(ctx context.Context, s *e2e.Server) (*wire, error) {
@@ -92,9 +92,9 @@ func (w *wire) call(ctx context.Context, op string, ch uint32, params, result an
 	}
 }
 
-// interrupt runs code that never ends, and returns how long it takes from an
-// interrupt to the end of the cell. The code prints a line first, unless it
-// cannot: then blind is how long to wait for it to be at work.
+// interrupt runs code that never ends, and returns the time from an interrupt to the end of the
+// cell. The code prints a line first, unless it cannot: then blind is the time to wait until it
+// runs.
 func (w *wire) interrupt(ctx context.Context, ch uint32, key, code string, blind time.Duration) (time.Duration, error) {
 	if _, err := w.send(ctx, protocol.OpExecute, ch, protocol.Execute{Key: key, Code: code}); err != nil {
 		return 0, err
@@ -198,9 +198,9 @@ func (w *wire) read(ctx context.Context, ch uint32, start time.Time, toOutput, m
 	}
 }
 
-// session creates a session, attaches its first kernel as channel 1 and runs
-// code in it; the clock starts before the create. The three requests are sent
-// without waiting in between where the protocol allows it.
+// session creates a session, attaches its first kernel as channel 1 and runs code in it. The clock
+// starts before the create. The three requests are sent without waiting in between where the
+// protocol allows it.
 func (w *wire) session(ctx context.Context, language, code string) (string, result, error) {
 	start := time.Now()
 	var s protocol.Session

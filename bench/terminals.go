@@ -21,16 +21,15 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// echo is a terminal in which cat runs: what is typed comes back.
+// echo is a terminal that runs cat, so that typed text comes back.
 type echo interface {
-	// typeKey types one key and returns once it is on the screen.
+	// typeKey types one key and returns when it is on the screen.
 	typeKey(ctx context.Context) (time.Duration, error)
 }
 
-// measureTerminals prints the figures of terminals and of many connections,
-// beside Jupyter's terminals (terminado), whose programs run without a sandbox.
-// Debian has other servers of terminals, shellinabox and tty-share among them;
-// they are not measured.
+// measureTerminals prints the figures of terminals and of many connections, beside Jupyter's
+// terminals (terminado), whose programs run without a sandbox. Debian has other terminal servers,
+// such as shellinabox and tty-share; they are not measured.
 func measureTerminals(ctx context.Context, keys, idle int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -83,9 +82,9 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 		return err
 	}
 
-	// The same with another terminal of the session flooding its viewer: here
-	// on the same connection, there on one of its own. One side floods at a
-	// time, or each would measure the other's share of two processors.
+	// The same while another terminal of the session sends its viewer a flood: in Sandgate on the
+	// same connection, in Jupyter on a separate one. Only one side floods at a time. Otherwise each
+	// measurement would include the other's use of two processors.
 	if err := ours.open(ctx, 2, "yes"); err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 		return err
 	}
 	show("echo of a key, another terminal floods", mine, other)
-	// The program goes on without a viewer, so it is told to end.
+	// The program continues without a viewer, so it must be interrupted.
 	if err := flood.send(ctx, "\x03"); err != nil {
 		return err
 	}
@@ -153,7 +152,7 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 	return nil
 }
 
-// keyRepeat is the time between keys that come from one held down.
+// keyRepeat is the time between repetitions of a key that is held down.
 const keyRepeat = 30 * time.Millisecond
 
 func typeInTurns(ctx context.Context, a, b echo, keys int, pause time.Duration) (as, bs []float64, err error) {
@@ -172,7 +171,7 @@ func typeInTurns(ctx context.Context, a, b echo, keys int, pause time.Duration) 
 	return as, bs, nil
 }
 
-// typeKeys returns what the echo of each key takes, in ms.
+// typeKeys returns the time of each key's echo, in ms.
 func typeKeys(ctx context.Context, e echo, keys int, pause time.Duration) (all []float64, err error) {
 	for range keys {
 		time.Sleep(pause)
@@ -185,15 +184,15 @@ func typeKeys(ctx context.Context, e echo, keys int, pause time.Duration) (all [
 	return all, nil
 }
 
-// quantile of v, 0.5 for the median and 1 for the largest.
+// quantile returns a quantile of v: 0.5 for the median and 1 for the largest value.
 func quantile(v []float64, q float64) float64 {
 	v = slices.Clone(v)
 	slices.Sort(v)
 	return v[min(len(v)-1, int(math.Floor(q*float64(len(v)))))]
 }
 
-// terminals are the terminals of one session on one connection, read by one
-// goroutine, which acknowledges at once. Channel 1 is cat.
+// terminals are the terminals of one session on one connection. One goroutine reads them and
+// acknowledges at once. Channel 1 is cat.
 type terminals struct {
 	*wire
 	session string
@@ -220,7 +219,7 @@ func openTerminals(ctx context.Context, s *e2e.Server) (*terminals, error) {
 	if err := t.open(ctx, 1, "cat"); err != nil {
 		return nil, err
 	}
-	for range 3 { // until cat listens
+	for range 3 { // until cat reads its input
 		if _, err := t.typeKey(ctx); err != nil {
 			return nil, err
 		}
@@ -362,8 +361,8 @@ func (t *terminals) stopFlood(ctx context.Context, ch uint32) (time.Duration, er
 	return took, t.ask(ctx, protocol.OpDetach, ch, struct{}{}, nil)
 }
 
-// throughput is what reaches the client of 200 MB that a process writes, and
-// what a pipe to another process takes, in MB/s.
+// throughput returns the rate at which 200 MB that a process writes reach the client, and the rate
+// of a pipe to another process, in MB/s.
 func (t *terminals) throughput(ctx context.Context) (through, pipe float64, err error) {
 	const megabytes = 200
 	run := func(ch uint32, script string) (float64, error) {
@@ -392,8 +391,8 @@ func (t *terminals) throughput(ctx context.Context) (through, pipe float64, err 
 	return through, pipe, err
 }
 
-// idleConnections opens n connections, says what they cost, and lets the
-// caller measure with and without them.
+// idleConnections opens n connections, prints their cost, and lets the caller measure with and
+// without them.
 func idleConnections(ctx context.Context, s *e2e.Server, n int, measure func(name string) error) error {
 	if err := measure("echo of a key, no idle connections"); err != nil {
 		return err
@@ -459,7 +458,7 @@ func idleConnections(ctx context.Context, s *e2e.Server, n int, measure func(nam
 	return measure("echo of a key beside them")
 }
 
-// jupyterTerminal is one terminal of Jupyter's with its WebSocket.
+// jupyterTerminal is one terminal of Jupyter with its WebSocket.
 type jupyterTerminal struct{ conn *websocket.Conn }
 
 // terminal opens a terminal and types a first line.
@@ -474,12 +473,12 @@ func (j *jupyter) terminal(ctx context.Context, line string) (*jupyterTerminal, 
 	}
 	conn.SetReadLimit(1 << 30)
 	t := &jupyterTerminal{conn}
-	// The shell is ready when it echoes.
+	// The shell is ready when it echoes input.
 	if err := t.send(ctx, line); err != nil {
 		return nil, err
 	}
 	if line == "cat\n" {
-		time.Sleep(time.Second) // its prompt has a k in no case we know, but may come late
+		time.Sleep(time.Second) // no known prompt contains a k, but the prompt may come late
 		for range 3 {
 			if _, err := t.typeKey(ctx); err != nil {
 				return nil, err

@@ -15,30 +15,30 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// audience are the viewers of one terminal in which each line that is typed is
-// answered by a block of viewersBlock bytes with a k at its end.
+// audience is a set of viewers of one terminal. The program answers each typed line with a block of
+// viewersBlock bytes that ends with a k.
 type audience struct {
 	client  *client.Client
 	session string
 	term    *client.Terminal
-	seen    chan time.Time // a viewer has got to the end of a block
+	seen    chan time.Time // a viewer has received the end of a block
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 }
 
-// Sizes of the viewers' figures.
+// Sizes for the measurement of viewers.
 const (
 	viewers = 62
-	// viewersBlock makes what one who reads 10 kB/s cannot follow: 33 keys a
-	// second are 132 kB.
+	// viewersBlock is so large that a viewer who reads 10 kB/s cannot keep up: 33 keys a second are
+	// 132 kB.
 	viewersBlock = 4000
 	slowRate     = 10_000 // bytes a second
-	// lateOutput is what a build has put out before the late viewer comes.
+	// lateOutput is the output of a build before the late viewer attaches.
 	lateOutput = 50_000_000
 )
 
-// measureViewers prints what others feel of viewers that stall or are slow,
-// and how late one is who comes late.
+// measureViewers prints how viewers that stall or are slow affect others, and how long a late
+// viewer takes to catch up.
 func measureViewers(ctx context.Context, keys int) error {
 	s, err := e2e.Start(ctx, "pool: {size: 1, memory: 0}")
 	if err != nil {
@@ -82,7 +82,7 @@ func measureViewers(ctx context.Context, keys int) error {
 	return a.late(ctx)
 }
 
-// gather starts the terminal and its viewers, each on a connection of its own.
+// gather starts the terminal and its viewers, each on a separate connection.
 func gather(ctx context.Context, c *client.Client, session string) (*audience, error) {
 	life, stop := context.WithCancel(ctx)
 	a := &audience{client: c, session: session, stop: stop, seen: make(chan time.Time, viewers)}
@@ -104,11 +104,11 @@ func gather(ctx context.Context, c *client.Client, session string) (*audience, e
 			return nil, err
 		}
 	}
-	_, err = a.strike(ctx, 5) // until it listens
+	_, err = a.strike(ctx, 5) // until the program reads its input
 	return a, err
 }
 
-// add attaches a viewer and lets it do as it does.
+// add attaches a viewer and runs do with it.
 func (a *audience) add(ctx context.Context, do func(context.Context, *client.Terminal)) error {
 	life, stop := context.WithCancel(ctx)
 	conn, err := a.client.Connect(life)
@@ -136,7 +136,7 @@ func (a *audience) leave() {
 	a.wg.Wait()
 }
 
-// watch tells of each block.
+// watch reports each block.
 func (a *audience) watch(ctx context.Context, t *client.Terminal) {
 	for {
 		r, err := t.Next(ctx)
@@ -161,7 +161,7 @@ func drain(ctx context.Context, t *client.Terminal) {
 	}
 }
 
-// slowly reads as one does who has a bad line.
+// slowly reads like a viewer with a slow connection.
 func slowly(ctx context.Context, t *client.Terminal) {
 	for {
 		r, err := t.Next(ctx)
@@ -176,7 +176,7 @@ func slowly(ctx context.Context, t *client.Terminal) {
 	}
 }
 
-// strike returns how long each block took to each viewer, in ms.
+// strike returns the time of each block to each viewer, in ms.
 func (a *audience) strike(ctx context.Context, keys int) (all []float64, err error) {
 	for range keys {
 		time.Sleep(keyRepeat)
@@ -198,8 +198,8 @@ func (a *audience) strike(ctx context.Context, keys int) (all []float64, err err
 	return all, nil
 }
 
-// late measures how long one who comes late to much output takes to have what
-// is printed now.
+// late measures how long a viewer that attaches after much output takes to receive the current
+// output.
 func (a *audience) late(ctx context.Context) error {
 	conn, err := a.client.Connect(ctx)
 	if err != nil {
@@ -224,7 +224,7 @@ func (a *audience) late(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// As the web application does: what is kept, as far back as it shows.
+		// Like the web application, it requests old output as far back as the page shows it.
 		viewer, err := other.Terminal(ctx, a.session, build.Channel().ID, client.AttachOptions{ReadOnly: true, Offset: -1 << 20})
 		if err != nil {
 			return err
@@ -243,7 +243,7 @@ func (a *audience) late(ctx context.Context) error {
 	return nil
 }
 
-// until reads to the end of text.
+// until reads up to the end of text.
 func until(ctx context.Context, t *client.Terminal, text string) error {
 	var tail []byte
 	for {

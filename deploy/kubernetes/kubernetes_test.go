@@ -38,7 +38,7 @@ func kubecheck(t *testing.T) func(args ...string) (flows, wrong string) {
 	}
 }
 
-// secrets writes what deploy/kubernetes/secrets prints for dir to a file.
+// secrets writes the output of deploy/kubernetes/secrets for dir to a file.
 func secrets(t *testing.T, dir string) string {
 	t.Helper()
 	bin, err := e2e.Bin("sandgate")
@@ -308,7 +308,7 @@ func TestSettingsLoad(t *testing.T) {
 			if !known && !slices.Contains([]string{"POD_IP", "GOGC", "GODEBUG", "GOMEMLIMIT"}, e.Name) {
 				t.Errorf("%s: there is no setting %s", p.Metadata.Name, e.Name)
 			}
-			if e.From != nil { // the machine's name, the pod's address
+			if e.From != nil { // the machine's name or the pod's address
 				e.Value = map[string]string{"SANDGATE_CLUSTER_NODE": "ip-10-0-0-1.example.internal", "POD_IP": "10.1.2.3"}[e.Name]
 			}
 			env = append(env, e.Name+"="+strings.ReplaceAll(e.Value, "$(POD_IP)", "10.1.2.3"))

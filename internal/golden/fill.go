@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// filler sets values by their JSON names alone, so that the names and the order
-// of Go fields do not matter.
+// filler sets values only by their JSON names, so that the names and the order of Go fields do not
+// matter.
 type filler struct {
 	fixed map[reflect.Type]reflect.Value
 	stack []reflect.Type
@@ -22,7 +22,7 @@ var (
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// fixedTime is what every time.Time is set to.
+// fixedTime is the value for every time.Time.
 var fixedTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
 // number returns a number above 0 that depends on a field's name.
@@ -130,8 +130,8 @@ func (f *filler) fillStruct(v reflect.Value) error {
 	return nil
 }
 
-// fieldName returns a field's name in JSON, which is empty where the fields of
-// an embedded struct take its place. It is not ok where JSON ignores the field.
+// fieldName returns a field's name in JSON. It is empty for an embedded struct whose fields take
+// its place. ok is false if JSON ignores the field.
 func fieldName(field reflect.StructField) (name string, ok bool) {
 	tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	switch {

@@ -106,7 +106,7 @@ func difference(want, got string) string {
 
 // record is the golden form of one type.
 type record struct {
-	// Filled has every field set, Empty none.
+	// Filled has every field set, Empty has none.
 	Filled json.RawMessage `json:"filled"`
 	Empty  json.RawMessage `json:"empty"`
 }
@@ -145,7 +145,7 @@ func checkRead(t testing.TB, key string, v any, want record, fixed []any) {
 		return // Text has reported it
 	}
 	read := reflect.New(reflect.TypeOf(v))
-	var text bytes.Buffer // what is written has no space in it
+	var text bytes.Buffer // the encoder writes no spaces into it
 	if err := json.Compact(&text, want.Filled); err != nil {
 		t.Fatal(err)
 	}

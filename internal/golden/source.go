@@ -47,9 +47,8 @@ func hasPrefix(name string, prefixes []string) bool {
 	})
 }
 
-// Covers fails for each struct of the package under test that has JSON tags and
-// is neither in types nor a part of what is. The structs named in except do not
-// matter.
+// Covers fails for each struct of the package under test that has JSON tags and is neither in types
+// nor part of a type there. It ignores the structs named in except.
 func Covers(t testing.TB, types map[string]any, except ...string) {
 	t.Helper()
 	seen := map[reflect.Type]bool{}
@@ -81,7 +80,7 @@ func tagged(s *ast.StructType) bool {
 	})
 }
 
-// reach notes the types that a value of a type can hold.
+// reach adds the types that a value of a type can contain.
 func reach(typ reflect.Type, seen map[reflect.Type]bool) {
 	if seen[typ] {
 		return

@@ -1,6 +1,6 @@
-// Package image makes root filesystems for sandboxes from OCI images: it
-// fetches one as a layout on disk, unpacks its layers where nothing of them can
-// reach further, adds the agent and the drivers, and packs an EROFS file.
+// Package image builds root filesystems for sandboxes from OCI images. It fetches an image as a
+// layout on disk, unpacks its layers into a folder that they cannot leave, adds the agent and the
+// drivers, and packs an EROFS file.
 package image
 
 import (
@@ -26,16 +26,15 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// Limits of what an image may unpack to.
+// Limits of the unpacked size of an image.
 const (
 	MaxBytes   = 8 << 30
 	MaxEntries = 500_000
 	MaxLayers  = 256
 )
 
-// Fetch writes the image that from names as an OCI layout to dir, which is
-// empty: from is the folder of a layout, a tar of one or of docker save, or
-// the name of an image in a registry.
+// Fetch writes an image as an OCI layout to dir, which must be empty. from is the folder of a
+// layout, a tar of a layout or of docker save, or the name of an image in a registry.
 func Fetch(ctx context.Context, from, dir string) error {
 	const op = "image.fetch"
 	img, err := open(ctx, from, dir)
@@ -65,7 +64,7 @@ func open(ctx context.Context, from, dir string) (v1.Image, error) {
 	case info.IsDir():
 		return openLayout(from)
 	}
-	// A tar of docker save says so by a manifest of its own.
+	// A tar of docker save has its own kind of manifest.
 	if img, err := tarball.ImageFromPath(from, nil); err == nil {
 		return img, nil
 	}
@@ -76,7 +75,7 @@ func open(ctx context.Context, from, dir string) (v1.Image, error) {
 	return openLayout(unpacked)
 }
 
-// Layout is where Fetch has put the layout below its dir.
+// Layout returns the folder below dir in which Fetch puts the layout.
 func Layout(dir string) string { return filepath.Join(dir, "layout") }
 
 // untar unpacks the tar of a layout.
@@ -131,26 +130,25 @@ func pick(index v1.ImageIndex, depth int) (v1.Image, error) {
 	return nil, fmt.Errorf("there is no image for linux/%s in it", runtime.GOARCH)
 }
 
-// Maker makes root filesystems. It needs root, to give files their owners.
+// Maker builds root filesystems. It needs root, to set the owners of files.
 type Maker struct {
-	// Languages are those that the server's own image has.
+	// Languages are the languages of the server's own image.
 	Languages []kernel.Manifest
 	// Install puts /opt/sandgate with the agent and the drivers of some
 	// languages into a tree.
 	Install func(root *os.Root, languages []string) error
-	// Home is the user's home, and User the numeric id.
+	// Home is the user's home, and User the user's numeric id.
 	Home string
 	User int
 }
 
-// Make reads the OCI layout in dir and writes an EROFS file to out. It returns
-// the languages whose programs the image has, and the environment that it
-// names.
+// Make reads the OCI layout in dir and writes an EROFS file to out. It returns the languages whose
+// programs the image has, and the environment that the image sets.
 func (m Maker) Make(dir, out string) (languages, env []string, err error) {
 	const op = "image.make"
 	img, err := openLayout(dir)
 	if err != nil {
-		return nil, nil, bad(op, "the image is no OCI layout", err)
+		return nil, nil, bad(op, "the image is not an OCI layout", err)
 	}
 	work, err := os.MkdirTemp(filepath.Dir(out), "tree-")
 	if err != nil {
@@ -193,9 +191,9 @@ func bad(op, message string, err error) error {
 	return &fault.Error{Kind: fault.InvalidArgument, Op: op, Field: "image", Message: fmt.Sprintf("%s: %v", message, err), Err: err}
 }
 
-// pack has mkfs.erofs write the tree: uncompressed and without inline data,
-// which is what gVisor reads, and without extended attributes, for file
-// capabilities would be a setuid by another name.
+// pack calls mkfs.erofs on the tree. The file is uncompressed and without inline data, because
+// gVisor requires that. It has no extended attributes, because file capabilities would have the
+// effect of setuid.
 func pack(tree, out string) error {
 	const op = "image.pack"
 	mkfs, err := exec.LookPath("mkfs.erofs")
@@ -209,7 +207,7 @@ func pack(tree, out string) error {
 	return nil
 }
 
-// discard reads what is left, so that a digest is complete.
+// discard reads the remaining data, so that a digest is complete.
 func discard(r io.Reader) error {
 	_, err := io.Copy(io.Discard, r)
 	return err

@@ -76,7 +76,7 @@ func imageOf(t *testing.T, layers ...[]byte) v1.Image {
 	return img
 }
 
-// tree is what lies in a folder: name, mode, and content or target.
+// tree lists the content of a folder: name, mode, and content or target.
 func tree(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	check(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -137,8 +137,7 @@ func TestLayersOverride(t *testing.T) {
 	}
 }
 
-// TestHostileLayers: whatever an image says, nothing outside its folder is
-// read, written, linked to or removed.
+// TestHostileLayers: no image can read, write, link to or remove anything outside its folder.
 func TestHostileLayers(t *testing.T) {
 	for name, headers := range map[string][]tar.Header{
 		"up":              {file("../victim/owned", "x")},
@@ -239,8 +238,8 @@ func TestLayersMatchTheImage(t *testing.T) {
 	}
 }
 
-// TestFetch: a layout, a tar of it, a tar of docker save and what lies in a
-// registry are the same.
+// TestFetch: a layout, a tar of it, a tar of docker save and an image in a registry give the same
+// result.
 func TestFetch(t *testing.T) {
 	work := t.TempDir()
 	img := imageOf(t, tarOf(t, file("a", "true")))
@@ -290,7 +289,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestLanguagesOfAnImage: those whose programs it has, also behind links.
+// TestLanguagesOfAnImage: the languages whose programs the image has are found, also through links.
 func TestLanguagesOfAnImage(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

@@ -11,10 +11,10 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// defaultPath is the PATH of an image that names none.
+// defaultPath is the PATH of an image that does not set it.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is what an image says, with a PATH.
+// environment returns the environment of an image, with a PATH.
 func environment(said []string) []string {
 	var env []string
 	have := false
@@ -32,8 +32,8 @@ func environment(said []string) []string {
 	return env
 }
 
-// runs reports whether a tree has what the driver of a language needs: its
-// programs, and one of the manifest's Needs. The driver itself is added later.
+// runs reports whether a tree has everything that the driver of a language needs: its programs, and
+// one of the manifest's Needs. The driver itself is added later.
 func runs(root *os.Root, l kernel.Manifest, env []string) bool {
 	if len(l.Argv) == 0 || len(l.Program) == 0 {
 		return false
@@ -70,15 +70,15 @@ func found(root *os.Root, name string, env []string) bool {
 	return false
 }
 
-// program reports whether there is a file at an absolute path. Links in it are
-// followed as the sandbox would.
+// program reports whether there is a file at an absolute path. It follows links as the sandbox
+// would.
 func program(root *os.Root, name string) bool {
 	for range 16 {
 		name = strings.TrimPrefix(path.Clean(name), "/")
 		if info, err := root.Stat(name); err == nil {
 			return info.Mode().IsRegular() && info.Mode()&0o111 != 0
 		}
-		// os.Root follows no absolute link: take the first one out.
+		// os.Root follows no absolute link: resolve the first one.
 		next, ok := relink(root, name)
 		if !ok {
 			return false
@@ -88,7 +88,7 @@ func program(root *os.Root, name string) bool {
 	return false
 }
 
-// relink replaces the first absolute link in a path by what it leads to.
+// relink replaces the first absolute link in a path by its target.
 func relink(root *os.Root, name string) (string, bool) {
 	parts := strings.Split(name, "/")
 	for i := range parts {
@@ -109,8 +109,8 @@ func relink(root *os.Root, name string) (string, bool) {
 	return "", false
 }
 
-// addRequirements adds to a tree what a sandbox needs: the folders that things are
-// mounted on, the user with a home, the agent and the drivers.
+// addRequirements adds to a tree the files that a sandbox needs: the mount points, the user with a
+// home, the agent and the drivers.
 func (m Maker) addRequirements(root *os.Root, languages []string) error {
 	home := strings.TrimPrefix(m.Home, "/")
 	for _, dir := range []struct {
@@ -150,7 +150,7 @@ func (m Maker) addRequirements(root *os.Root, languages []string) error {
 	return m.Install(root, languages)
 }
 
-// name adds a line to a table of names that has none with the mark.
+// name adds a line to a table of names unless it has a line with the mark.
 func name(root *os.Root, file, mark, line string) error {
 	text, err := root.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,15 +17,14 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// unpacker unpacks layers, one over the other, into a folder that os.Root
-// guards: whatever a tar says, no path and no link of it leads out. What a
-// root filesystem has no use for is left out: devices, fifos, extended
-// attributes, and the bits that give other rights.
+// unpacker unpacks layers, one over the other, into a folder that os.Root guards, so that no path
+// and no link in a tar can lead out. It leaves out everything that a root filesystem does not need:
+// devices, fifos, extended attributes, and the setuid, setgid and sticky bits.
 type unpacker struct {
 	root    *os.Root
 	budget  int64 // bytes that may still be written
 	entries int
-	plain   bool // the tar of a layout: no whiteouts, no owners
+	plain   bool // the tar is a layout: no whiteouts, no owners
 }
 
 const (
@@ -33,7 +32,7 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// unpack unpacks an image. Each layer's content is held against its digest.
+// unpack unpacks an image. It compares each layer's content with its digest.
 func unpack(root *os.Root, img v1.Image) error {
 	const op = "image.unpack"
 	layers, err := img.Layers()
@@ -45,7 +44,7 @@ func unpack(root *os.Root, img v1.Image) error {
 	}
 	config, err := img.ConfigFile()
 	if err != nil || len(config.RootFS.DiffIDs) != len(layers) {
-		return bad(op, "the image's configuration is not that of its layers", err)
+		return bad(op, "the image's configuration does not match its layers", err)
 	}
 	u := &unpacker{root: root, budget: MaxBytes}
 	for i, l := range layers {
@@ -67,7 +66,7 @@ func (u *unpacker) verified(l v1.Layer, want v1.Hash) error {
 	if err := u.layer(tee); err != nil {
 		return err
 	}
-	// Behind the end of a tar there may be nothing but padding.
+	// Only padding may follow the end of a tar.
 	if err := discard(io.LimitReader(tee, 1<<20)); err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func (u *unpacker) verified(l v1.Layer, want v1.Hash) error {
 // layer unpacks one tar.
 func (u *unpacker) layer(r io.Reader) error {
 	in := tar.NewReader(r)
-	mine := map[string]bool{} // what this layer has made
+	mine := map[string]bool{} // names that this layer has created
 	for {
 		h, err := in.Next()
 		if err == io.EOF {
@@ -114,11 +113,11 @@ func (u *unpacker) layer(r io.Reader) error {
 	}
 }
 
-// clean makes a tar's name one below the root. One that would lead out of it
-// is refused, and not bent into something else.
+// clean returns a tar's name relative to the root. It rejects a name that would lead out of the
+// root.
 func clean(name string) (string, error) {
 	if strings.ContainsRune(name, 0) || len(name) > 4096 {
-		return "", fmt.Errorf("%.80q is no path", name)
+		return "", fmt.Errorf("%.80q is not a path", name)
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
@@ -128,7 +127,7 @@ func clean(name string) (string, error) {
 	return path.Clean(strings.TrimLeft(name, "/")), nil
 }
 
-// remove carries a whiteout out: it hides what the layers below have made.
+// remove applies a whiteout: it removes files of the layers below.
 func (u *unpacker) remove(dir, base string, mine map[string]bool) error {
 	if base != opaque {
 		name := path.Join(dir, strings.TrimPrefix(base, whiteout))
@@ -158,18 +157,17 @@ func (u *unpacker) remove(dir, base string, mine map[string]bool) error {
 	return nil
 }
 
-// entry makes one file, folder or link.
+// entry creates one file, folder or link.
 func (u *unpacker) entry(h *tar.Header, name string, body io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
 	default:
-		return nil // of no use in a sandbox
+		return nil // useless in a sandbox
 	}
 	if err := u.parents(path.Dir(name)); err != nil {
 		return err
 	}
-	// A folder over a folder keeps what is in it; all else takes the place of
-	// what was there.
+	// A folder over a folder keeps the old content. Everything else replaces the old file.
 	old, err := u.root.Lstat(name)
 	exists := err == nil
 	if exists && !(old.IsDir() && h.Typeflag == tar.TypeDir) {
@@ -217,8 +215,8 @@ func (u *unpacker) entry(h *tar.Header, name string, body io.Reader) error {
 	return u.root.Chtimes(name, h.ModTime, h.ModTime)
 }
 
-// parents makes the folders above an entry. A file in their place, which a layer
-// below has made, gives way; a link is followed if it leads to a folder inside.
+// parents creates the folders above an entry. It replaces a file of a lower layer in their place,
+// and follows a link that leads to a folder inside.
 func (u *unpacker) parents(dir string) error {
 	if dir == "." {
 		return nil
@@ -255,7 +253,7 @@ func (u *unpacker) own(h *tar.Header, name string) error {
 	}
 	const most = 1 << 24
 	if h.Uid < 0 || h.Uid > most || h.Gid < 0 || h.Gid > most {
-		return fmt.Errorf("its owner %d:%d is none", h.Uid, h.Gid)
+		return fmt.Errorf("its owner %d:%d is not valid", h.Uid, h.Gid)
 	}
 	return u.root.Lchown(name, h.Uid, h.Gid)
 }

@@ -1,8 +1,7 @@
-// Package journal is an append-only file of JSON lines that an operator keeps
-// and machines read: who did what, and what it took. Each line is whole or not
-// there. The file is rotated by size and the number of files is bounded, so
-// that a journal never fills a disk; one that is full costs lines, which are
-// counted, and nothing else.
+// Package journal writes append-only files of JSON lines for operators and programs, such as the
+// audit log and the usage records. Each line is complete or missing. The file is rotated by size
+// and the number of files is bounded, so that a journal never fills a disk. When a journal is full,
+// it drops lines and counts them.
 package journal
 
 import (
@@ -24,50 +23,46 @@ import (
 
 // Limits of a journal.
 const (
-	// MaxLine is the longest line, in bytes. A longer one is dropped.
+	// MaxLine is the maximum length of a line in bytes. A longer line is dropped.
 	MaxLine = 2 << 20
-	// MaxWaiting is how many bytes may wait for the disk; what comes then is
-	// dropped.
+	// MaxWaiting is the maximum number of bytes that wait for the disk. Further lines are dropped.
 	MaxWaiting = 8 << 20
-	// maxBatch is about how many bytes are written with one call, which the
-	// disk takes or refuses as one.
+	// maxBatch is the approximate number of bytes that are written with one call.
 	maxBatch = 64 << 10
-	// retryAfter is how long after a failure a line that nobody waits for is
+	// retryAfter is the time after a failed write during which lines without a waiting caller are
 	// dropped without a new attempt.
 	retryAfter = time.Second
 )
 
-// Options of a journal. Dir and Name have no defaults.
+// Options configure a journal. Dir and Name have no defaults.
 type Options struct {
-	// Dir is made with mode 0700 if it is not there.
+	// Dir is the folder, created with mode 0700 if it is missing.
 	Dir string
-	// Name is the file's without its ending: Name.jsonl is written, and
-	// becomes Name-<time>.jsonl when it is full.
+	// Name is the file's name without its suffix: Name.jsonl is written, and renamed to
+	// Name-<time>.jsonl when it is full.
 	Name string
-	// MaxFile is the size of a file in bytes at which the next begins.
-	// Default 64 MiB.
+	// MaxFile is the maximum size of a file in bytes. Default 64 MiB.
 	MaxFile int64
-	// Keep is how many full files are kept beside the one that is written;
-	// the oldest goes first. Default 8.
+	// Keep is the number of full files that are kept beside the current one. The oldest is removed
+	// first. Default 8.
 	Keep int
-	// Log is told when the disk begins to refuse lines, and when it takes
-	// them again.
+	// Log gets a message when the disk begins to refuse lines, and when it accepts them again.
 	Log *slog.Logger
 }
 
-// Stats count since the journal was opened.
+// Stats are counters since the journal was opened.
 type Stats struct {
-	// Lines were written, Dropped were not: the disk refused them, or too
-	// much waited for it.
+	// Lines counts written lines. Dropped counts lines that were not written, because the disk
+	// refused them or too many bytes waited.
 	Lines, Dropped int64
-	// Rotations count files that became full, Removed those that went.
+	// Rotations counts files that became full, Removed the files that were removed.
 	Rotations, Removed int64
 }
 
-// Journal is one. Its methods are safe for concurrent use.
+// Journal is an open journal. Its methods are safe for concurrent use.
 type Journal struct {
 	o    Options
-	wake chan struct{} // holds one token: something waits
+	wake chan struct{} // holds one token when lines wait
 	done chan struct{} // closed when the writer has ended
 
 	mu      sync.Mutex // guards all below; not held over writes
@@ -77,20 +72,20 @@ type Journal struct {
 	reopen  bool
 	stats   Stats
 
-	// Of the writer alone:
+	// Only the writer uses these:
 	file   *os.File
 	size   int64
-	failed time.Time // when the disk refused the last line; zero if it did not
+	failed time.Time // the time when the disk refused the last line; zero if it did not
 }
 
 type line struct {
 	data []byte
-	// told, if it is set, gets the outcome. It has room for it.
+	// `told`, if not nil, receives the outcome. It has capacity for it.
 	told chan error
 }
 
-// Open opens the journal, or makes it. A line that was cut short by a crash
-// stays as it is, and the next one begins behind it.
+// Open opens the journal, or creates it. A line that a crash cut short stays, and the next line
+// begins after it.
 func Open(o Options) (*Journal, error) {
 	if o.MaxFile <= 0 {
 		o.MaxFile = 64 << 20
@@ -112,14 +107,14 @@ func Open(o Options) (*Journal, error) {
 	return j, nil
 }
 
-// Path is the file that is written.
+// Path returns the path of the current file.
 func (j *Journal) Path() string { return filepath.Join(j.o.Dir, j.o.Name+".jsonl") }
 
-// Append writes v as a line, soon and without making anybody wait.
+// Append writes v as a line in the background. It does not block.
 func (j *Journal) Append(v any) { _ = j.add(v, nil) }
 
-// Write writes v as a line and returns once that is in the file, or why it is
-// not. It does not wait for the disk's platters.
+// Write writes v as a line and returns when the line is in the file, or with the reason why it is
+// not. It does not wait for a sync to the disk.
 func (j *Journal) Write(ctx context.Context, v any) error {
 	told := make(chan error, 1)
 	if err := j.add(v, told); err != nil {
@@ -157,7 +152,7 @@ func (j *Journal) add(v any, told chan error) error {
 	if err != nil {
 		j.stats.Dropped++
 	} else {
-		select { // under the lock: Close closes it
+		select { // under the lock, because Close closes the channel
 		case j.wake <- struct{}{}:
 		default:
 		}
@@ -166,8 +161,8 @@ func (j *Journal) add(v any, told chan error) error {
 	return err
 }
 
-// Reopen lets go of the file before the next line, which goes to the file
-// that has the name then: what moved the old one away keeps it.
+// Reopen closes the file before the next line is written, and then opens the file with the
+// journal's name. A tool may have moved the old file away.
 func (j *Journal) Reopen() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -181,7 +176,7 @@ func (j *Journal) Stats() Stats {
 	return j.stats
 }
 
-// Close writes what waits and closes the file, at the latest when ctx ends.
+// Close writes the waiting lines and closes the file, at the latest when ctx ends.
 func (j *Journal) Close(ctx context.Context) error {
 	j.mu.Lock()
 	if !j.closed {
@@ -203,14 +198,14 @@ func (j *Journal) run() {
 	for range j.wake {
 		j.flush()
 	}
-	j.flush() // what came before the end
+	j.flush() // lines that came before the end
 	if j.file != nil {
 		_ = j.file.Sync()
 		_ = j.file.Close()
 	}
 }
 
-// flush writes what waits, as many lines with one call as fit the file.
+// flush writes the waiting lines, with as many lines per call as fit into the file.
 func (j *Journal) flush() {
 	for {
 		j.mu.Lock()
@@ -244,7 +239,7 @@ func (j *Journal) flush() {
 	}
 }
 
-// write writes lines, all or none of them.
+// write writes all lines or none of them.
 func (j *Journal) write(lines []line, size int64) (err error) {
 	j.mu.Lock()
 	again := j.reopen
@@ -255,7 +250,7 @@ func (j *Journal) write(lines []line, size int64) (err error) {
 		urgent = urgent || l.told != nil
 	}
 	if !j.failed.IsZero() && !urgent && time.Since(j.failed) < retryAfter {
-		return fault.New(fault.DiskFull, "journal.write", "the disk refused the line before")
+		return fault.New(fault.DiskFull, "journal.write", "the disk refused the previous line")
 	}
 	defer func() { j.note(err) }()
 	if again && j.file != nil {
@@ -281,15 +276,15 @@ func (j *Journal) write(lines []line, size int64) (err error) {
 		j.size += int64(n)
 		return nil
 	}
-	// A part of a line would spoil the next one.
+	// A partial line would corrupt the next one.
 	if terr := j.file.Truncate(j.size); terr != nil {
 		_ = j.file.Close()
-		j.file = nil // open looks for itself
+		j.file = nil // open determines the size again
 	}
 	return fault.Wrap(fault.DiskFull, "journal.write", err)
 }
 
-// note logs the first of a row of failures and its end.
+// note logs the first failure in a row and the end of the row.
 func (j *Journal) note(err error) {
 	switch {
 	case err != nil && j.failed.IsZero():
@@ -326,11 +321,10 @@ func (j *Journal) open() error {
 	return nil
 }
 
-// stamp names a full file by the time at which it became full, so that names
-// sort as time goes.
+// stamp is the time in the name of a full file, so that names sort by time.
 const stamp = "20060102T150405.000000000Z"
 
-// rotate puts the file aside and begins another.
+// rotate renames the full file and creates another.
 func (j *Journal) rotate() error {
 	const op = "journal.rotate"
 	aside := filepath.Join(j.o.Dir, j.o.Name+"-"+time.Now().UTC().Format(stamp)+".jsonl")

@@ -42,7 +42,7 @@ func mustOpen(t *testing.T, o Options) *Journal {
 	return j
 }
 
-// read returns all entries of all files. A line that is none fails the test.
+// read returns all entries of all files. It fails the test for an invalid line.
 func read(t *testing.T, dir string) (all []entry, torn int) {
 	t.Helper()
 	files, err := Files(dir, "test")
@@ -69,9 +69,8 @@ func read(t *testing.T, dir string) (all []entry, torn int) {
 	return all, torn
 }
 
-// TestLinesAreWholeAndInOrder: many write at once; each one's lines are there,
-// in its order, over rotations; the number of files is bounded; nobody else
-// may read them.
+// TestLinesAreWholeAndInOrder: several goroutines write at once. Each one's lines are complete and
+// in order, also over rotations. The number of files is bounded, and other users cannot read them.
 func TestLinesAreWholeAndInOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	j := mustOpen(t, Options{Dir: dir, MaxFile: 4 << 10, Keep: 1000})
@@ -141,7 +140,7 @@ func TestOldestFileIsRemoved(t *testing.T) {
 	}
 }
 
-// TestCrashTearsOneLine: what a crash has cut short spoils no other line.
+// TestCrashTearsOneLine: a line that a crash cut short does not corrupt other lines.
 func TestCrashTearsOneLine(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "test.jsonl"), []byte("{\"n\":1}\n{\"n\":2,\"te"), 0o600); err != nil {
@@ -157,8 +156,8 @@ func TestCrashTearsOneLine(t *testing.T) {
 	}
 }
 
-// TestFullDiskCostsLinesAndNothingElse fills a small filesystem under a
-// journal, and makes room again.
+// TestFullDiskCostsLinesAndNothingElse fills a small filesystem that holds a journal, and then
+// frees space.
 func TestFullDiskCostsLinesAndNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
@@ -182,13 +181,13 @@ func TestFullDiskCostsLinesAndNothingElse(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("1000 lines that cannot be written took %s", took)
 	}
-	// All are dropped before there is room, however late the writer comes to it.
+	// All lines are dropped before there is space, however late the writer runs.
 	for wait := deadline(t); j.Stats().Dropped < 1001; <-time.After(time.Millisecond) {
 		if wait.Err() != nil {
 			t.Fatalf("it still waits for a full disk: %+v", j.Stats())
 		}
 	}
-	// The file is as long as its last whole line; there is room again.
+	// The file ends with its last complete line, and there is space again.
 	if err := os.WriteFile(filepath.Join(dir, "test-0.jsonl"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Member is an element of a Pool. It may end by itself.
+// Member is an element of a Pool. It may end on its own.
 type Member interface {
 	// Done is closed when the member can no longer be used.
 	Done() <-chan struct{}
@@ -345,14 +345,14 @@ func (p *Pool[T]) refuse(op string) error {
 	if p.lastErr != nil {
 		return &fault.Error{
 			Kind: fault.Unavailable, Op: op, RetryAfter: seconds(p.opts.MaxBackoff), Err: p.lastErr,
-			Message: "no sandbox is ready, and making one fails",
+			Message: "no sandbox is ready, and creating one fails",
 		}
 	}
 	// Waiting claims are served one after the other.
 	wait := p.stats.MakeTime * time.Duration(p.stats.Waiting) / time.Duration(p.opts.Parallel)
 	return &fault.Error{
 		Kind: fault.Exhausted, Op: op, RetryAfter: seconds(wait),
-		Message: fmt.Sprintf("no sandbox got ready within %v", p.opts.Wait),
+		Message: fmt.Sprintf("no sandbox became ready within %v", p.opts.Wait),
 	}
 }
 

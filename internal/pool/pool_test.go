@@ -21,7 +21,7 @@ type thing struct {
 
 func (t *thing) Done() <-chan struct{} { return t.done }
 
-// factory makes things, each in a second.
+// factory makes things, one per second.
 type factory struct {
 	made, discarded atomic.Int64
 	fail            atomic.Bool
@@ -58,9 +58,9 @@ func check(t *testing.T, p *Pool[*thing]) {
 	}
 }
 
-// The tests sleep by synctest's clock, which does not wait.
+// The tests sleep by synctest's clock, which does not wait in real time.
 
-// After a claim the next member is made later, but at once when a claim waits.
+// After a claim the next member is made later, or at once when a claim waits.
 func TestPoolDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f factory
@@ -76,7 +76,7 @@ func TestPoolDelays(t *testing.T) {
 			return time.Since(begin)
 		}
 		time.Sleep(2 * time.Second)
-		claim() // was ready
+		claim() // a member was ready
 		time.Sleep(4 * time.Second)
 		if s := p.Stats(); s.Making != 0 || s.Ready != 0 {
 			t.Errorf("during the delay: %+v", s)
@@ -86,7 +86,7 @@ func TestPoolDelays(t *testing.T) {
 			t.Errorf("after the delay: %+v", s)
 		}
 		time.Sleep(time.Second)
-		claim() // was ready
+		claim() // a member was ready
 		if took := claim(); took != time.Second {
 			t.Errorf("a claim during the delay took %v, want the second that it takes to make one", took)
 		}
@@ -191,7 +191,7 @@ func TestPoolBroken(t *testing.T) {
 			close(m.done)
 		}
 		mu.Unlock()
-		// Claimed in the same moment: neither may be handed out.
+		// Both members ended at the moment of their claim: neither may be returned.
 		m, err := p.Claim(t.Context())
 		if err != nil || m.n <= 2 {
 			t.Errorf("Claim gave member %+v, %v", m, err)
@@ -248,7 +248,7 @@ func TestPoolResizeAndClose(t *testing.T) {
 		if s := p.Stats(); s.Ready != 1 || f.discarded.Load() != 4 {
 			t.Errorf("shrunk: %+v, %d discarded", s, f.discarded.Load())
 		}
-		if _, err := p.Claim(t.Context()); err != nil { // and one is being made when it closes
+		if _, err := p.Claim(t.Context()); err != nil { // and another one is being made when the pool closes
 			t.Error(err)
 		}
 		check(t, p)

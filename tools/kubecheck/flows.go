@@ -12,19 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// peer is one end of a connection: a pod of the tree, one of another namespace,
-// or an address elsewhere.
+// peer is one end of a connection: a pod of the tree, a pod of another namespace, or an address
+// elsewhere.
 type peer struct {
 	name      string
 	pod       labels.Set
-	namespace labels.Set // nil for the tree's own
+	namespace labels.Set // nil for the namespace of the tree
 	address   netip.Addr
 	ports     []corev1.ContainerPort
 	own       bool
 }
 
-// strangers are those of whom it is asked whether they are reached, beside the
-// tree's own.
+// strangers returns the peers outside the tree that the check tries to connect.
 func strangers() []peer {
 	space := func(name string) labels.Set { return labels.Set{"kubernetes.io/metadata.name": name} }
 	at := func(number int32) []corev1.ContainerPort { return []corev1.ContainerPort{{ContainerPort: number}} }
@@ -45,8 +44,8 @@ func strangers() []peer {
 	}
 }
 
-// flows says who may open a connection to whom: where a policy selects a pod for
-// a direction, only what one of them allows goes that way.
+// flows lists the allowed connections. If a policy selects a pod for a direction, only connections
+// that a policy allows pass in that direction.
 func (c *checker) flows() []string {
 	all := strangers()
 	for _, w := range c.workloads {
@@ -110,7 +109,7 @@ func matches(s *metav1.LabelSelector, l labels.Set) bool {
 	return err == nil && selector.Matches(l)
 }
 
-// among reports whether a rule names the peer; one that names nobody means all.
+// among reports whether a rule includes the peer. A rule without peers includes all.
 func among(peers []networkingv1.NetworkPolicyPeer, who peer) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(n networkingv1.NetworkPolicyPeer) bool {
 		if n.IPBlock != nil {
@@ -130,7 +129,7 @@ func among(peers []networkingv1.NetworkPolicyPeer, who peer) bool {
 	})
 }
 
-// open reports whether a rule names the port; one that names none means all.
+// open reports whether a rule includes the port. A rule without ports includes all.
 func open(ports []networkingv1.NetworkPolicyPort, p corev1.ContainerPort) bool {
 	protocol := func(q corev1.Protocol) corev1.Protocol {
 		if q == "" {

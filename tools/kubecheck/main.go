@@ -1,8 +1,7 @@
-// Command kubecheck renders a Kustomize folder and reads it as Kubernetes would:
-// each object strictly into its type of k8s.io/api, so that a field that does
-// not exist is an error. It looks whether what refers to something finds it,
-// and prints who may reach whom by the network policies. Further files hold
-// what is not of the folder but is referred to, such as secrets.
+// Command kubecheck renders a Kustomize folder and parses it as Kubernetes does: each object
+// strictly into its type of k8s.io/api, so that an unknown field is an error. It checks that
+// references have a target, and prints the connections that the network policies allow. Further
+// files contain objects that the folder refers to but does not contain, such as secrets.
 //
 //	go -C tools run ./kubecheck ../deploy/kubernetes/cluster [FILE...]
 package main
@@ -57,14 +56,14 @@ type checker struct {
 	budgets    []policyv1.PodDisruptionBudget
 }
 
-// workload is what the kinds that make pods have in common.
+// workload is the common part of the kinds that create pods.
 type workload struct {
 	kind, name string
 	selector   *metav1.LabelSelector
 	pod        corev1.PodTemplateSpec
 	claims     []corev1.PersistentVolumeClaim
 	replicas   bool
-	service    string // a StatefulSet's
+	service    string // set for a StatefulSet
 }
 
 func (c *checker) say(format string, args ...any) {
@@ -72,7 +71,7 @@ func (c *checker) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "kubecheck: "+format+"\n", args...)
 }
 
-// read renders the folder as kubectl does, and reads the files as they are.
+// read renders the folder as kubectl does, and reads the files unchanged.
 func (c *checker) read(dir string, files []string) error {
 	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
@@ -170,13 +169,13 @@ func (c *checker) object(doc []byte) error {
 		c.budgets = append(c.budgets, v)
 		return err
 	}
-	return fmt.Errorf("%s %s is no kind that is known here", is.APIVersion, is.Kind)
+	return fmt.Errorf("%s %s has an unknown kind", is.APIVersion, is.Kind)
 }
 
-// refer looks whether what is named is there.
+// refer checks that referenced objects exist.
 func (c *checker) refer() {
 	if !slices.Equal(c.spaces, c.namespaces) {
-		c.say("objects are in the namespaces %q, and those that are made are %q", c.spaces, c.namespaces)
+		c.say("objects are in the namespaces %q, but the created namespaces are %q", c.spaces, c.namespaces)
 	}
 	var pods, scaled []labels.Set
 	for _, w := range c.workloads {
@@ -198,7 +197,7 @@ func (c *checker) refer() {
 	}
 	for _, p := range c.policies {
 		if len(p.Spec.Ingress)+len(p.Spec.Egress) == 0 && len(p.Spec.PodSelector.MatchLabels)+len(p.Spec.PodSelector.MatchExpressions) == 0 {
-			continue // denies all to all
+			continue // it denies all connections
 		}
 		selected := c.selects("NetworkPolicy "+p.Name, &p.Spec.PodSelector, pods)
 		for _, rule := range p.Spec.Ingress {
@@ -244,8 +243,7 @@ func (c *checker) refer() {
 	}
 }
 
-// selects returns the indices of the pods that the selector selects, of which
-// there must be one.
+// selects returns the indices of the pods that the selector selects. There must be at least one.
 func (c *checker) selects(what string, s *metav1.LabelSelector, pods []labels.Set) []int {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	var all []int

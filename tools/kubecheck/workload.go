@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// port is the number of a pod's port, by name or as it is.
+// port returns the number of a pod's port, given by name or number.
 func port(pod corev1.PodTemplateSpec, p intstr.IntOrString) (int, bool) {
 	for _, c := range pod.Spec.Containers {
 		for _, q := range c.Ports {
@@ -21,7 +21,7 @@ func port(pod corev1.PodTemplateSpec, p intstr.IntOrString) (int, bool) {
 	return 0, false
 }
 
-// workload looks at one kind of pod.
+// workload checks one workload.
 func (c *checker) workload(w workload) {
 	name := w.kind + " " + w.name
 	c.selects(name, w.selector, []labels.Set{w.pod.Labels})
@@ -53,7 +53,7 @@ func (c *checker) workload(w workload) {
 		}
 		c.variables(name, container)
 		if container.Resources.Requests.Memory().IsZero() || container.Resources.Limits.Memory().IsZero() {
-			c.say("%s: %s has no memory that is asked for, or no limit", name, container.Name)
+			c.say("%s: %s has no memory request or limit", name, container.Name)
 		}
 	}
 	for v := range known {
@@ -68,7 +68,7 @@ func (c *checker) workload(w workload) {
 	}
 }
 
-// source looks whether what a volume is made of is there.
+// source checks that the source of a volume exists.
 func (c *checker) source(name string, v corev1.Volume) {
 	has := func(what string, there bool, items []corev1.KeyToPath, key func(string) bool) {
 		if !there {
@@ -96,7 +96,7 @@ func (c *checker) source(name string, v corev1.Volume) {
 	}
 }
 
-// variables looks whether $(NAME) stands for a variable that comes before it.
+// variables checks that each $(NAME) refers to a variable that is defined before it.
 func (c *checker) variables(name string, container corev1.Container) {
 	known := map[string]bool{}
 	look := func(text string) {
@@ -124,7 +124,7 @@ func (c *checker) variables(name string, container corev1.Container) {
 func (c *checker) probe(name string, pod corev1.PodTemplateSpec, p *corev1.Probe) {
 	switch {
 	case p == nil:
-		c.say("%s has a probe too few", name)
+		c.say("%s lacks a probe", name)
 	case p.HTTPGet != nil:
 		if _, ok := port(pod, p.HTTPGet.Port); !ok || len(p.HTTPGet.HTTPHeaders) == 0 {
 			c.say("a probe of %s names no port, or no Host that the gateway answers to", name)
@@ -134,6 +134,6 @@ func (c *checker) probe(name string, pod corev1.PodTemplateSpec, p *corev1.Probe
 			c.say("a probe of %s names no port", name)
 		}
 	case p.Exec == nil || p.Exec.Command[0] != "/usr/bin/sandgate":
-		c.say("a probe of %s runs what the image does not have", name)
+		c.say("a probe of %s runs a program that the image does not have", name)
 	}
 }

@@ -1,10 +1,10 @@
-// Command precompile compiles the seccomp programs that Sandgate's sandboxes
-// install and writes them, as Go source, into a copy of the gVisor module.
+// Command precompile compiles the seccomp programs that Sandgate's sandboxes install and writes
+// them, as Go source, into a copy of the gVisor module.
 //
-// gVisor's own release binaries carry such programs; its Go module has an
-// empty table in their place (runsc/boot/filter/filter_precompiled.go), so
-// that a binary built from the module compiles its program at every boot and
-// every restore: 15 ms of each. deploy/runsc/build runs this command.
+// gVisor's own release binaries contain such programs. Its Go module has an empty table instead
+// (runsc/boot/filter/filter_precompiled.go), so a binary built from the module compiles its program
+// at every boot and every restore, which takes 15 ms each time. deploy/runsc/build runs this
+// command.
 //
 //	precompile -gvisor DIR
 //
@@ -26,10 +26,9 @@ import (
 	"gvisor.dev/gvisor/runsc/boot/filter/config"
 )
 
-// unused are the option values that no sandbox of ours has. A program whose
-// key holds one of them is left out: 8 of 576 remain on amd64 (each of systrap,
-// ptrace, and two variants of kvm, with and without directfs), 110 kB of
-// source instead of 17 MB.
+// unused are the option values that no sandbox of Sandgate has. A program whose key contains one of
+// them is left out. 8 of 576 programs remain on amd64 (systrap, ptrace, and two variants of kvm,
+// each with and without directfs): 110 kB of source instead of 17 MB.
 var unused = []string{
 	"HostNetwork=true",
 	"HostNetworkRawSockets=true",
@@ -92,15 +91,15 @@ next:
 	return keep
 }
 
-// fill returns the source of gVisor's stub with programs registered in it. It
-// fails, rather than guesses, when the stub is not the one it knows.
+// fill returns the source of gVisor's stub with programs registered in it. It fails if the stub is
+// not the expected one.
 func fill(stub []byte, programs []precompiledseccomp.Program) ([]byte, error) {
 	const (
 		anchor   = "\tprecompiledPrograms = programs\n"
 		disabled = "const PrecompilationDisabledAtBuildTime = true\n"
 	)
 	if bytes.Count(stub, []byte(anchor)) != 1 || bytes.Count(stub, []byte(disabled)) != 1 {
-		return nil, errors.New("not the stub that this generator was written for; compare it with gVisor's and mend fill")
+		return nil, errors.New("not the stub that this generator was written for; compare it with gVisor's and adapt fill")
 	}
 	var table strings.Builder
 	for _, p := range programs {
