@@ -1,5 +1,5 @@
 # make run    a working Sandgate on this machine
-# make quick  formatting, lint and the tests that need no root, gVisor or other servers
+# make quick  lint and the Go and TypeScript tests that need no root, gVisor or other servers
 # make test   every test and lint
 # make bench  the figures of SPECIFICATION.md
 
@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 LINT    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build quick test lint unit web bench clean setup app
+.PHONY: run build quick quick-go quick-web test lint unit web bench clean setup app
 .PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs bin/versitygw
 
 run: setup build
@@ -53,6 +53,10 @@ test:
 	@deploy/setup test
 	@$(MAKE) --no-print-directory build lint web unit
 
+# Results without the paths of a clone: all clones of a machine share the caches
+# of the compiler, vet and staticcheck.
+lint quick quick-go quick-web: export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+
 lint: node_modules
 	@echo "lint: gofumpt, vet, staticcheck, shellcheck, markdownlint, prose"
 	@out=$$($(LINT) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofumpt -w these files:"; echo "$$out"; exit 1; }
@@ -71,6 +75,13 @@ QUICK_SKIP := TestRatesOverGateways|TestRunTicketWithoutStore|TestBackup|TestRes
 
 quick: lint
 	@echo "quick: the tests that need neither root nor gVisor nor other servers"
+	@$(MAKE) --no-print-directory -j2 -Otarget quick-go quick-web
+
+# The tests of the application check the size of the built files.
+quick-web: app
+	@npm run --silent --workspaces test
+
+quick-go:
 	@$(GO) test -short -vet=off -skip '$(QUICK_SKIP)' \
 		$$($(GO) list ./... | grep -vxF "$$(printf 'github.com/sandgate/sandgate/%s\n' $(QUICK_EXCLUDE))")
 
