@@ -134,3 +134,38 @@ func TestRunButton(t *testing.T) {
 		}
 	}
 }
+
+// TestRunInASessionIsInterrupted disconnects while code runs in a session that exists
+// before the run. The code is interrupted, and the kernel keeps its state.
+func TestRunInASessionIsInterrupted(t *testing.T) {
+	s := open(t, server)
+	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Minute)
+	defer cancel()
+	run := func(code string) *http.Response {
+		t.Helper()
+		raw, err := json.Marshal(map[string]any{"session": s.id, "language": "python", "code": code, "timeout_ms": 600_000})
+		check(t, err)
+		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/run", strings.NewReader(string(raw)))
+		check(t, err)
+		req.Header.Set("Authorization", "Bearer "+server.Token)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/x-ndjson")
+		res, err := http.DefaultClient.Do(req)
+		check(t, err)
+		t.Cleanup(func() { res.Body.Close() })
+		return res
+	}
+	for range 3 {
+		res := run("kept = 41\nprint('begun', flush=True)\nwhile True: pass")
+		lines := bufio.NewScanner(res.Body)
+		for lines.Scan() && !strings.Contains(lines.Text(), "begun") {
+		}
+		check(t, lines.Err())
+		check(t, res.Body.Close())
+		eventually(t, "the kernel runs the next cell", func() bool { // a cell that waits is aborted
+			b, err := io.ReadAll(run("kept + 1").Body)
+			check(t, err)
+			return strings.Contains(string(b), "42")
+		})
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -191,8 +192,14 @@ func (r *Run) Follow() {
 	ended := make(chan struct{})
 	defer func() {
 		close(ended)
-		if !r.finished {
-			r.abandon()
+		if r.finished {
+			return
+		}
+		r.abandon()
+		select {
+		case <-r.quit:
+			r.drain()
+		default: // the run failed, and its kernel with it
 		}
 	}()
 	go func() { // Next cannot be used in a select
@@ -245,8 +252,31 @@ func (r *Run) step() error {
 func (r *Run) abandon() {
 	r.gaveUp.Do(func() {
 		_ = r.kernel.Interrupt(protocol.Interrupt{GraceMS: 2000}) // the link may have ended
-		r.kernel.Close()
+		if r.ephemeral {
+			r.kernel.Close()
+			return
+		}
+		time.AfterFunc(abandonTimeout, r.kernel.Close)
 	})
+}
+
+// abandonTimeout bounds the wait for the end of code that was given up.
+const abandonTimeout = 10 * time.Second
+
+// drain waits until the cell of a run that was given up has ended. A node may
+// drop an interrupt whose link ends right after it.
+func (r *Run) drain() {
+	for {
+		batch, err := r.kernel.Next()
+		for _, o := range batch {
+			if o.Cell == r.cell && o.Message != nil && o.Message.Type == kernel.ExecuteReplyType {
+				return
+			}
+		}
+		if err != nil || r.kernel.Ack() != nil {
+			return
+		}
+	}
 }
 
 // fail ends the run for a reason other than the end of its code.
