@@ -16,10 +16,8 @@ const durableRest = time.Second
 // does not show.
 func (s *Session) autosaveDue(now time.Time) bool {
 	at, tried := s.copies.Saved(), s.copies.Tried()
-	s.mu.Lock()
-	idle := (s.state == running || s.state == paused) && s.ops == 0 && now.Sub(s.status.Active) >= durableRest && s.status.Active.After(at)
-	s.mu.Unlock()
-	if !idle || now.Sub(tried) < s.m.cfg.DurableEvery {
+	awake := s.is(running) || s.is(paused)
+	if !awake || !s.activity.restsSince(now.Add(-durableRest)) || !s.activity.lastActive().After(at) || now.Sub(tried) < s.m.cfg.DurableEvery {
 		return false
 	}
 	return !s.channels.KernelsWork()

@@ -20,7 +20,7 @@ func (n admissionNode) EvictIdle(ctx context.Context, tenant string) bool {
 	for _, s := range n.m.totals.residents() {
 		s.mu.Lock()
 		if (s.state == paused || s.state == running) && s.idleSince(since) && (tenant == "" || s.spec.Tenant == tenant) {
-			all = append(all, candidate{s, s.status.Active})
+			all = append(all, candidate{s, s.activity.lastActive()})
 		}
 		s.mu.Unlock()
 	}

@@ -359,7 +359,7 @@ func TestGVisorDurable(t *testing.T) {
 	p.printed(2, "ready")
 	kept := func() bool {
 		m := r.session(s.ID)
-		return !m.worked(m.copies.Saved())
+		return !m.activity.lastActive().After(m.copies.Saved())
 	}
 	eventually(t, "it is copied", kept)
 	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); !v.Durable || v.KeptMS == 0 || v.RecoveredMS != 0 {

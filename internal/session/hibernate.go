@@ -43,20 +43,13 @@ func (s *Session) Hibernate(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.m.work.Done()
-	if s.spec.Durable && s.is(running) && s.worked(s.copies.Saved()) {
+	if s.spec.Durable && s.is(running) && s.activity.lastActive().After(s.copies.Saved()) {
 		// This process may be killed before the session wakes.
 		if err := s.autosave(ctx, func() {}); err != nil {
 			s.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)
 		}
 	}
 	return s.hibernateLocked(ctx)
-}
-
-// worked reports whether the session has done work since then.
-func (s *Session) worked(then time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.status.Active.After(then)
 }
 
 // acquireIdle takes the lifecycle lock once no request is under way.
@@ -66,15 +59,8 @@ func (s *Session) acquireIdle(ctx context.Context) (release func(), err error) {
 		if err := s.lockLifecycle(ctx, op); err != nil {
 			return nil, err
 		}
-		s.mu.Lock()
-		idle := s.idle
-		if s.ops > 0 && idle == nil {
-			idle = make(chan struct{})
-			s.idle = idle
-		}
-		busy := s.ops > 0
-		s.mu.Unlock()
-		if !busy {
+		idle := s.activity.busy()
+		if idle == nil {
 			return s.lifecycle.Unlock, nil
 		}
 		s.lifecycle.Unlock()
@@ -149,7 +135,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 	}
 	s.m.stats.Hibernated(time.Since(begin))
 	s.m.log.Info("session hibernated", "session", s.spec.ID, "took", time.Since(begin))
-	s.notifyState(hibernated)
+	s.channels.Viewers().NotifyState(protocol.StateChange{State: hibernated.String()})
 	s.m.admission.Freed()
 	return nil
 }
@@ -188,22 +174,22 @@ func (s *Session) wake(of context.Context) (err error) {
 	defer func() { span.End(err) }()
 	waits := s.m.admission.Full()
 	if waits {
-		s.notifyPhase(protocol.PhaseRoom, 0)
+		s.channels.Viewers().NotifyState(resumePhase(protocol.PhaseRoom, 0))
 	}
 	if err := s.m.admit(ctx, s); err != nil {
 		if waits {
-			s.notifyState(hibernated)
+			s.channels.Viewers().NotifyState(protocol.StateChange{State: hibernated.String()})
 		}
 		return err
 	}
 	defer s.m.work.Done()
 	if err := s.m.admission.Confirm(ctx, op, s.resumeRequest()); err != nil {
 		s.enter(hibernated)
-		s.notifyState(hibernated)
+		s.channels.Viewers().NotifyState(protocol.StateChange{State: hibernated.String()})
 		s.m.admission.Freed()
 		return err
 	}
-	s.notifyPhase(protocol.PhaseMemory, 10)
+	s.channels.Viewers().NotifyState(resumePhase(protocol.PhaseMemory, 10))
 	begin := time.Now()
 	dir := s.m.dirs.snapshot(s.spec.ID)
 	// From here on the file tells of the past.
@@ -222,7 +208,7 @@ func (s *Session) wake(of context.Context) (err error) {
 		return s.fail("upgraded", "its snapshot is of another version of the server or its image")
 	case err != nil:
 		s.enter(hibernated)
-		s.notifyState(hibernated)
+		s.channels.Viewers().NotifyState(protocol.StateChange{State: hibernated.String()})
 		s.m.couldNotRestore("a session could not be woken, and stays hibernated", err, "session", s.spec.ID)
 		return unavailable(op, "the session could not be woken, and stays hibernated", err)
 	}
@@ -236,7 +222,7 @@ func (s *Session) wake(of context.Context) (err error) {
 		s.destroy(machine)
 		return s.LostError()
 	}
-	s.notifyPhase(protocol.PhaseKernels, 80)
+	s.channels.Viewers().NotifyState(resumePhase(protocol.PhaseKernels, 80))
 	s.volumes.Reset()
 	s.meter.Restart(machine)
 	s.agent.Reconnect(machine.Wire())
@@ -259,7 +245,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	s.m.removeLater(s.m.dirs.sessionDir(s.spec.ID))
 	s.m.stats.Woken(time.Since(begin))
 	s.m.log.Info("session woken", "session", s.spec.ID, "took", time.Since(begin))
-	s.notifyState(running)
+	s.channels.Viewers().NotifyState(protocol.StateChange{State: running.String()})
 	return nil
 }
 
@@ -334,21 +320,6 @@ func (s *Session) destroy(machine sandbox.Machine) {
 	if err := machine.Destroy(ctx); err != nil {
 		s.m.log.Error("a sandbox was not wholly removed", "session", s.spec.ID, "error", err)
 	}
-}
-
-// notifyState reports a new state to the viewers. It does not wait.
-func (s *Session) notifyState(state State) {
-	s.notifyViewers(protocol.StateChange{State: state.String()})
-}
-
-// notifyPhase reports the progress of a resume to the viewers.
-func (s *Session) notifyPhase(phase string, percent int) {
-	s.notifyViewers(protocol.StateChange{State: resuming.String(), Phase: phase, Percent: percent})
-}
-
-func (s *Session) notifyViewers(c protocol.StateChange) {
-	c.Session = s.spec.ID
-	s.channels.Viewers().Notify(protocol.EventState, c)
 }
 
 // hibernateIdle hibernates a session that has been paused and of no use since

@@ -2,12 +2,12 @@ package session
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -45,7 +45,7 @@ func (v movable) Describe() migrate.Description {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d.Expires, d.Active, d.Token, d.Works = s.status.Expires, s.status.Active, s.status.Token, s.status.Works
+	d.Expires, d.Active, d.Token, d.Works = s.status.Expires, s.activity.lastActive(), s.status.Token, s.status.Works
 	return d
 }
 
@@ -81,11 +81,12 @@ func (v movable) Freeze(ctx context.Context) (f migrate.Frozen, err error) {
 	}()
 	s.channels.Viewers().Disconnect()
 	f.View = s.View()
-	if err := s.reserve(); err != nil {
+	room := snapshot.SpareRoom{Dir: s.m.dirs.sessionDir(s.spec.ID)}
+	if err := room.Take(int64(len(s.channels.All())) * s.m.cfg.LogMemory); err != nil {
 		return f, err
 	}
 	if err := s.save(ctx); err != nil {
-		_ = os.Remove(s.reserved())
+		room.Free()
 		if s.sealed && !s.IsLost() {
 			s.lose("crashed", "it could not be moved")
 		}

@@ -34,18 +34,10 @@ func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 	return nil
 }
 
-// extend lets the session count as at work for a time from now.
-func (s *Session) extend(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.status.Active = time.Now()
-	s.until = s.status.Active.Add(d)
-}
-
 // idleSince reports whether nothing has happened since t, as far as is known
 // without asking the channels. Preconditions: mu is held.
 func (s *Session) idleSince(t time.Time) bool {
-	return !s.status.Policy.KeepAlive && s.ops == 0 && s.status.Active.Before(t) && s.until.Before(t)
+	return !s.status.Policy.KeepAlive && s.activity.idleSince(t)
 }
 
 // Pause freezes the session's sandbox with everything that runs in it. Acquire
@@ -90,6 +82,6 @@ func (m *Manager) Keepalive(s *Session, seconds int64) error {
 	if s.IsLost() {
 		return s.LostError()
 	}
-	s.extend(d)
+	s.activity.extend(d)
 	return nil
 }

@@ -1,16 +1,11 @@
 package session
 
 import (
-	"context"
-
 	"github.com/sandgate/sandgate/internal/agent/client"
 )
 
 // ID returns the session's id.
 func (s *Session) ID() string { return s.spec.ID }
-
-// Life ends when the session is lost.
-func (s *Session) Life() context.Context { return s.life }
 
 // Agent returns the client of the agent in the session's sandbox, the same one
 // over hibernations. Preconditions for its calls: Acquire, or the willingness

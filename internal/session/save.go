@@ -3,12 +3,9 @@ package session
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
-	"path/filepath"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/atomicfile"
@@ -22,7 +19,7 @@ func (s *Session) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if works := s.working(ctx); works {
+	if s.is(running) && s.channels.Working(ctx, time.Now()) != nil {
 		s.mu.Lock()
 		s.status.Works = true
 		s.mu.Unlock()
@@ -33,7 +30,7 @@ func (s *Session) save(ctx context.Context) error {
 	}
 	// From here on lifecycle is not released: nothing begins any more.
 	s.sealed = true
-	_ = os.Remove(s.reserved())
+	snapshot.SpareRoom{Dir: s.m.dirs.sessionDir(s.spec.ID)}.Free()
 	v, err := s.record(ctx)
 	if err != nil {
 		return err
@@ -55,40 +52,6 @@ func (s *Session) save(ctx context.Context) error {
 	return nil
 }
 
-// reserved is a file that takes the room which save needs once the snapshot has
-// been written: there is no way back then, and the oldest output would go.
-func (s *Session) reserved() string { return filepath.Join(s.m.dirs.sessionDir(s.spec.ID), "room") }
-
-// recordRoom is what is written beside the logs: what was typed and asked.
-const recordRoom = 4 << 20
-
-// reserve keeps that room. It is DiskFull where there is none.
-func (s *Session) reserve() error {
-	const op = "session.save"
-	n := int64(len(s.channels.All()))*s.m.cfg.LogMemory + recordRoom
-	dir := s.m.dirs.sessionDir(s.spec.ID)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Wrap(fault.Host, op, err)
-	}
-	f, err := os.OpenFile(s.reserved(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err == nil {
-		err = unix.Fallocate(int(f.Fd()), 0, 0, n)
-		if errors.Is(err, unix.EOPNOTSUPP) {
-			err = nil // on such a filesystem one has to hope
-		}
-		err = errors.Join(err, f.Close())
-	}
-	if err == nil {
-		return nil
-	}
-	_ = os.Remove(s.reserved())
-	_ = os.Remove(dir) // fails where a snapshot is in it
-	if errors.Is(err, unix.ENOSPC) {
-		return &fault.Error{Kind: fault.DiskFull, Op: op, Message: "there is no space for what the session has put out", Err: err}
-	}
-	return fault.Wrap(fault.Host, op, err)
-}
-
 // record ends all that belongs to a hibernated session, and notes it.
 func (s *Session) record(ctx context.Context) (*snapshot.Record, error) {
 	v := s.header()
@@ -108,6 +71,7 @@ func (s *Session) header() *snapshot.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := &snapshot.Record{Version: snapshot.Version, Spec: s.spec, Status: s.status}
+	v.Active = s.activity.lastActive()
 	v.Token = s.m.owner.Token(s.spec.ID)
 	v.Network, v.Moved = s.egress.State()
 	return v

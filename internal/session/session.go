@@ -7,11 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
-	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
-	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/durable"
@@ -21,10 +18,6 @@ import (
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/protocol"
 )
-
-// wireGrace is how long after the end of its agent's wire a machine may take
-// to end by itself and say why.
-const wireGrace = 2 * time.Second
 
 // Session is a claimed sandbox and the channels in it.
 type Session struct {
@@ -41,14 +34,9 @@ type Session struct {
 	meter   usage.Meter
 	// channels are its kernels, processes and terminals, with their viewers.
 	channels *channel.Set
-	// life ends when the session is lost, with LostError as its cause; settled is closed once
-	// the channels and viewers have been notified.
-	life    context.Context
-	end     context.CancelCauseFunc
-	settled chan struct{}
-	// lifecycle is a lock with a context. It is held while the session is paused,
-	// hibernated or resumed, and by Acquire.
-	lifecycle ctxlock.Lock
+	// settled is closed once the channels and viewers of a lost session have been notified.
+	settled  chan struct{}
+	activity activity
 	// stopWatch stops watchMachine. Guarded by lifecycle.
 	stopWatch func()
 	copies    *durable.Copies  // of a durable session
@@ -61,28 +49,22 @@ type Session struct {
 	moving atomic.Bool
 	sealed bool
 
-	mu      lockorder.Mutex[sessionRank] // guards all below, status and machine
-	state   State                        // transition alone assigns it
-	listed  bool                         // in Manager.sessions
-	counted share                        // what it adds to Manager.totals
-	reason  string
-	message string
-	lostAt  time.Time
-	until   time.Time     // it counts as at work till then
-	stored  int64         // bytes on disk while it is hibernated
-	ops     int           // requests under way that mean work
-	idle    chan struct{} // closed when ops becomes 0; nil when nobody waits
+	// lifeState has the state. Its mu guards all below, status and machine.
+	lifeState
+	listed  bool  // in Manager.sessions
+	counted share // the part of Manager.totals that it adds
+	stored  int64 // bytes on disk while it is hibernated
 }
 
 // newSession makes a session that is in no list and has no machine yet.
 func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state State, h *volume.Hold, r *channel.Router, a *client.Client) *Session {
 	spec.Volumes = h.Mounts()
 	s := &Session{
-		m: m, spec: spec, status: status, state: state, volumes: h, agent: a,
+		m: m, spec: spec, status: status, lifeState: newLifeState(state), volumes: h, agent: a,
 		sandbox: spec.Layout.Spec(h.Sources()), copies: m.durable.Copies(spec.ID, spec.Durable, m.log), uploads: migrate.NewUploads(),
-		settled: make(chan struct{}), lifecycle: ctxlock.New(),
+		settled: make(chan struct{}), activity: activity{active: status.Active},
 	}
-	s.life, s.end = context.WithCancelCause(context.Background())
+	followState(s)
 	s.channels = channel.NewSet(channel.Config{
 		Session: s, ID: spec.ID, Tenant: spec.Tenant, Subject: spec.Subject, Life: s.life,
 		Check:        func(r protocol.ChannelOpen) (string, []string, error) { return m.requests.Open(s.spec, r) },
@@ -94,53 +76,8 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 	return s
 }
 
-// Touch notes that the session is active.
-func (s *Session) Touch() {
-	s.mu.Lock()
-	s.status.Active = time.Now()
-	s.mu.Unlock()
-}
-
-// State returns the session's state, as in protocol.Session.
-func (s *Session) State() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state.String()
-}
-
-func (s *Session) is(state State) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state == state
-}
-
-// IsLost reports whether the session has ended.
-func (s *Session) IsLost() bool { return s.life.Err() != nil }
-
-// lostReason returns why the session is lost.
-func (s *Session) lostReason() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.reason
-}
-
-func (s *Session) lostBefore(t time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state == lost && s.lostAt.Before(t)
-}
-
-// LostError returns the error of a session that is lost, SandboxLost.
-func (s *Session) LostError() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lostErrorLocked()
-}
-
-// lostErrorLocked is LostError. Preconditions: mu is held.
-func (s *Session) lostErrorLocked() error {
-	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
-}
+// Touch records that the session is active.
+func (s *Session) Touch() { s.activity.touch() }
 
 // Acquire announces work, and resumes a paused or hibernated sandbox. The
 // sandbox runs until release is called. Errors: SandboxLost, Exhausted without
@@ -180,29 +117,7 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 		return nil, s.lostErrorLocked()
 	}
 	s.transition(running)
-	s.ops++
-	s.status.Active = time.Now()
-	return func() {
-		s.mu.Lock()
-		if s.ops--; s.ops == 0 && s.idle != nil {
-			close(s.idle)
-			s.idle = nil
-		}
-		s.status.Active = time.Now()
-		s.mu.Unlock()
-	}, nil
-}
-
-// lockLifecycle takes the lifecycle lock. Errors: SandboxLost, and that of ctx.
-func (s *Session) lockLifecycle(ctx context.Context, op string) error {
-	ended, err := s.lifecycle.LockUntil(ctx, s.life.Done())
-	switch {
-	case ended:
-		return s.LostError()
-	case err != nil:
-		return fault.Wrap(fault.KindOf(err), op, err)
-	}
-	return nil
+	return s.activity.begin(), nil
 }
 
 // AcquireOwned is Acquire for input, which clients do not repeat: while the node
@@ -268,55 +183,13 @@ func (s *Session) watchMachine() {
 		<-done
 	}
 	s.m.work.Go(func() {
-		reason, message, ended := s.awaitMachine(machine, stop)
+		end, ended := awaitMachine(s.life, machine, s.agent.Done(), stop)
 		close(done)
 		if ended {
-			s.lose(reason, message)
+			s.m.log.Info("sandbox ended", "session", s.spec.ID, "reason", end.reason, "detail", end.detail)
+			s.lose(end.reason, end.message)
 		}
 	})
-}
-
-// awaitMachine waits for the end of the machine, and returns its reason. It is
-// false when stop or the session's end came first.
-func (s *Session) awaitMachine(machine sandbox.Machine, stop <-chan struct{}) (reason, message string, ended bool) {
-	select {
-	case <-machine.Done():
-	case <-s.life.Done():
-		return "", "", false
-	case <-stop:
-		return "", "", false
-	case <-s.agent.Done():
-		timer := time.NewTimer(wireGrace)
-		defer timer.Stop()
-		select {
-		case <-machine.Done():
-		case <-s.life.Done():
-			return "", "", false
-		case <-timer.C:
-			return "crashed", "the agent in the sandbox does not answer any more", true
-		}
-	}
-	exit := machine.Exit()
-	reason, detail := lostReason(exit), exit.String()
-	s.m.log.Info("sandbox ended", "session", s.spec.ID, "reason", reason, "detail", detail)
-	return reason, sentence(reason), true
-}
-
-// sentence says a reason in words. The machine's own are for the log.
-func sentence(reason string) string {
-	switch reason {
-	case "memory":
-		return "it used more memory than it may"
-	case "killed":
-		return "it was killed"
-	case "crashed":
-		return "it crashed"
-	case "exited":
-		return "its first process exited"
-	case "host":
-		return "the machine ran out of memory"
-	}
-	return "it has ended"
 }
 
 // lose ends the session: the queues and logs say why, viewers are told, and
@@ -369,7 +242,7 @@ func (s *Session) View() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
 		ID: s.spec.ID, Name: s.status.Name, Language: s.spec.Language, State: s.state.String(), Reason: s.reason,
-		CreatedMS: s.spec.Created.UnixMilli(), ExpiresMS: s.status.Expires.UnixMilli(), ActiveMS: s.status.Active.UnixMilli(),
+		CreatedMS: s.spec.Created.UnixMilli(), ExpiresMS: s.status.Expires.UnixMilli(), ActiveMS: s.activity.lastActive().UnixMilli(),
 		Template: s.spec.Template, IdlePauseSeconds: seconds(s.status.Policy.Pause), IdleHibernateSeconds: seconds(s.status.Policy.Hibernate), KeepAlive: s.status.Policy.KeepAlive,
 		Origin: s.spec.Origin, Durable: s.spec.Durable, Volumes: s.volumes.Mounts(), Network: s.egress.Network(),
 	}

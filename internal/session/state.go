@@ -1,8 +1,14 @@
 package session
 
 import (
+	"context"
 	"strconv"
 	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/ctxlock"
+	"github.com/sandgate/sandgate/internal/lockorder"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // State is where a session is in its life.
@@ -47,45 +53,140 @@ var transitions = [numStates][numStates]bool{
 	lost:       {},
 }
 
-// transition changes the session's state and updates all that follows from it.
-// It is the only place that assigns the state of a session. It returns false,
-// and changes nothing, when the table does not allow the change. A change to
-// the present state is allowed unless the session is lost, and does nothing.
-// Preconditions: s.mu is held.
-func (s *Session) transition(to State) bool {
-	from := s.state
+// lifeState is the state of a session and the reason for its end. It is a part of Session, whose
+// other fields its mutex guards too.
+type lifeState struct {
+	// life ends when the session is lost, with LostError as its cause.
+	life context.Context
+	end  context.CancelCauseFunc
+	// changed is called after each change of the state, and refused for each change that the table
+	// does not allow. Both are called with mu held.
+	changed func(to State)
+	refused func(from, to State)
+	// lifecycle is held while the session is paused, hibernated or resumed, and by Acquire.
+	lifecycle ctxlock.Lock
+
+	mu      lockorder.Mutex[sessionRank] // guards all below, and the fields of Session that say so
+	state   State                        // assigned only by transition
+	reason  string                       // for the end
+	message string                       // the reason in words
+	lostAt  time.Time
+}
+
+func newLifeState(state State) lifeState {
+	life, end := context.WithCancelCause(context.Background())
+	return lifeState{life: life, end: end, lifecycle: ctxlock.New(), state: state}
+}
+
+// transition changes the state. It returns false, and changes nothing, when the table does not allow
+// the change. A change to the present state is allowed unless the session is lost, and does nothing.
+// Preconditions: mu is held.
+func (l *lifeState) transition(to State) bool {
+	from := l.state
 	switch {
 	case from == to && from != lost:
 		return true
 	case !transitions[from][to]:
-		if from != lost { // which every caller expects
-			s.m.totals.forbid()
-			s.m.log.Error("a session was to change its state in a way that cannot be", "session", s.spec.ID, "from", from, "to", to)
+		if from != lost { // callers expect a lost session
+			l.refused(from, to)
 		}
 		return false
 	}
-	s.state = to
-	s.recount()
-	if to == running {
-		s.volumes.NotifyRunning()
-	}
+	l.state = to
+	l.changed(to)
 	return true
 }
 
-// conclude makes the session a lost one, for a reason. It returns false when it
-// was lost before: the first reason counts. Preconditions: s.mu is held.
-func (s *Session) conclude(reason, message string) bool {
-	if !s.transition(lost) {
+// enter is transition for a caller that does not hold mu.
+func (l *lifeState) enter(to State) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.transition(to)
+}
+
+// conclude makes the session a lost one. It returns false when the session was lost before: the first
+// reason counts. Preconditions: mu is held.
+func (l *lifeState) conclude(reason, message string) bool {
+	if !l.transition(lost) {
 		return false
 	}
-	s.reason, s.message, s.lostAt = reason, message, time.Now()
-	s.end(s.lostErrorLocked())
+	l.reason, l.message, l.lostAt = reason, message, time.Now()
+	l.end(l.lostErrorLocked())
 	return true
 }
 
-// enter is transition for a caller that does not hold s.mu.
-func (s *Session) enter(to State) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.transition(to)
+func (l *lifeState) is(state State) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == state
+}
+
+// State returns the state as in protocol.Session.
+func (l *lifeState) State() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.String()
+}
+
+// Life returns a context that ends when the session is lost.
+func (l *lifeState) Life() context.Context { return l.life }
+
+// IsLost reports whether the session has ended.
+func (l *lifeState) IsLost() bool { return l.life.Err() != nil }
+
+// lostReason returns the reason for the end of a lost session.
+func (l *lifeState) lostReason() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason
+}
+
+// lostBefore reports whether the session was lost before t.
+func (l *lifeState) lostBefore(t time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == lost && l.lostAt.Before(t)
+}
+
+// LostError returns the error of a lost session, a SandboxLost.
+func (l *lifeState) LostError() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lostErrorLocked()
+}
+
+// lostErrorLocked is LostError. Preconditions: mu is held.
+func (l *lifeState) lostErrorLocked() error {
+	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + l.reason + "): " + l.message}
+}
+
+// lockLifecycle locks lifecycle. Errors: SandboxLost, and the error of ctx.
+func (l *lifeState) lockLifecycle(ctx context.Context, op string) error {
+	ended, err := l.lifecycle.LockUntil(ctx, l.life.Done())
+	switch {
+	case ended:
+		return l.LostError()
+	case err != nil:
+		return fault.Wrap(fault.KindOf(err), op, err)
+	}
+	return nil
+}
+
+// followState connects the session's state with the manager's totals and with the volumes.
+func followState(s *Session) {
+	s.changed = func(to State) {
+		s.recount()
+		if to == running {
+			s.volumes.NotifyRunning()
+		}
+	}
+	s.refused = func(from, to State) {
+		s.m.totals.forbid()
+		s.m.log.Error("a session was to change its state in a way that cannot be", "session", s.spec.ID, "from", from, "to", to)
+	}
+}
+
+// resumePhase is the progress of a resume, as viewers see it.
+func resumePhase(phase string, percent int) protocol.StateChange {
+	return protocol.StateChange{State: resuming.String(), Phase: phase, Percent: percent}
 }

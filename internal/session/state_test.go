@@ -39,7 +39,8 @@ func TestStatePairs(t *testing.T) {
 				t.Fatalf("column %d is %s", j, name)
 			}
 			m := &Manager{log: slog.New(slog.NewTextHandler(io.Discard, nil)), totals: newTotals(), sessions: map[string]*Session{}, departures: ownership.NewDepartures()}
-			s := &Session{m: m, spec: snapshot.Spec{ID: "s"}, state: from, volumes: &volume.Hold{}, end: func(error) {}}
+			s := &Session{m: m, spec: snapshot.Spec{ID: "s"}, lifeState: newLifeState(from), volumes: &volume.Hold{}}
+			followState(s)
 			m.list(s)
 			ok := s.enter(to)
 			have := "n"
@@ -71,8 +72,8 @@ func TestStatePairs(t *testing.T) {
 func TestConsistencyCheck(t *testing.T) {
 	m := &Manager{totals: newTotals(), sessions: map[string]*Session{}, departures: ownership.NewDepartures()}
 	m.snapshots = new(snapshot.Store)
-	one := &Session{m: m, spec: snapshot.Spec{ID: "one", Tenant: "t", Subject: "a"}, state: running}
-	two := &Session{m: m, spec: snapshot.Spec{ID: "two", Tenant: "t", Subject: "b"}, state: hibernated, stored: 7}
+	one := &Session{m: m, spec: snapshot.Spec{ID: "one", Tenant: "t", Subject: "a"}, lifeState: newLifeState(running)}
+	two := &Session{m: m, spec: snapshot.Spec{ID: "two", Tenant: "t", Subject: "b"}, lifeState: newLifeState(hibernated), stored: 7}
 	m.list(one)
 	m.list(two)
 	if err := m.ConsistencyCheck(); err != nil {

@@ -77,6 +77,12 @@ func (x *Viewers) Notify(event string, params any) {
 	}
 }
 
+// NotifyState reports a change of the session's state to all viewers. It does not wait.
+func (x *Viewers) NotifyState(c protocol.StateChange) {
+	c.Session = x.session
+	x.Notify(protocol.EventState, c)
+}
+
 // NotifyLost reports the end of the session to all viewers. Preconditions: the life of the session
 // has ended, so that each viewer is notified once.
 func (x *Viewers) NotifyLost(lost protocol.Lost) {

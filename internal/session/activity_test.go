@@ -1,0 +1,51 @@
+package session
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestActivity: a session is idle when no request is under way, its last work is over, and it does
+// not count as at work.
+func TestActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		a := &activity{active: begin}
+		time.Sleep(time.Second)
+		if !a.restsSince(time.Now()) || !a.idleSince(time.Now()) || a.idleSince(begin) || a.busy() != nil {
+			t.Error("a session without requests is not idle")
+		}
+		one, two := a.begin(), a.begin()
+		time.Sleep(time.Second)
+		one()
+		waited := make(chan struct{})
+		go func() { <-a.busy(); close(waited) }()
+		time.Sleep(time.Second)
+		select {
+		case <-waited:
+			t.Error("a session with a request is not busy")
+		default:
+		}
+		if a.restsSince(time.Now()) || a.idleSince(time.Now()) {
+			t.Error("a session with a request is idle")
+		}
+		two()
+		<-waited
+		if a.busy() != nil || !a.lastActive().Equal(time.Now()) {
+			t.Error("the end of a request is no work, or the session is busy after it")
+		}
+		a.extend(time.Minute)
+		time.Sleep(time.Second)
+		if !a.restsSince(time.Now()) || a.idleSince(time.Now()) {
+			t.Error("a session that counts as at work is idle, or does not rest")
+		}
+		time.Sleep(time.Minute)
+		if !a.idleSince(time.Now()) {
+			t.Error("a session counts as at work for too long")
+		}
+		if a.touch(); a.idleSince(time.Now()) {
+			t.Error("an active session is idle")
+		}
+	})
+}
