@@ -61,8 +61,6 @@ var proseExcluded = []string{
 	"internal/session",
 	"internal/session/migrate",
 	"internal/session/snapshot",
-	"langs",
-	"langs/bash/driver",
 	"langs/golang",
 	"langs/golang/README.md",
 	"langs/golang/kernel",

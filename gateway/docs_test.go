@@ -92,7 +92,7 @@ func TestOpenAPIMatchesRoutes(t *testing.T) {
 	}
 }
 
-// TestPageHasErrorTable holds the page's table to fault.Table.
+// TestPageHasErrorTable compares the page's table with fault.Table.
 func TestPageHasErrorTable(t *testing.T) {
 	var want strings.Builder
 	for _, r := range fault.Table() {
@@ -103,7 +103,7 @@ func TestPageHasErrorTable(t *testing.T) {
 	}
 }
 
-// TestPageHasEveryOp holds the page's rows to the operations of the WebSocket.
+// TestPageHasEveryOp compares the page's rows with the operations of the WebSocket.
 func TestPageHasEveryOp(t *testing.T) {
 	text := page(t)
 	marks := map[protocol.Scope]string{

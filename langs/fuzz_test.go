@@ -17,12 +17,12 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// The drivers' readers of requests. Each target runs a driver in the image,
-// without gVisor, and writes what no agent would:
+// Fuzz tests of the drivers' readers of requests. Each target runs a driver in the image, without
+// gVisor, and writes data that no agent would write:
 //
 //	go test ./langs -run - -fuzz FuzzPHP -fuzztime 3m
 //
-// Python's and Go's readers are fuzzed where they are: langs/python/tests and
+// The fuzz tests of Python's and Go's readers are in langs/python/tests and
 // langs/golang/kernel/wire.
 func FuzzJavaScript(f *testing.F) { fuzzDriver(f, "javascript", "1 + 1") }
 func FuzzJava(f *testing.F)       { fuzzDriver(f, "java", "1 + 1") }
@@ -30,15 +30,14 @@ func FuzzPHP(f *testing.F)        { fuzzDriver(f, "php", "1 + 1;") }
 func FuzzBash(f *testing.F)       { fuzzDriver(f, "bash", "true") }
 func FuzzSQL(f *testing.F)        { fuzzDriver(f, "sql", "SELECT 1") }
 
-// patience is how long a driver may take for an answer before it is taken to
-// hang, on a busy machine.
+// patience is how long a driver may take to answer before it counts as hanging, on a busy machine.
 const patience = 30 * time.Second
 
-// maxRequests is how many requests one input may hold, a line each.
+// maxRequests is the largest number of requests in one input, one per line.
 const maxRequests = 4
 
-// fuzzDriver wants an answer to a good request behind whatever came before it,
-// or the driver's end. code is what an execute runs, whatever the input says.
+// fuzzDriver checks that a valid request gets an answer after any input, or that the driver ends.
+// code is executed whatever the input contains.
 func fuzzDriver(f *testing.F, language, code string) {
 	for _, seed := range []string{
 		`{"op":"execute","id":1,"cell":1,"code":"x","silent":false,"no_input":true,"program":true}`,
@@ -75,8 +74,8 @@ func fuzzDriver(f *testing.F, language, code string) {
 	})
 }
 
-// tame gives an execute code that ends, and a reseed variables that leave the
-// driver's programs where they are. All else stays as it is.
+// tame gives an execute code that ends, and a reseed variables that do not affect the driver's
+// programs. All else is unchanged.
 func tame(request []byte, code string) []byte {
 	var q kernel.Request
 	if json.Unmarshal(request, &q) != nil {
@@ -112,7 +111,7 @@ func tame(request []byte, code string) []byte {
 type driver struct {
 	cmd     *exec.Cmd
 	to      *os.File
-	replies chan uint64 // closed at its end
+	replies chan uint64 // closed when the driver ends
 	asked   uint64
 }
 
@@ -130,7 +129,7 @@ func startDriver(t *testing.T, language string) *driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first process of a namespace cannot be killed in it: that is a shell.
+	// The first process of a namespace cannot be killed from inside: it is a shell.
 	argv := []string{filepath.Join(root, "bin/image.erofs"), "/bin/sh", "-c", `"$@"; exit`, "sh", "/usr/bin/env"}
 	for k, v := range m.Env {
 		argv = append(argv, k+"="+v)
@@ -171,18 +170,18 @@ func startDriver(t *testing.T, language string) *driver {
 	}()
 	if !d.await(t, 0) {
 		_ = d.cmd.Wait()
-		t.Fatalf("the %s driver does not start; it takes root and a built image: %s", language, complaints.Bytes())
+		t.Fatalf("the %s driver does not start; it needs root and a built image: %s", language, complaints.Bytes())
 	}
 	return d
 }
 
-// write writes a request. A driver that has ended takes none.
+// write writes a request. It ignores the error of a driver that has ended.
 func (d *driver) write(body []byte) {
 	_ = d.to.SetWriteDeadline(time.Now().Add(patience))
 	_ = stream.NewWriter(d.to).Write(stream.Frame{Type: stream.Control, Body: body})
 }
 
-// answers reports whether the driver answers a good request; false if it ends.
+// answers reports whether the driver answers a valid request; false if it ends.
 func (d *driver) answers(t *testing.T) bool {
 	t.Helper()
 	d.asked++
@@ -206,10 +205,10 @@ func (d *driver) await(t *testing.T, id uint64) bool {
 	}
 }
 
-// end ends the driver, and what it runs in.
+// end ends the driver with its namespace.
 func (d *driver) end() {
 	d.to.Close()
-	_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) // the shell among them, and with it all of its namespace
+	_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) // including the shell, and with it the whole namespace
 	for range d.replies {
 		continue
 	}

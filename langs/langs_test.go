@@ -1,4 +1,4 @@
-// Package langs_test checks what the folders of langs declare.
+// Package langs_test checks the manifests in the folders of langs.
 package langs_test
 
 import (
@@ -10,12 +10,12 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// home is where the image has this folder.
+// home is the path of this folder in the image.
 const home = "/opt/sandgate/langs/"
 
-// TestManifests loads every language: Load refuses what is not strict JSON and
-// names, aliases or extensions that two languages claim. Every file of a
-// driver that a manifest names must be in the repository, unless it is built.
+// TestManifests loads every language: Load rejects invalid JSON, and names, aliases or extensions
+// of two languages. Every file of a driver that a manifest names must be in the repository, unless
+// it is built.
 func TestManifests(t *testing.T) {
 	list, err := kernel.Load(".")
 	if err != nil {

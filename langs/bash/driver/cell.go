@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ordersStreams finds cells that write to standard error themselves.
+// ordersStreams matches cells that write to standard error themselves.
 var ordersStreams = regexp.MustCompile(`>\s*&\s*2|/dev/stderr`)
 
 // next starts the next execution, if none runs.
@@ -66,7 +66,7 @@ func (d *driver) next() {
 	d.shell.send(fmt.Sprintf("__sg_probe %d && . %s <%s; { __sg_off; } 2>/dev/null", r.Cell, quote(d.room.path(c.name)), quote(d.room.path("stdin"))))
 }
 
-// event takes what the shell tells.
+// event processes an event of the shell.
 func (d *driver) event(e []string) {
 	arg := func(i int) string {
 		if i < len(e) {
@@ -132,7 +132,7 @@ func (d *driver) event(e []string) {
 			delete(d.reseeds, arg(1))
 			_ = os.Remove(d.room.path(filepath.Base(arg(1))))
 			d.saved, d.savedAt, d.nextDue = d.room.path("state-reseed"), d.last, time.Time{}
-			d.noteFirst() // what the session brings is not the user's either
+			d.noteFirst() // the session's variables are not the user's either
 			d.reply(kernel.Reply{ID: id})
 		}
 	case "gone":
@@ -150,7 +150,7 @@ func (d *driver) flushWaiting() {
 	}
 }
 
-// save has the shell write its state, in turn into one of two files.
+// save makes the shell write its state, alternately to one of two files.
 func (d *driver) save() {
 	if !d.saving.IsZero() {
 		d.again = true
@@ -164,16 +164,16 @@ func (d *driver) save() {
 	d.shell.send("{ __sg_keep " + name + "; } 2>/dev/null")
 }
 
-// noteFirst remembers the names in the state, which are none of the user's.
+// noteFirst records the names in the state, none of which is the user's.
 func (d *driver) noteFirst() {
-	first := map[string]bool{} // helpers may be reading the old one
+	first := map[string]bool{} // helpers may be reading the old map
 	for _, v := range readState(d.saved) {
 		first[v.name] = true
 	}
 	d.first = first
 }
 
-// ask passes a request for input on.
+// ask forwards a request for input.
 func (d *driver) ask(id string, silent bool, prompt string) {
 	c := d.cell
 	if c == nil || c.NoInput {
@@ -184,7 +184,7 @@ func (d *driver) ask(id string, silent bool, prompt string) {
 	d.message(c.Cell, kernel.InputRequestType, kernel.InputRequest{Prompt: prompt, Password: silent})
 }
 
-// drained waits until the agent has read the descriptors, for a moment.
+// drained waits for a moment until the agent has read the descriptors.
 func (d *driver) drained(fds ...int) {
 	for end := time.Now().Add(drainLimit); ; time.Sleep(50 * time.Microsecond) {
 		full := slices.ContainsFunc(fds, func(fd int) bool {

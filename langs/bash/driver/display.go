@@ -15,10 +15,10 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// Limits of what display shows.
+// Limits of display.
 const (
-	maxShown = 6 << 20 // bytes of a file; base64 makes 8 MiB of it
-	maxRows  = 1000    // of a table
+	maxShown = 6 << 20 // bytes of a file; 8 MiB in base64
+	maxRows  = 1000    // rows of a table
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 	table    = "table"
 )
 
-// mimeOf is the type that a word of display's or a file's ending stands for.
+// mimeOf returns the type for an option of display or a file extension.
 func mimeOf(word string) string {
 	switch strings.TrimPrefix(strings.ToLower(word), ".") {
 	case "html", "htm":
@@ -58,10 +58,10 @@ func mimeOf(word string) string {
 	return ""
 }
 
-// display shows a file and returns ok, or why not.
+// display shows a file and returns ok, or the reason of the failure.
 func (d *driver) display(kind, file string) string {
 	if d.cell == nil {
-		return "no cell runs"
+		return "no cell is running"
 	}
 	if kind == "" {
 		kind = filepath.Ext(file)
@@ -71,11 +71,11 @@ func (d *driver) display(kind, file string) string {
 	}
 	mime := mimeOf(kind)
 	if mime == "" {
-		return fmt.Sprintf("%q is no type that is known: give one as in -t image/webp", kind)
+		return fmt.Sprintf("%q is an unknown type: give a MIME type, such as -t image/webp", kind)
 	}
 	stat, err := os.Stat(file)
 	if err == nil && (!stat.Mode().IsRegular() || stat.Size() > maxShown) {
-		return fmt.Sprintf("%s has %d bytes or is no file; the limit is %d", filepath.Base(file), stat.Size(), maxShown)
+		return fmt.Sprintf("%s has %d bytes or is not a file; the limit is %d", filepath.Base(file), stat.Size(), maxShown)
 	}
 	data, rerr := os.ReadFile(file)
 	if rerr != nil {
@@ -109,7 +109,7 @@ func bundleOf(mime string, data []byte) (map[string]any, error) {
 	return map[string]any{mime: text, "text/plain": clip(text)}, nil
 }
 
-// clip bounds the text that stands in for something richer.
+// clip bounds the text that replaces a richer form.
 func clip(s string) string {
 	const limit = 64 << 10
 	if len(s) > limit {
@@ -118,7 +118,7 @@ func clip(s string) string {
 	return s
 }
 
-// tableOf makes a table of CSV, or of lines with tabs.
+// tableOf builds a table from CSV, or from lines with tabs.
 func tableOf(data []byte) (map[string]any, error) {
 	in := csv.NewReader(bytes.NewReader(data))
 	in.FieldsPerRecord, in.LazyQuotes = -1, true

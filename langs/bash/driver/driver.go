@@ -14,91 +14,90 @@ import (
 
 // Times of the driver.
 const (
-	// nudge is how long after an interrupt the shell is reminded to say that
-	// the cell is over, and sent again what it may have lost.
+	// nudge is how long after an interrupt the shell is asked again to report that the cell is
+	// over, and gets the signals again that may be lost.
 	nudge = 50 * time.Millisecond
-	// patience is how long a cell may go on after its interrupt, by a trap or a
-	// program that handles it, before it is ended by force.
+	// patience is how long a cell may continue after its interrupt, because of a trap or a program
+	// that handles it, before it is ended by force.
 	patience = 200 * time.Millisecond
-	// dismissal is when a shell that cannot leave its cell has to end, and
-	// farewell how long it may take to write its state.
+	// dismissal is the time after which a shell that cannot leave its cell has to end. farewell is
+	// how long it may take to write its state.
 	dismissal = 600 * time.Millisecond
 	farewell  = 2 * time.Second
-	// slowSave is how long writing the state may take to be done after every
-	// cell. A larger state is written a quarter of the time at most.
+	// slowSave is how long writing the state may take to be done after every cell. A larger state
+	// is written during at most a quarter of the time.
 	slowSave = 300 * time.Millisecond
-	// savePause is the longest time without a state: the sandbox may have been
-	// frozen while one was written.
+	// savePause is the longest time without a saved state: the sandbox may have been frozen while
+	// one was written.
 	savePause = 10 * time.Second
-	// forked is how long before an interrupt a child may have been made that
-	// has missed it, and forkedLate how long after.
+	// A child that was started at most forked before an interrupt, or forkedLate after it, may have
+	// missed it.
 	forked     = 100 * time.Millisecond
 	forkedLate = 30 * time.Millisecond
-	// requestLimit is how much later the request for an interrupt may be read
-	// than its SIGINT has ended the cell.
+	// requestLimit is how much later than the SIGINT that has ended the cell the request for the
+	// interrupt may be read.
 	requestLimit = 50 * time.Millisecond
-	// drainLimit bounds how long the streams are waited for, to keep order.
+	// drainLimit bounds the wait for the streams, which keeps their order.
 	drainLimit = 50 * time.Millisecond
 )
 
-// keptCells is how many cells' texts are kept for tracebacks.
+// keptCells is the number of cells whose texts are kept for tracebacks.
 const keptCells = 200
 
-// driver is the kernel. Its own goroutine handles one thing after another.
+// driver is the kernel. Its own goroutine handles one event after another.
 type driver struct {
 	out    *stream.Writer
-	fd     uintptr // of out
+	fd     uintptr // the descriptor of out
 	room   *room
 	shell  *shell
 	events chan []string
 	queue  []kernel.Request
 	cell   *cell
 	count  int         // execution_count
-	flags  string      // of set, that hold for the next cell: e, u, x
-	after  chan func() // what timers want done
+	flags  string      // options of set that apply to the next cell: e, u, x
+	after  chan func() // functions that timers run
 	ready  bool
-	// insisted: the shell may have signals before it that were for the last
-	// cell; fenced: it has been asked to say when that is over, for the
-	// fences'th time.
+	// insisted is set if the shell may have to handle signals that were for the last cell. fenced
+	// is set if it was asked to report when it has, for the fences'th time.
 	insisted, fenced bool
 	fences           int
-	// running is the last child that a cell has left running, 0 for none.
+	// running is the last child that a cell has left running; 0 means none.
 	running int
-	// requests are the agent's, in their order.
+	// requests receives the agent's requests in their order.
 	requests <-chan kernel.Request
-	// signals brings each SIGINT, which the shell has had too.
+	// signals receives each SIGINT, which the shell has also received.
 	signals <-chan os.Signal
-	// reseeds are under way: the file of each, and its request.
+	// reseeds has the running reseeds: the file of each, and its request.
 	reseeds map[string]uint64
 
-	// The state on disk, as of the end of the cell last.
-	saved   string // its file; "" for none
-	savedAt uint32 // the cell it is of
+	// The state on disk, at the end of the cell last.
+	saved   string // its file; "" means none
+	savedAt uint32 // the cell after which it was saved
 	saving  time.Time
-	again   bool   // it has to be written once more
+	again   bool   // it has to be written again
 	last    uint32 // the last cell that ended
 	stale   bool
 	nextDue time.Time
-	waiting []func()        // to be done once it has been written
+	waiting []func()        // functions to run once it has been written
 	first   map[string]bool // the names that are not the user's; nil before the first state
 }
 
-// cell is the execution at work.
+// cell is the running execution.
 type cell struct {
 	kernel.Request
-	name       string        // its file's
-	sent       time.Duration // when the shell was told, see uptime
-	running    int           // the last child that was left running before
+	name       string        // name of its file
+	sent       time.Duration // when it was sent to the shell, see uptime
+	running    int           // the last child that earlier cells left running
 	program    bool
 	interrupts int
-	ended      bool   // by interrupts that were sent again, whatever its status
-	asking     string // the call that waits for input
+	ended      bool   // ended by a repeated interrupt, whatever its status
+	asking     string // id of the call that waits for input
 	syntax     string
-	exit       *int // it left the shell
+	exit       *int // set if it left the shell
 	failure    failure
 }
 
-// failure is what the ERR trap has seen.
+// failure is the data of the ERR trap.
 type failure struct {
 	status  int
 	command string
@@ -145,14 +144,14 @@ func (d *driver) close() {
 	_ = os.RemoveAll(d.room.dir)
 }
 
-// later does something in a while, in the driver's own goroutine.
+// later calls f after a time, in the driver's own goroutine.
 func (d *driver) later(in time.Duration, f func()) {
 	time.AfterFunc(in, func() { d.after <- f })
 }
 
 func (d *driver) write(f stream.Frame) {
 	if err := d.out.Write(f); err != nil {
-		os.Exit(1) // the agent is gone
+		os.Exit(1) // the agent has disconnected
 	}
 }
 
@@ -170,8 +169,7 @@ func (d *driver) reply(r kernel.Reply) {
 	d.write(stream.Frame{Type: stream.Control, Body: body})
 }
 
-// message sends a message of the cell's. It is not clear: what the streams
-// hold goes before it.
+// message sends a message of the cell. It is not clear: the content of the streams comes before it.
 func (d *driver) message(cell uint32, kind string, content any) bool {
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -219,8 +217,8 @@ func (d *driver) request(r kernel.Request) {
 	}
 }
 
-// withState does f once the state is on disk as the shell has it: at once
-// while a cell runs, with the state before it.
+// withState calls f once the shell's state is on disk. While a cell runs it calls f at once, with
+// the previous state.
 func (d *driver) withState(f func()) {
 	if d.cell != nil || !d.stale && d.saving.IsZero() {
 		f()
@@ -247,7 +245,7 @@ func (d *driver) reseed(r kernel.Request) {
 	}
 	d.reseeds[name] = r.ID
 	if !d.saving.IsZero() {
-		d.saving = time.Now() // a snapshot may lie in between
+		d.saving = time.Now() // a snapshot may have been taken in between
 	}
 	d.shell.send(fmt.Sprintf(". %s; __sg_save %s; __sg_tell reseeded %s", quote(d.room.path(name)), quote(d.room.path("state-reseed")), name))
 }

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rig is a driver that runs without a sandbox, and what it has written.
+// rig is a driver that runs without a sandbox, and its output.
 type rig struct {
 	t       *testing.T
 	cmd     *exec.Cmd
@@ -110,7 +110,7 @@ func (r *rig) write(body string) {
 	}
 }
 
-// reply waits for the reply with the id; false at the driver's end.
+// reply waits for the reply with the id. It returns false at the driver's end.
 func (r *rig) reply(id uint64) (kernel.Reply, bool) {
 	r.t.Helper()
 	limit := time.After(time.Minute)
@@ -144,14 +144,14 @@ func (r *rig) ask(q kernel.Request) kernel.Reply {
 	return reply
 }
 
-// forget forgets what was printed.
+// forget removes the output so far.
 func (r *rig) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.printed.Reset()
 }
 
-// awaitPrinted waits until text is among what was printed since.
+// awaitPrinted waits until the output since then contains text.
 func (r *rig) awaitPrinted(text string) {
 	r.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -172,7 +172,7 @@ func (r *rig) awaitPrinted(text string) {
 	}
 }
 
-// TestMalformedRequests wants an answer to each, and a driver that goes on.
+// TestMalformedRequests checks that each gets an answer, and that the driver continues.
 func TestMalformedRequests(t *testing.T) {
 	r := newRig(t)
 	for i, body := range []string{
@@ -185,7 +185,7 @@ func TestMalformedRequests(t *testing.T) {
 		}
 	}
 	for _, body := range []string{`{`, ``, `[]`, `null`, "\x00\xff", `"execute"`} {
-		r.write(body) // nobody can be told whose it was
+		r.write(body) // without an id, nobody can get a reply
 	}
 	r.write(`{"op":"input","cell":99,"value":"nobody asked"}`)
 	for i, cursor := range []int{-5, 0, 3, 1 << 30} {
@@ -200,7 +200,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// TestInvalidFrames wants an end, and no hang.
+// TestFramesThatAreNone checks that invalid frames end the driver, without a hang.
 func TestInvalidFrames(t *testing.T) {
 	for name, raw := range map[string]string{
 		"too large":  "\xff\xff\xff\xff\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
@@ -222,7 +222,7 @@ func TestInvalidFrames(t *testing.T) {
 	}
 }
 
-// TestForgedEvents writes into the driver's own FIFOs, as a cell may.
+// TestForgedEvents writes into the driver's own FIFOs, as a cell could.
 func TestForgedEvents(t *testing.T) {
 	r := newRig(t)
 	for i, code := range []string{
@@ -240,16 +240,15 @@ func TestForgedEvents(t *testing.T) {
 	}
 }
 
-// interrupt does what the agent does.
+// interrupt interrupts as the agent does.
 func (r *rig) interrupt(cell uint32) {
 	r.t.Helper()
 	r.write(fmt.Sprintf(`{"op":"interrupt","cell":%d}`, cell))
 	_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT)
 }
 
-// TestInterruptAtAnyMoment interrupts cells that have hardly begun, some of them
-// while a child is on its way to its program: each must end by one interrupt,
-// and the next one run.
+// TestInterruptAtAnyMoment interrupts cells right after their beginning, some of them while a child
+// is between fork and exec. Each must end after one interrupt, and the next one must run.
 func TestInterruptAtAnyMoment(t *testing.T) {
 	r := newRig(t)
 	cells := []string{
@@ -261,7 +260,7 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: cells[i%len(cells)]})
 		r.write(string(body))
 		for end := time.Now().Add(time.Duration(i*37%3000) * time.Microsecond); time.Now().Before(end); {
-			continue // sleeping is too coarse
+			continue // sleeping is not precise enough
 		}
 		r.interrupt(uint32(id))
 		reply, ok := r.reply(id)
@@ -272,7 +271,7 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 			t.Fatalf("after %q: %+v", cells[i%len(cells)], reply)
 		}
 	}
-	// One that is for a cell before hits nothing.
+	// An interrupt for an earlier cell must not stop this one.
 	body, _ := json.Marshal(kernel.Request{ID: 901, Op: "execute", Cell: 901, Code: "sleep 0.3"})
 	r.write(string(body))
 	r.write(`{"op":"interrupt","cell":900}`)
@@ -284,10 +283,9 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestInterruptKillsIgnoringPrograms wants cells to end by one interrupt that handle it and
-// go on, ignore it, or run what does, in the shell that they began in: what they
-// and the cells before have set is there afterwards, the user's trap too, and jobs
-// can be waited for.
+// TestInterruptEndsTheDeaf: one interrupt must end cells that handle it and continue, ignore it, or
+// run programs that do, in the same shell. The state of these and of earlier cells stays, also the
+// user's trap, and jobs can be waited for.
 func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 	r := newRig(t)
 	id := uint64(0)
@@ -295,7 +293,7 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 		id++
 		return r.ask(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: code})
 	}
-	// The first job has a standard input of its own.
+	// The first job has its own standard input.
 	if reply := run("kept=41; f() { echo f; }; cd /usr; exec 9>/dev/null; shell=$$; sleep 1000 </dev/zero & job=$!; sleep 1000 & jab=$!"); reply.Status != "ok" {
 		t.Fatalf("%+v", reply)
 	}
@@ -331,13 +329,13 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 		r.forget()
 		id++
 		at := 0
-		if strings.HasPrefix(code, "trap") { // it is there before the interrupt, however long the shell takes to set it
+		if strings.HasPrefix(code, "trap") { // it is set before the interrupt, however long the shell takes
 			at = strings.Index(code, "INT; ") + len("INT; ")
 		}
 		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: "this=" + fmt.Sprint(id) + "; " + code[:at] + "/bin/echo on\n" + code[at:]})
 		r.write(string(body))
 		r.awaitPrinted("on\n")
-		time.Sleep(150 * time.Millisecond) // no event marks this moment: the child has run for a while
+		time.Sleep(150 * time.Millisecond) // for other code any moment will do; here its processes are no longer young
 		sent := time.Now()
 		r.interrupt(uint32(id))
 		reply, ok := r.reply(id)
@@ -361,8 +359,8 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 	}
 }
 
-// TestStarted wants a child that is the cell's to be told from a job that the cell
-// before has left, whichever way the clock and the time of its start are rounded.
+// TestStarted distinguishes a child of the cell from a job that the previous cell has left,
+// whichever way the clock and its start time are rounded.
 func TestStarted(t *testing.T) {
 	sent := 1250 * time.Millisecond // anything from 1.245 to 1.26 s
 	for _, test := range []struct {
@@ -375,7 +373,7 @@ func TestStarted(t *testing.T) {
 		{31, 9 * time.Second, true},
 		{30, 1240 * time.Millisecond, false}, // a job
 		{30, 1260 * time.Millisecond, false},
-		{30, 9 * time.Second, true}, // the numbers began anew
+		{30, 9 * time.Second, true}, // the process numbers began again
 		{31, 1200 * time.Millisecond, false},
 		{29, 100 * time.Millisecond, false},
 	} {
@@ -386,7 +384,7 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// TestReseed sets variables whatever is in them, and lists none of them.
+// TestReseed sets variables with any content, and checks that none of them is listed.
 func TestReseed(t *testing.T) {
 	r := newRig(t)
 	env := map[string]string{"A": "it's $HOME `id` \"x\"\nnext", "B": ""}

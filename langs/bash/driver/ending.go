@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// done ends the cell by its status.
+// done ends the cell with its status.
 func (d *driver) done(status int, options string) {
 	c := d.cell
-	// A state that was asked for before the cell and has not been told of
-	// never will be.
+	// A state that was requested before the cell and was not reported will never be.
 	d.saving, d.again = time.Time{}, false
 	d.flags = ""
 	for _, f := range "eux" {
@@ -24,7 +23,7 @@ func (d *driver) done(status int, options string) {
 		}
 	}
 	if status == 128+int(unix.SIGINT) {
-		// The shell may have been quicker to tell of the signal.
+		// The shell may have reported the signal earlier.
 		for limit := time.After(requestLimit); c.interrupts == 0; {
 			select {
 			case r := <-d.requests:
@@ -53,9 +52,8 @@ func (d *driver) done(status int, options string) {
 	}
 }
 
-// condition reports whether the status only says that something was not so:
-// that of a test, or of a list with && or || or !, for which Bash runs no ERR
-// trap either.
+// condition reports whether the status only means that a condition is false: the status of a test,
+// or of a list with && or || or !, for which Bash runs no ERR trap either.
 func (c *cell) condition(status int) bool {
 	if c.failure.status == status {
 		word, _, _ := strings.Cut(c.failure.command, " ")
@@ -66,7 +64,7 @@ func (c *cell) condition(status int) bool {
 	return strings.Contains(last, "&&") || strings.Contains(last, "||") || strings.HasPrefix(last, "!")
 }
 
-// failStatus ends the cell with an exit status that is no success.
+// failStatus ends the cell with an exit status other than 0.
 func (d *driver) failStatus(status int) {
 	name, value := "ExitStatus", fmt.Sprint(status)
 	command := d.cell.failure.command
@@ -119,7 +117,7 @@ func (d *driver) finish(r kernel.Reply) {
 	d.next()
 }
 
-// gone starts a new shell in the place of one that has ended.
+// gone starts a new shell that replaces an ended one.
 func (d *driver) gone() {
 	status, how := d.shell.status()
 	d.shell.close()
@@ -135,7 +133,7 @@ func (d *driver) gone() {
 	case unborn:
 		state = d.shell.state
 	case !d.shell.up:
-		state = "" // it may be what ends the shells
+		state = "" // it may be the reason why the shells end
 	}
 	var next *shell
 	err := fmt.Errorf("it %s at once", how)
@@ -143,7 +141,7 @@ func (d *driver) gone() {
 		next, err = d.room.start(state)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bash driver: there is no new shell:", err)
+		fmt.Fprintln(os.Stderr, "bash driver: cannot start a new shell:", err)
 		d.close()
 		os.Exit(1)
 	}
@@ -151,7 +149,7 @@ func (d *driver) gone() {
 	d.shell = next
 	d.insisted, d.fenced, d.running = false, false, 0
 	if unborn && c == nil {
-		return // the one before has been told of
+		return // the end of the previous shell was already reported
 	}
 	if state == "" {
 		d.saved = ""
@@ -164,7 +162,7 @@ func (d *driver) gone() {
 	case whole && lived && c.ended:
 		d.message(number, kernel.KernelEventType, kernel.KernelEvent{
 			Event:   "restored",
-			Message: "the shell ignored the interrupt and was ended; a new one has its variables, functions, options and folder. Jobs go on, and are not known to it; open descriptors are lost",
+			Message: "the shell ignored the interrupt and was ended; a new one has its variables, functions, options and folder. Jobs continue, but the new shell does not know them; open descriptors are lost",
 		})
 	case whole && lived:
 	case state == "":

@@ -21,8 +21,8 @@ const (
 	maxHelp    = 64 << 10 // bytes of an answer's text
 )
 
-// help answers a question from the state on disk, in a shell of its own: it
-// neither waits for a cell nor touches the living shell.
+// help answers a question from the state on disk, in a separate shell: it neither waits for a cell
+// nor affects the session's shell.
 func help(r *room, state string, first map[string]bool, q kernel.Request) kernel.Reply {
 	ctx, cancel := context.WithTimeout(context.Background(), helpLimit)
 	defer cancel()
@@ -58,7 +58,7 @@ func help(r *room, state string, first map[string]bool, q kernel.Request) kernel
 	return reply
 }
 
-// helper runs scripts that know the state.
+// helper runs scripts with the state.
 type helper struct {
 	ctx   context.Context
 	room  *room
@@ -74,11 +74,11 @@ func (h helper) run(script string, args ...string) string {
 	cmd := exec.CommandContext(h.ctx, "/bin/bash", append([]string{"--norc", "-O", "extglob", "-O", "expand_aliases", "-c", load + "\n" + script, "bash"}, args...)...)
 	var out limited
 	cmd.Stdout = &out
-	_ = cmd.Run() // no output is the answer then
+	_ = cmd.Run() // no output counts as the answer then
 	return out.String()
 }
 
-// limited keeps the beginning of what is written to it.
+// limited keeps only the beginning of the written data.
 type limited struct{ bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
@@ -88,15 +88,15 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Words before the cursor.
+// Patterns for words before the cursor.
 var (
 	variableWord = regexp.MustCompile(`\$\{?[!#]?(\w*)$`)
 	plainWord    = regexp.MustCompile(`(?:[^\s;|&()<>"'` + "`" + `=]|\\.)*$`)
-	// commandPlace matches what may stand before a command.
+	// commandPlace matches text that may precede a command.
 	commandPlace = regexp.MustCompile(`(?:^|[;|&({!` + "`" + `\n]|\b(?:then|do|else|elif|if|while|until|time|sudo|exec|command|builtin|type|help|which|man)\s)\s*$`)
 )
 
-// complete finds what may stand at the end of the code.
+// complete returns completions for the end of the code.
 func (h helper) complete(code []rune) ([]kernel.Match, int) {
 	text := string(code)
 	if m := variableWord.FindStringSubmatchIndex(text); m != nil {
@@ -131,7 +131,7 @@ func (h helper) matches(script, kind, word string) []kernel.Match {
 	return unique(list)
 }
 
-// unique keeps the first of equal texts, and maxMatches in all.
+// unique removes repeated texts, and keeps at most maxMatches.
 func unique(list []kernel.Match) []kernel.Match {
 	seen := map[string]bool{}
 	list = slices.DeleteFunc(list, func(m kernel.Match) bool {
@@ -142,10 +142,10 @@ func unique(list []kernel.Match) []kernel.Match {
 	return list[:min(len(list), maxMatches)]
 }
 
-// internal reports whether a name is the driver's.
+// internal reports whether a name belongs to the driver.
 func internal(name string) bool { return strings.HasPrefix(name, "__sg_") }
 
-// wordAt is the word around the cursor.
+// wordAt returns the word around the cursor.
 func wordAt(code []rune, cursor int) string {
 	part := func(r rune) bool { return !strings.ContainsRune(" \t\n;|&()<>\"'`=${}", r) }
 	from, to := cursor, cursor
@@ -158,8 +158,7 @@ func wordAt(code []rune, cursor int) string {
 	return string(code[from:to])
 }
 
-// inspect tells what a name is. With detail a program of the system's is asked
-// for its help.
+// inspect describes a name. With detail it asks a program of the system for its help.
 func (h helper) inspect(word string, detail int) string {
 	if word == "" || internal(word) {
 		return ""
@@ -203,7 +202,7 @@ func (h helper) isComplete(code string) string {
 	return "complete"
 }
 
-// parse has Bash read code without executing it, and returns its complaints.
+// parse makes Bash parse code without executing it, and returns the error messages.
 func parse(ctx context.Context, code string) (string, error) {
 	cmd := exec.CommandContext(ctx, "/bin/bash", "--norc", "-O", "extglob", "-n")
 	cmd.Stdin = strings.NewReader(code + "\n")
@@ -239,7 +238,7 @@ func readState(file string) []variable {
 	return list
 }
 
-// describe makes what a list of variables shows.
+// describe returns the entry for the list of variables.
 func (v variable) describe() kernel.Variable {
 	out := kernel.Variable{Name: v.name, Type: "string", Value: v.value}
 	switch {

@@ -12,14 +12,14 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// step is one of the things that are done about a cell that goes on.
+// step is a measure against a cell that continues.
 type step struct {
-	after time.Duration // the interrupt
+	after time.Duration // time after the interrupt
 	do    func(d *driver, c *cell, interrupted time.Duration)
 }
 
-// course is how a cell ends that its interrupt has not ended: within 0.3 s, and
-// in the shell that it began in, unless something keeps that from its traps.
+// course ends a cell that its interrupt has not ended: within 0.3 s, and in the same shell, unless
+// something prevents the shell's traps.
 var course = []step{
 	{nudge, (*driver).insist},
 	{2 * nudge, (*driver).insist},
@@ -36,8 +36,8 @@ var course = []step{
 	{dismissal + farewell, func(d *driver, c *cell, _ time.Duration) { _ = d.shell.cmd.Process.Kill() }},
 }
 
-// interrupt notes that a cell is interrupted, and sees to it that it ends. The
-// shell and what it runs get a SIGINT from the agent right behind the request.
+// interrupt records that a cell is interrupted, and makes sure that it ends. The agent sends SIGINT
+// to the shell and its processes right after the request.
 func (d *driver) interrupt(number uint32) {
 	c := d.cell
 	if c == nil || number != 0 && number != c.Cell {
@@ -47,7 +47,7 @@ func (d *driver) interrupt(number uint32) {
 	c.interrupts++
 	c.asking = ""
 	if c.interrupts > 1 {
-		return // its end is under way
+		return // it is already ending
 	}
 	interrupted := uptime()
 	for _, s := range course {
@@ -56,31 +56,29 @@ func (d *driver) interrupt(number uint32) {
 				return
 			}
 			s.do(d, c, interrupted)
-			// It may have cut off what tells of the end; or swallow this line.
+			// The signal may have cut off the report of the end. It may also swallow this line.
 			d.shell.send(fmt.Sprintf("{ __sg_over %d; } 2>/dev/null", c.Cell))
 		})
 	}
 }
 
-// stop has the shell leave the cell from within, whatever it does at SIGINT: a
-// SIGURG, which nobody else sends, makes it drop its INT trap for a moment and
-// interrupt itself. That is done between two commands, so that no child can take
-// the signal for itself, and everything of the shell's is kept, jobs and open
-// descriptors too.
+// stop makes the shell leave the cell from within, even if it handles SIGINT. SIGURG, which nothing
+// else sends, makes it drop its INT trap for a moment and interrupt itself. That happens
+// between two commands, so no child can receive the signal, and the shell keeps its whole state,
+// including jobs and open descriptors.
 func (d *driver) stop(c *cell, _ time.Duration) {
 	if !c.ended {
 		c.ended = true
-		// It is read before a later cell is begun, see fence.
+		// It is read before a later cell begins, see fence.
 		_ = os.WriteFile(d.room.path("stop"), fmt.Appendln(nil, c.Cell), 0o600)
 	}
 	d.insisted = true
 	_ = d.shell.cmd.Process.Signal(syscall.SIGURG)
 }
 
-// ending ends what the shell waits for, so that it can leave the cell: programs
-// that the cell has started, and what these have, but no job. What looks like one
-// goes too if all is set. The shell is asked before, so that it does not go on
-// when they end.
+// ending ends the processes that the shell waits for, so that it can leave the cell: programs of
+// the cell and their descendants, but no job. With all, processes that look like jobs end too. The
+// shell is asked to leave first, so that it does not continue when they end.
 func ending(sig syscall.Signal, all bool) func(d *driver, c *cell, _ time.Duration) {
 	return func(d *driver, c *cell, interrupted time.Duration) {
 		d.stop(c, interrupted)
@@ -94,7 +92,7 @@ func ending(sig syscall.Signal, all bool) func(d *driver, c *cell, _ time.Durati
 	}
 }
 
-// interruptOther is for a cell that is not at work.
+// interruptOther handles an interrupt of a cell that is not running.
 func (d *driver) interruptOther(number uint32) {
 	if i := slices.IndexFunc(d.queue, func(r kernel.Request) bool { return r.Cell == number }); i >= 0 {
 		r := d.queue[i]
@@ -113,13 +111,13 @@ func (d *driver) interruptOther(number uint32) {
 	}
 }
 
-// insist sends an interrupt again where it can only have been lost. Bash loses
-// one that comes before it has the cell. And one that comes between a fork and
-// the program that the child becomes finds Bash's own handler in the child,
-// which then goes on; Bash itself takes that for a program that has handled it.
+// insist repeats an interrupt if it can only have been lost. Bash loses an interrupt that comes
+// before it has read the cell. If it comes between a fork and the exec of the child's program,
+// Bash's own handler in the child swallows it, and the child continues. Bash then assumes that the
+// program has handled it.
 //
-// Who handles a SIGINT is left alone: a shell with a trap, and a program that
-// ran for a while when it came, has patience for what it does about it.
+// Shells and programs that handle SIGINT are left alone: a shell with a trap, and a program that
+// had run for a while, have the time patience.
 func (d *driver) insist(c *cell, interrupted time.Duration) {
 	if d.traps(c) {
 		return
@@ -127,12 +125,12 @@ func (d *driver) insist(c *cell, interrupted time.Duration) {
 	shell := d.shell.cmd.Process.Pid
 	all := processes()
 	if all[shell].group <= 1 {
-		return // it has ended
+		return // the process has ended
 	}
 	last := all.lastChild(shell)
 	older := last != 0 && all[last].began < interrupted-forked && c.started(last, all[last])
 	for pid, p := range all {
-		// By their group: a subshell that had the signal may have left its child.
+		// By their group: a subshell that received the signal may have left its child.
 		ours := p.group == all[shell].group && pid != shell && pid != os.Getpid()
 		if ours && p.began >= interrupted-forked && (!older || p.began <= interrupted+forkedLate) {
 			_ = syscall.Kill(pid, syscall.SIGINT)
@@ -140,14 +138,13 @@ func (d *driver) insist(c *cell, interrupted time.Duration) {
 		}
 	}
 	if older {
-		return // what it waits for ran before; others of a pipeline may not have
+		return // the program that the shell waits for is older; others of a pipeline may not be
 	}
 	d.stop(c, interrupted)
 }
 
-// fence has the next cell wait until the shell has had all that was sent to it
-// for the one before. A signal may swallow the line that asks, so it is asked
-// again.
+// fence makes the next cell wait until the shell has handled all signals for the previous one. A
+// signal may swallow the line that asks, so it is sent again.
 func (d *driver) fence() {
 	if !d.insisted {
 		return
@@ -166,7 +163,7 @@ func (d *driver) fence() {
 	ask()
 }
 
-// traps reports whether the shell does something of its own at SIGINT.
+// traps reports whether the shell has its own trap for SIGINT.
 func (d *driver) traps(c *cell) bool {
 	if strings.Contains(c.Code, "trap") {
 		return true

@@ -1,5 +1,5 @@
-// Command driver is the kernel of Bash: one living shell, fed cell by cell. See
-// README.md beside its folder.
+// Command driver is the kernel of Bash: one shell that receives cell after cell. README.md in the
+// parent folder describes it.
 package main
 
 import (
@@ -23,9 +23,8 @@ const (
 )
 
 func main() {
-	// A SIGINT is for the shell, which is in the same process group; the
-	// request that came before it is for the driver. Ignored it would be
-	// ignored by the shell, too.
+	// SIGINT is for the shell, which is in the same process group; the request before it is for the
+	// driver. If the driver ignored it, the shell would ignore it too.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT)
 	syscall.CloseOnExec(requestsFD)
@@ -46,8 +45,8 @@ func main() {
 	}
 }
 
-// read takes requests until the agent closes them. What is no request is an
-// error: the agent writes none.
+// read reads requests until the agent closes them. An invalid request is an error, because the
+// agent writes none.
 func read(from io.Reader, requests chan<- kernel.Request) error {
 	frames := stream.NewReader(from, 0)
 	for {
@@ -59,11 +58,11 @@ func read(from io.Reader, requests chan<- kernel.Request) error {
 			return err
 		}
 		if f.Type != stream.Control {
-			return fmt.Errorf("a frame of type %d came where requests do", f.Type)
+			return fmt.Errorf("a frame of type %d is not a request", f.Type)
 		}
 		var r kernel.Request
 		if err := json.NewDecoder(bytes.NewReader(f.Body)).Decode(&r); err != nil {
-			// Whoever waits for a reply gets one, if it can be told who.
+			// If the request has a readable id, its sender gets a reply.
 			var who struct {
 				ID uint64 `json:"id"`
 			}

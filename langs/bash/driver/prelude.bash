@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154,SC2162,SC2213,SC2220,SC1010,SC2016,SC1091
-# What the kernel's shell knows beside the user's own. It is sourced once, in
-# an interactive shell, since only that goes on after SIGINT with its state.
-# __sg_dir is the driver's folder: FIFOs events and answers, cells, states.
+# The driver's functions in the kernel's shell. This file is sourced once, in an interactive shell,
+# because only an interactive shell continues with its state after SIGINT. __sg_dir is the driver's
+# folder: the FIFOs events and answers, cells, states.
 set +H +m +o history
 shopt -s extglob expand_aliases
 unset HISTFILE
@@ -9,13 +9,13 @@ PS1='' PS2='' FUNCNEST=4000
 PROMPT_COMMAND='{ __sg_off; } 2>/dev/null'
 __sg_cell='' __sg_trapped='' __sg_seq=0 __sg_mixed='' __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack='' __sg_reply=''
 
-# Tell the driver something: fields, without the bytes that part them.
+# Sends the driver an event: fields, without the separator bytes.
 __sg_tell() {
 	local IFS=$'\x1f'
 	builtin printf '%s\x1e' "$*" >"$__sg_dir/events"
 }
 
-# Ask the driver and wait: sets __sg_reply to the answer's text.
+# Asks the driver and waits: sets __sg_reply to the answer's text.
 __sg_call() {
 	local id=$BASHPID.$((++__sg_seq)) line
 	__sg_tell "$1" "$id" "${@:2}"
@@ -28,7 +28,7 @@ __sg_call() {
 	return 1
 }
 
-# The cell has been read whole, so that a syntax error changes nothing.
+# The cell has been parsed completely, so that a syntax error changes nothing.
 __sg_probe() {
 	local code
 	__sg_cell=$1 __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack=''
@@ -43,8 +43,8 @@ ${code[0]-}
 	return 2
 }
 
-# The cell is over. It is called behind the cell, and before each prompt for
-# those that a failure has thrown out of it.
+# The cell is over. It is called after the cell, and before each prompt for cells that a failure has
+# ended.
 __sg_off() {
 	local status=$? options=$- cell
 	[[ $__sg_cell ]] || return "$status"
@@ -63,9 +63,8 @@ __sg_off() {
 	return "$status"
 }
 
-# URG: the driver wants the shell to leave the cell that the file stop names.
-# Only an INT without a trap leaves everything at once; the user's trap is put
-# back at the cell's end.
+# URG: the driver wants the shell to leave the cell that the file stop names. Only an INT without a
+# trap leaves everything at once; the user's trap is restored at the cell's end.
 __sg_stop() {
 	local cell=''
 	builtin read -r cell <"$__sg_dir/stop" || return 0
@@ -78,8 +77,7 @@ __sg_stop() {
 	builtin kill -INT "$$"
 }
 
-# The driver's reminder after an interrupt, which may have cut off the cell's
-# end, or its beginning.
+# The driver's request after an interrupt, which may have cut off the cell's end or its beginning.
 __sg_over() {
 	if [[ $__sg_cell ]]; then
 		(exit 130)
@@ -89,8 +87,7 @@ __sg_over() {
 	fi
 }
 
-# ERR: where it was. A failure that goes up through functions keeps the place
-# where it began.
+# ERR: records the place. A failure that propagates through functions keeps its original place.
 __sg_err() {
 	local status=$? depth=${#FUNCNAME[@]} i
 	[[ ${FUNCNAME[1]-} && ${FUNCNAME[1]} != __sg_* ]] || return 0
@@ -103,8 +100,8 @@ __sg_err() {
 	__sg_edepth=$depth
 }
 
-# DEBUG, in cells that write to standard error on purpose: what was written
-# before must have been read before the other stream is written to.
+# DEBUG, in cells that write to standard error on purpose: earlier output must have been read before
+# the other stream is written.
 __sg_debug() {
 	[[ $BASHPID == "$$" ]] || return 0
 	case $1 in
@@ -122,7 +119,7 @@ __sg_debug() {
 	return 0
 }
 
-# EXIT: the next shell goes on with the state.
+# EXIT: the next shell continues with the state.
 __sg_exit() {
 	local status=$?
 	[[ $BASHPID == "$$" ]] || return 0
@@ -131,7 +128,7 @@ __sg_exit() {
 	__sg_tell exit "$status" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
 }
 
-# Write all that makes the state, as commands.
+# Writes the whole state, as commands.
 __sg_save() {
 	{
 		shopt -p
@@ -145,7 +142,7 @@ __sg_save() {
 	} >|"$1" 2>/dev/null
 }
 
-# The driver wants to know how many microseconds it took.
+# The driver needs to know how many microseconds it took.
 __sg_keep() {
 	__sg_began=${EPOCHREALTIME-0}
 	__sg_save "$__sg_dir/state-$1"
@@ -153,7 +150,7 @@ __sg_keep() {
 	__sg_tell saved "$1" $((${__sg_ended/[.,]/} - ${__sg_began/[.,]/}))
 }
 
-# read, of the session's standard input, asks the user.
+# read, from the session's standard input, asks the user.
 read() {
 	if [[ ! /dev/stdin -ef $__sg_dir/stdin ]]; then
 		builtin read "$@"
@@ -181,7 +178,7 @@ read() {
 	esac
 }
 
-# Show something richer than text.
+# Shows richer forms than text.
 display() {
 	local type='' file=''
 	while [[ ${1-} == -* && $1 != - ]]; do

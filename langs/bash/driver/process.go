@@ -34,20 +34,20 @@ func info() *kernel.Info {
 	}
 }
 
-// process is one of the sandbox's.
+// process is a process of the sandbox.
 type process struct {
 	parent int
 	group  int
-	began  time.Duration // on the machine's clock, see uptime
+	began  time.Duration // start time on the machine's clock, see uptime
 }
 
-// tick is the unit in which the kernel tells when a process began.
+// tick is the unit of a process's start time in /proc.
 const tick = 10 * time.Millisecond
 
-// processTable is the processes by their id.
+// processTable has the processes by their id.
 type processTable map[int]process
 
-// processes reads /proc. What ends meanwhile is missing.
+// processes reads /proc. Processes that end meanwhile are missing.
 func processes() processTable {
 	all := processTable{}
 	entries, _ := os.ReadDir("/proc")
@@ -71,7 +71,7 @@ func processes() processTable {
 	return all
 }
 
-// uptime is the machine's clock by which processes begin, in ticks.
+// uptime returns the machine's clock that start times refer to, in ticks.
 func uptime() time.Duration {
 	text, _ := os.ReadFile("/proc/uptime")
 	seconds, _, _ := strings.Cut(string(text), " ")
@@ -79,8 +79,8 @@ func uptime() time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// lastChild is the child that the shell started last, which is the one that it
-// waits for; 0 if it has none.
+// lastChild returns the child that the shell started last, which is the one that it waits for; 0
+// means none.
 func (t processTable) lastChild(shell int) int {
 	last := 0
 	for pid, p := range t {
@@ -91,7 +91,7 @@ func (t processTable) lastChild(shell int) int {
 	return last
 }
 
-// below has all descendants of pid.
+// below returns all descendants of pid.
 func (t processTable) below(pid int) map[int]bool {
 	found := map[int]bool{}
 	for more := true; more; {
@@ -105,9 +105,8 @@ func (t processTable) below(pid int) map[int]bool {
 	return found
 }
 
-// startedBy is the shell's children that began with the cell. Without a terminal
-// Bash gives to a job the null device to read from: such a child is left out unless
-// all are wanted.
+// startedBy returns the shell's children that began during the cell. Without a terminal Bash gives
+// a job the null device as input. Such a child is left out unless all is set.
 func (t processTable) startedBy(shell int, c *cell, all bool) []int {
 	var found []int
 	for pid, p := range t {
@@ -122,9 +121,9 @@ func (t processTable) startedBy(shell int, c *cell, all bool) []int {
 	return found
 }
 
-// started reports whether a child of the shell's began with the cell. Both times are
-// in ticks, and gVisor rounds its clock where Linux cuts off: what began within a
-// tick of the cell is told by its number from what the cell before has left running.
+// started reports whether a child of the shell began during the cell. Both times are in ticks, and
+// gVisor rounds its clock where Linux rounds down. For a child that began within a tick of the
+// cell, the process number decides: it is compared with the last child of the previous cell.
 func (c *cell) started(pid int, p process) bool {
 	return p.began >= c.sent-2*tick && (pid > c.running || p.began > c.sent+tick)
 }

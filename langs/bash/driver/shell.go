@@ -15,26 +15,27 @@ import (
 //go:embed prelude.bash
 var prelude string
 
-// Between the fields of what the shell tells, and behind each.
+// The separators between and after the fields of an event of the shell.
 const (
 	fieldEnd = "\x1f"
 	eventEnd = '\x1e'
 )
 
-// maxEvent bounds what the shell tells at once, in bytes.
+// maxEvent bounds the size of an event, in bytes.
 const maxEvent = 16 << 10
 
 // shell is a Bash process.
 type shell struct {
 	cmd   *exec.Cmd
-	lines chan string // to its standard input, by a goroutine of its own
+	lines chan string // written to its standard input by a separate goroutine
 	end   *os.ProcessState
 	once  sync.Once
-	up    bool   // it has sourced all
-	state string // the file it began with; "" for none
+	up    bool   // it has sourced everything
+	state string // the file that it began with; "" means none
 }
 
-// room is the driver's folder, over which the shells speak with it.
+// room is the driver's folder with the files and FIFOs through which it communicates with the
+// shells.
 type room struct {
 	dir     string
 	events  *os.File
@@ -51,7 +52,7 @@ func newRoom() (*room, error) {
 		if err := syscall.Mkfifo(r.path(name), 0o600); err != nil {
 			return nil, err
 		}
-		// Open for both, so that it never ends and never blocks to open.
+		// Opened for reading and writing, so that it never ends and opening never blocks.
 		if *file, err = os.OpenFile(r.path(name), os.O_RDWR, 0); err != nil {
 			return nil, err
 		}
@@ -65,9 +66,8 @@ func newRoom() (*room, error) {
 
 func (r *room) path(name string) string { return filepath.Join(r.dir, name) }
 
-// quote makes one word of a text. What needs no quotes has none: an interrupt
-// may cut a line in two while the shell reads it, and half a quote would
-// swallow what follows.
+// quote makes one word of a text. It adds quotes only if the text needs them: an interrupt may cut
+// a line in two while the shell reads it, and half a quote would swallow the rest.
 func quote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-") == "" {
 		return s
@@ -75,8 +75,8 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// listen passes on what the shells tell, by fields. What is too long is none
-// of the prelude's.
+// listen forwards the shells' events, split into fields. An event that is too long does not come
+// from the prelude.
 func (r *room) listen(events chan<- []string) {
 	in := bufio.NewReaderSize(r.events, maxEvent)
 	for {
@@ -91,24 +91,23 @@ func (r *room) listen(events chan<- []string) {
 	}
 }
 
-// answer answers a call of the prelude's. Only its first line counts.
+// answer answers a call of the prelude. Only its first line is used.
 func (r *room) answer(id, text string) error {
 	text, _, _ = strings.Cut(text, "\n")
 	_, err := r.answers.WriteString(id + " " + strings.ReplaceAll(text, "\x00", "") + "\n")
 	return err
 }
 
-// tell writes into the shells' own FIFO, behind what they have told.
-func (r *room) tell(fields ...string) {
+// notify writes into the shells' own FIFO, after their events.
+func (r *room) notify(fields ...string) {
 	_, _ = r.events.WriteString(strings.Join(fields, fieldEnd) + string(eventEnd))
 }
 
-// start starts a shell that has sourced the prelude, and state if that is not
-// empty. It writes its state to state-up and then says that it is up.
+// start starts a shell that has sourced the prelude, and state if that is not empty. The shell
+// writes its state to state-up and then reports that it is up.
 func (r *room) start(state string) (*shell, error) {
-	// Interactive, for what a SIGINT does there; its complaint that there is
-	// no terminal goes nowhere, and the prelude moves the true standard error
-	// into its place.
+	// An interactive shell, for its handling of SIGINT. Its warning that there is no terminal is
+	// discarded. The prelude installs the real standard error.
 	cmd := exec.Command("/bin/bash", "--noprofile", "--norc", "--noediting", "-i")
 	cmd.Args[0] = "bash"
 	in, err := cmd.StdinPipe()
@@ -129,13 +128,13 @@ func (r *room) start(state string) (*shell, error) {
 		}
 		_ = in.Close()
 		for range s.lines {
-			continue // the shell is gone
+			continue // the shell has ended
 		}
 	}()
 	go func() {
 		_ = cmd.Wait()
 		s.end = cmd.ProcessState
-		r.tell("gone", fmt.Sprint(cmd.Process.Pid))
+		r.notify("gone", fmt.Sprint(cmd.Process.Pid))
 	}()
 	line := "exec 2>&3 3>&-; PS1= PS2=; . " + quote(r.path("prelude"))
 	if state != "" {
@@ -145,21 +144,20 @@ func (r *room) start(state string) (*shell, error) {
 	return s, nil
 }
 
-// send gives the shell a line to execute once it comes to it.
+// send queues a line for the shell.
 func (s *shell) send(line string) { s.lines <- line }
 
-// close ends the shell at the end of what it has been given.
+// close ends the shell after the queued lines.
 func (s *shell) close() { s.once.Do(func() { close(s.lines) }) }
 
-// unborn reports whether an interrupt of the cell before has ended the shell
-// before it knew what to do with one.
+// unborn reports whether an interrupt of the previous cell has ended the shell before it could
+// handle it.
 func (s *shell) unborn() bool {
 	w := s.end.Sys().(syscall.WaitStatus)
 	return !s.up && w.Signaled() && w.Signal() == syscall.SIGINT
 }
 
-// status is how the shell ended: an exit status as the shell has them, and a
-// sentence.
+// status returns how the shell ended: an exit status in the shells' form, and a sentence.
 func (s *shell) status() (int, string) {
 	w := s.end.Sys().(syscall.WaitStatus)
 	if w.Signaled() {

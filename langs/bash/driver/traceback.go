@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// traceback says where the failure was, the innermost place first.
+// traceback returns the places of the failure, the innermost first.
 func (d *driver) traceback() []string {
 	var lines []string
 	for i, frame := range d.cell.failure.stack {
@@ -34,7 +34,7 @@ func (d *driver) traceback() []string {
 	return lines
 }
 
-// sourceLine is a line of a cell, if it is still known.
+// sourceLine returns a line of a cell, if its text is still kept.
 func (d *driver) sourceLine(file, line string) string {
 	n, err := strconv.Atoi(line)
 	text, rerr := os.ReadFile(d.room.path(filepath.Base(file)))
@@ -46,7 +46,7 @@ func (d *driver) sourceLine(file, line string) string {
 		return ""
 	}
 	if n == 1 {
-		// What the driver has put before the code is not the user's.
+		// The driver's addition before the code is not the user's.
 		if i := strings.Index(all[0], "DEBUG; "); i >= 0 {
 			all[0] = all[0][i+len("DEBUG; "):]
 		}
@@ -55,10 +55,10 @@ func (d *driver) sourceLine(file, line string) string {
 	return strings.TrimSpace(all[n-1])
 }
 
-// syntaxLine is a line of Bash's complaint about a script.
+// syntaxLine matches a line of Bash's error message about a script.
 var syntaxLine = regexp.MustCompile(`(?m)^(?:/bin/)?bash: line (\d+): (.*)$`)
 
-// syntaxError says what is wrong with code that the shell could not read.
+// syntaxError returns the error in code that the shell could not parse.
 func syntaxError(code string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), helpLimit)
 	defer cancel()

@@ -72,7 +72,7 @@ func TestClosers(t *testing.T) {
 	}
 }
 
-// TestInstrument counts the checks and proves that they move no position.
+// TestInstrument counts the checks and verifies that they move no position.
 func TestInstrument(t *testing.T) {
 	const src = `package main
 /*line cell1.go:1:1*/func f() { for { g() } }
@@ -92,8 +92,8 @@ func k() { L: for range 3 { break L } }
 	}
 }
 
-// session is one whose type checker is Go's own, which sees no unexported names
-// of other cells: what takes two cells is tested by TestBothLinkers.
+// session returns a session with Go's own type checker, which does not see unexported names
+// of other cells. TestBothLinkers tests features that need two cells.
 func session(t *testing.T) *Session {
 	t.Helper()
 	s, err := NewSession(importer.ForCompiler(token.NewFileSet(), "source", nil), map[string]string{"fmt": "fmt", "strings": "strings", "io": "io"},
@@ -141,7 +141,7 @@ func TestTranslateErrors(t *testing.T) {
 	}
 }
 
-// FuzzTranslate gives the front end anything: it gives a unit or errors.
+// FuzzTranslate passes any text to the front end, which must return a unit or errors.
 func FuzzTranslate(f *testing.F) {
 	for _, seed := range []string{"x := 1", "func f() {", "}", "L: goto L", "import (", "var a, b", "type T[P any] struct{}", "package p", "a :=", ":= 1", "/*line x:1*/a", "func (", "x.y := 2", "00\x89\n0"} {
 		f.Add(seed)

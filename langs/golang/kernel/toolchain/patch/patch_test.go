@@ -60,7 +60,7 @@ func TestApply(t *testing.T) {
 
 // f is edited.
 func (x *T) f(a int) {
-	// A comment, which is no part of the statement.
+	// A comment, which is not part of the statement.
 	var b  int
 	if a   ==
 		1 && b == 2 {
