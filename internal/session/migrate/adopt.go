@@ -17,8 +17,12 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// fetchLimit bounds the work of an adoption after the session is claimed.
-const fetchLimit = 10 * time.Minute
+const (
+	// fetchLimit bounds the work of an adoption after the session is claimed.
+	fetchLimit = 10 * time.Minute
+	// unparkRetry is the time between two attempts to remove a manifest.
+	unparkRetry = time.Second
+)
 
 // stored is a session in the blob store.
 type stored struct {
@@ -131,6 +135,10 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 	} else {
 		s, err = m.takeOver(work, from.Checkpoint, token)
 	}
+	if errors.Is(err, errUnsure) {
+		m.log.Error("a session stays on the disk of this node until its next start", "session", from.ID, "error", err)
+		return nil, err
+	}
 	if err != nil {
 		m.log.Error("a session could not be fetched from the blob store", "session", from.ID, "parked", from.parked, "error", err)
 		if err := m.cfg.Owner.HandOver(context.WithoutCancel(work), from.ID, false); err != nil {
@@ -156,6 +164,8 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 //     removeLeftovers.
 //  3. The manifest and the other objects are removed, before the session can do anything: nobody
 //     may resume it from this earlier state. The state of a durable session stays as its checkpoint.
+//     If this fails and the manifest is still there, the folders are removed and any node may try
+//     again. If the manifest is gone, the folders are all that there is, and the move continues.
 //  4. The session is opened and listed.
 func (m *Migrator) fetch(ctx context.Context, a Manifest, token cluster.Token) (Movable, error) {
 	const op = "session.fetch"
@@ -175,10 +185,41 @@ func (m *Migrator) fetch(ctx context.Context, a Manifest, token cluster.Token) (
 	if err := os.Rename(filepath.Join(dir, "session"), home); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	if err := m.unpark(ctx, a, token); err != nil {
+	if err := m.unparkSurely(ctx, a, token); errors.Is(err, errUnsure) {
+		return nil, err
+	} else if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home), os.RemoveAll(logs))
 	}
 	return m.cfg.Sessions.Open(a.ID)
+}
+
+// errUnsure is the error of a fetch that could not find out whether the manifest is removed. The
+// session must then stay on this node's disk and keep its owner.
+var errUnsure = fault.New(fault.Unavailable, "session.fetch", "the blob store does not say whether the session is removed from it")
+
+// unparkSurely removes the objects of a parked session. After an error the manifest is still there,
+// unless the error is errUnsure. The answer of the store may be lost, so it reads the manifest after
+// an error, until the store answers or ctx ends.
+func (m *Migrator) unparkSurely(ctx context.Context, a Manifest, token cluster.Token) error {
+	for {
+		err := m.unpark(ctx, a, token)
+		if err == nil {
+			return nil
+		}
+		_, there := m.objects.Parked(ctx, a.ID)
+		if there == nil {
+			return err
+		}
+		if fault.Is(there, fault.NotFound) {
+			m.log.Warn("some objects of an adopted session are still in the blob store", "session", a.ID, "error", err)
+			return nil
+		}
+		select {
+		case <-time.After(unparkRetry):
+		case <-ctx.Done():
+			return errUnsure
+		}
+	}
 }
 
 // unpark removes the objects of a parked session that this node has fetched. The state of a durable

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/blob/blobtest"
 )
 
@@ -138,6 +139,94 @@ func TestKilledWhileAdoptingElsewhere(t *testing.T) {
 			return survived
 		})
 	})
+}
+
+// broken runs a test with each kind of session, for steps without an effect and for steps whose answer
+// is lost.
+func broken(t *testing.T, f func(t *testing.T, isDurable, loseAnswer bool)) {
+	both(t, func(t *testing.T, isDurable bool) {
+		t.Run("no effect", func(t *testing.T) { f(t, isDurable, false) })
+		t.Run("lost answer", func(t *testing.T) { f(t, isDurable, true) })
+	})
+}
+
+// TestBrokenWhileParking: in each step the blob store or the directory fails. The session stays on
+// its node, or is parked. If the node does not know which, its next start does.
+func TestBrokenWhileParking(t *testing.T) {
+	broken(t, func(t *testing.T, isDurable, loseAnswer bool) {
+		everyStep(t, func(t *testing.T, step int) bool {
+			c := newTestCluster(t)
+			a, b := c.start("a"), c.start("b")
+			s := a.create(id, "v", isDurable)
+			if isDurable {
+				must(t, a.uploadCopy(t.Context(), s, s.copies.Newest(), s.Describe().CopyDir))
+			}
+			a.failIn, a.loseAnswer = step, loseAnswer
+			err := a.park(t.Context(), s)
+			over := a.failIn > 0
+			a.failIn = 0
+			switch stayed := a.has(id) != nil; {
+			case stayed && err == nil:
+				t.Error("it stayed, and was reported as parked")
+			case !stayed && err != nil: // this process does not know who owns it
+				a = c.start("a")
+			}
+			c.mustHold("v", isDurable, a, b)
+			return over
+		})
+	})
+}
+
+// TestBrokenWhileAdopting: in each step of an adoption the blob store or the directory fails. Another
+// try succeeds.
+func TestBrokenWhileAdopting(t *testing.T) {
+	broken(t, func(t *testing.T, isDurable, loseAnswer bool) {
+		everyStep(t, func(t *testing.T, step int) bool {
+			c := newTestCluster(t)
+			a, b := c.start("a"), c.start("b")
+			must(t, a.park(t.Context(), a.create(id, "v", isDurable)))
+			b.failIn, b.loseAnswer = step, loseAnswer
+			err := b.adoptIt(id)
+			over := b.failIn > 0
+			b.failIn = 0
+			if (err == nil) != (b.has(id) != nil) {
+				t.Errorf("%v, and it is here: %t", err, b.has(id) != nil)
+			}
+			c.mustHold("v", isDurable, a, b)
+			return over
+		})
+	})
+}
+
+// TestLeftoverOfMovedSession: the removal of the objects of an interrupted move leaves the objects of a
+// session that has just been parked.
+func TestLeftoverOfMovedSession(t *testing.T) {
+	c := newTestCluster(t)
+	a, b := c.start("a"), c.start("b")
+	s := a.create(id, "v", false)
+	must(t, a.park(t.Context(), s))
+	a.addLeftover(id)
+	a.removeLeftover(s)
+	a.retryLeftovers()
+	if len(a.leftovers) > 0 {
+		t.Errorf("it is tried again: %v", a.leftovers)
+	}
+	c.mustHold("v", false, a, b)
+}
+
+// TestMovesOverS3: a durable session moves over a bucket, and a killed node's is taken over from it.
+func TestMovesOverS3(t *testing.T) {
+	server := blobtest.Start(t)
+	store, err := blob.OpenS3(blob.S3Options{URL: "s3://" + blobtest.Bucket, Endpoint: server.Endpoint, Credentials: server.Credentials})
+	must(t, err)
+	c := newTestCluster(t)
+	c.blobs = store
+	a, b := c.start("a"), c.start("b")
+	s := a.create(id, "v", true)
+	must(t, a.uploadCopy(t.Context(), s, s.copies.Newest(), s.Describe().CopyDir))
+	c.end("a")
+	must(t, b.adoptIt(id))
+	c.mustHold("v", true, c.start("a"), b)
 }
 
 // TestNoEarlierState: a session that has run on its new node is never resumed from the state in which

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// maintainEvery is how often the copies of ended sessions are removed that could not be removed
-	// before.
+	// maintainEvery is how often objects are removed that could not be removed before.
 	maintainEvery = 15 * time.Second
 	// startLimit bounds how long a start reads the blob store. The directory also says which
 	// sessions other nodes have, unless it has lost its data.
@@ -93,16 +92,68 @@ func (m *Migrator) removeLeftovers() {
 	all, _ := m.cfg.Sessions.All()
 	for _, s := range all {
 		d := s.Describe()
-		if m.cfg.Owner.Wait(ctx, d.ID, s.Life().Done()) != nil || s.Life().Err() != nil {
-			continue
-		}
-		if _, err := m.objects.Parked(ctx, d.ID); fault.Is(err, fault.NotFound) {
-			continue
-		}
-		if err := m.objects.RemoveParked(ctx, d.Tenant, d.ID); err != nil {
-			m.log.Warn("the objects of an interrupted move were not removed", "session", d.ID, "error", err)
+		m.addLeftover(d.ID)
+		if m.cfg.Owner.Wait(ctx, d.ID, s.Life().Done()) == nil {
+			m.removeLeftover(s)
 		}
 	}
+}
+
+// addLeftover makes maintain remove the objects of a session of this node that would be a parked
+// one.
+func (m *Migrator) addLeftover(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leftovers[id] = true
+}
+
+// retryLeftovers tries again to remove the objects that removeLeftover could not remove.
+func (m *Migrator) retryLeftovers() {
+	m.mu.Lock()
+	ids := maps.Clone(m.leftovers)
+	m.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	all, _ := m.cfg.Sessions.All()
+	for _, s := range all {
+		if id := s.Describe().ID; ids[id] {
+			delete(ids, id)
+			m.removeLeftover(s)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id := range ids { // not on this node any more
+		delete(m.leftovers, id)
+	}
+}
+
+// removeLeftover removes the objects of a session of this node that would be a parked one. It holds
+// the lock of the session's objects, so that it does not remove the objects of a move that begins
+// now.
+func (m *Migrator) removeLeftover(s Movable) {
+	ctx, cancel := context.WithTimeout(m.cfg.Context, disposeLimit)
+	defer cancel()
+	d := s.Describe()
+	if d.Uploads.writing.Lock(ctx) != nil {
+		return
+	}
+	defer d.Uploads.writing.Unlock()
+	if s.Life().Err() != nil || !m.cfg.Owner.Owns(d.ID) {
+		return
+	}
+	_, err := m.objects.Parked(ctx, d.ID)
+	if !fault.Is(err, fault.NotFound) {
+		err = m.objects.RemoveParked(ctx, d.Tenant, d.ID)
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		m.log.Warn("the objects of an interrupted move were not removed", "session", d.ID, "error", err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.leftovers, d.ID)
 }
 
 // Dispose removes the checkpoints of a durable session that has ended. It returns false if that
@@ -148,7 +199,8 @@ func (m *Migrator) DisposeLater(id string) error {
 	return m.cfg.Copies.Mark(id)
 }
 
-// maintain removes the checkpoints of ended sessions and sweeps the store, until the node closes.
+// maintain removes the checkpoints of ended sessions and the objects of interrupted moves, and sweeps
+// the store, until the node closes.
 func (m *Migrator) maintain() {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
@@ -156,6 +208,7 @@ func (m *Migrator) maintain() {
 	next := time.Now().Add(SweepDelay(m.cfg.Node))
 	for {
 		m.disposeEnded()
+		m.retryLeftovers()
 		if now := time.Now(); now.After(next) {
 			next = now.Add(sweepEvery)
 			m.sweep(now)

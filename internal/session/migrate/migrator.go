@@ -151,10 +151,12 @@ type Migrator struct {
 	uploading, uploadingJournal ctxlock.Lock
 	pace                        *rate.Limiter
 
-	mu sync.Mutex // guards ending; a leaf
+	mu sync.Mutex // guards all below; a leaf
 	// ending has the durable sessions that have ended and may still have copies in the blob store.
 	// The value reports that this process owns the session.
 	ending map[string]bool
+	// leftovers are sessions of this node that the blob store may have as parked ones.
+	leftovers map[string]bool
 }
 
 // New returns a Migrator. Run does its work in the background.
@@ -164,7 +166,7 @@ func New(cfg Config) *Migrator {
 		objects:  Store{Blobs: cfg.Blobs, Swept: func(n int) { cfg.Stats.StoreSwept.Add(int64(n)) }},
 		adopting: ctxlock.New(), uploading: ctxlock.New(), uploadingJournal: ctxlock.New(),
 		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), uploadPiece),
-		ending: map[string]bool{},
+		ending: map[string]bool{}, leftovers: map[string]bool{},
 	}
 }
 

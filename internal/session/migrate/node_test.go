@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/cluster"
@@ -72,6 +74,9 @@ type node struct {
 	mu      sync.Mutex // guards all below
 	all     map[string]*fake
 	killIn  int // steps until the process is killed, 0 for never
+	failIn  int // steps until one of the blob store or the directory fails, 0 for never
+	// loseAnswer makes the step that fails have its effect.
+	loseAnswer bool
 	// wakes makes a session run as soon as it is opened. That uses up its folder, as in package
 	// session: see Session.wake. woke reports that one has.
 	wakes, woke bool
@@ -92,6 +97,26 @@ func (n *node) step() {
 		n.killIn--
 	}
 }
+
+// answer makes a step that the blob store or the directory answers. A step that fails is not made, or
+// its answer is lost.
+func (n *node) answer(do func() error) error {
+	n.step()
+	n.mu.Lock()
+	fails := n.failIn == 1
+	n.failIn = max(0, n.failIn-1)
+	n.mu.Unlock()
+	switch {
+	case !fails:
+		return do()
+	case n.loseAnswer:
+		return errors.Join(errBroken, do())
+	}
+	return errBroken
+}
+
+// errBroken is the error of a step that fails.
+var errBroken = fault.New(fault.Unavailable, "test", "broken")
 
 // killAt runs f and kills the process before a step. It reports whether f was over before.
 func (n *node) killAt(step int, f func() error) (err error, survived bool) {
@@ -352,8 +377,7 @@ func (d slowDirectory) Own(ctx context.Context, id cluster.SessionID, mode clust
 }
 
 func (d slowDirectory) Release(ctx context.Context, id cluster.SessionID, busy bool) error {
-	d.n.step()
-	return d.LeaseHolder.Release(ctx, id, busy)
+	return d.n.answer(func() error { return d.LeaseHolder.Release(ctx, id, busy) })
 }
 
 func (d slowDirectory) Forget(ctx context.Context, id cluster.SessionID) {
@@ -367,13 +391,11 @@ type slowBlobs struct {
 }
 
 func (b slowBlobs) Put(ctx context.Context, name string, write func(io.Writer) error) error {
-	b.n.step()
-	return b.Blobs.Put(ctx, name, write)
+	return b.n.answer(func() error { return b.Blobs.Put(ctx, name, write) })
 }
 
 func (b slowBlobs) Remove(ctx context.Context, name string) error {
-	b.n.step()
-	return b.Blobs.Remove(ctx, name)
+	return b.n.answer(func() error { return b.Blobs.Remove(ctx, name) })
 }
 
 type keys struct{}

@@ -125,13 +125,13 @@ func hibernatedView(v protocol.Session) protocol.Session {
 	return v
 }
 
-// RemoveParked removes a parked session's objects.
+// RemoveParked removes a parked session's objects, the manifest first. If that fails, it removes
+// nothing else: a manifest without a state would be a session that no node can adopt.
 func (b *Store) RemoveParked(ctx context.Context, tenant, id string) error {
-	var err error
-	for _, name := range []string{ManifestName(id), ViewName(tenant, id), StateName(id)} {
-		err = errors.Join(err, b.Blobs.Remove(ctx, name))
+	if err := b.Blobs.Remove(ctx, ManifestName(id)); err != nil {
+		return err
 	}
-	return err
+	return errors.Join(b.Blobs.Remove(ctx, ViewName(tenant, id)), b.Blobs.Remove(ctx, StateName(id)))
 }
 
 // Parked returns the manifest of a parked session. Errors: NotFound, Unavailable

@@ -76,7 +76,8 @@ func (m *Migrator) Drain(ctx context.Context) (protocol.Drained, error) {
 //     starts again, the directory or the higher token in the store says so: see Start.
 //  5. The session is forgotten, and its folders are removed. Nothing here is needed any more.
 //
-// After an error in step 2 the session is opened again from the disk. After an error in step 4 it
+// After an error in step 2 the session is opened again from the disk. maintain removes what the store
+// may have of it. After an error in step 4 it
 // is unknown who owns the session. This process does not use it any more, and the next start asks
 // the directory.
 func (m *Migrator) park(ctx context.Context, s Movable) error {
@@ -132,7 +133,9 @@ func (m *Migrator) revert(s Movable) {
 	if _, err := m.cfg.Sessions.Open(id); err != nil {
 		m.log.Error("a session that could not be parked is lost", "session", id, "error", err)
 		m.cfg.Owner.Forget(id)
+		return
 	}
+	m.addLeftover(id)
 }
 
 // removeFolders removes what this node's disk has of a session.
