@@ -50,9 +50,6 @@ var commentRules = []proseRule{
 // proseExcluded are pages, source files, and folders of source files without their subfolders, that
 // do not keep the rules or the width yet. Remove a line when its files do. Add none.
 var proseExcluded = []string{
-	"deploy/image",
-	"deploy/image/parts",
-	"deploy/runsc/fastrestore",
 	"examples/chat",
 	"gateway",
 	"internal/admission",

@@ -1,4 +1,4 @@
-# A login shell resets PATH in /etc/profile; this brings the image's environment back.
+# A login shell resets PATH in /etc/profile. This restores the image's environment.
 set -a
 . /etc/environment
 set +a
