@@ -35,15 +35,21 @@ var proseRules = []proseRule{
 var commentRules = []proseRule{
 	{regexp.MustCompile(`^(?:what|who|whoever|whatever|of) `), "begin with a noun or a verb"},
 	{regexp.MustCompile(`(?i)\b(?:whoever|whatever it|as of when|of before|from before)\b`), "name the thing"},
-	{regexp.MustCompile(`\b(?:of|for|to|with|from|than|but|behind|after|before|by|in|at|on|over|into|is|are|beside) what (?:it|they|is|are|was|were|has|have|had|a|an|the|stands?|comes?|runs?|goes|can|may|must|could)\b`), "name the thing"},
+	{regexp.MustCompile(`\b(?:of|for|to|with|from|than|but|behind|after|before|by|in|at|on|over|into|beside) what\b`), "name the thing"},
+	{regexp.MustCompile(`\b(?:is|are) what (?:it|they|is|are|was|were|has|have|had|a|an|the|stands?|comes?|runs?|goes|can|may|must|could)\b`), "name the thing"},
 	{regexp.MustCompile(`\b(?:of|for|to|with|from|than|but|by|at|on|is|are) who (?:is|are|was|has|have|may|can|\w+s)\b`), "name the person or the program"},
 	{regexp.MustCompile(`(?:^|[.;:] )[Oo]ne (?:that|whose|without|of which)\b`), "name the thing again"},
+	{regexp.MustCompile(`\b(?:nothing of (?:it|them)|all that (?:it|is|are|was|were))\b`), "name the thing"},
 	{regexp.MustCompile(`\b(?:go|goes|going|went|gone) on\b`), "use continue or resume"},
+	{regexp.MustCompile(`\b(?:take|takes|took|taken) up\b`), "use apply or begin"},
+	{regexp.MustCompile(`\b(?:give|gives|gave) way\b`), "use evict or end"},
 	{regexp.MustCompile(`\bbehind (?:it|them|that|what|each|all|the (?:end|last|first|name|next|other|cell))\b`), "use after for an order"},
 	{regexp.MustCompile(`\b(?:rests|rested|resting|at rest)\b`), "use idle, paused, remains or depends"},
 	{regexp.MustCompile(`\b(?:is|are|was|were|be|been) let (?:in|out|go|through|do)\b`), "use admitted, rejected or released"},
 	{regexp.MustCompile(`\b(?:nil|it|that|which|what|name|zero|empty|0|this|string) is none\b`), "use means none"},
 	{regexp.MustCompile(`\b(?:is|are) (?:ours|theirs|but)\b`), "name the owner, use only"},
+	{regexp.MustCompile(`\b(?:says? (?:so|of)|c[ao]mes? of)\b`), "use report or result"},
+	{regexp.MustCompile(`\b(?:mends?|mended|shall|upon|whence|thereof|whereby|for ever|of no (?:more )?use|in (?:its|their) stead)\b`), "use the current word"},
 	{regexp.MustCompile(`\bno more(?:[.,;:]|$)`), "use no longer"},
 }
 

@@ -63,7 +63,7 @@ func TestReload(t *testing.T) {
 	changed := strings.Replace(string(settings), "max: 1,", "max: 2,", 1) +
 		"log: {level: debug}\nallowed_hosts: [code.example.org]\nlimits: {memory: 2GiB}\n"
 	write(changed)
-	if got, err := sandgate("reload"); err != nil || got != "taken up: allowed_hosts, sessions.max, log.level; waits for a restart: limits.memory" {
+	if got, err := sandgate("reload"); err != nil || got != "applied: allowed_hosts, sessions.max, log.level; waits for a restart: limits.memory" {
 		t.Errorf("the reload: %q, %v", got, err)
 	}
 	if got := status(srv.Token, "code.example.org"); got != http.StatusOK {
@@ -93,7 +93,7 @@ func TestReload(t *testing.T) {
 	eventually(t, "the reload by SIGHUP", func() bool {
 		return status(srv.Token, "code.example.org") == http.StatusForbidden
 	})
-	if got, err := sandgate("reload", "--with-log-level", "warn"); err != nil || got != "taken up: log.level" {
+	if got, err := sandgate("reload", "--with-log-level", "warn"); err != nil || got != "applied: log.level" {
 		t.Errorf("the level: %q, %v", got, err)
 	}
 

@@ -173,7 +173,7 @@ oidc:
 	if resp := send("POST", srv.URL+"/v1/sessions", "", user.Token, `{"language":"bash"}`); resp.StatusCode != http.StatusCreated {
 		t.Errorf("a session: %d", resp.StatusCode)
 	}
-	// The address in a log is of no use, because its code is valid once.
+	// The address in a log is useless, because its code is valid once.
 	jar["__Host-sandgate-signin"] = attempt
 	if resp := send("GET", back, "", "", ""); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the code a second time: %d", resp.StatusCode)

@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 )
 
-// reloadLimit is the time in which a part of the server takes up settings.
+// reloadLimit is the time in which a part of the server applies settings.
 const reloadLimit = 10 * time.Second
 
 // ReloadRequest is the request of sandgate reload on the control socket: one line of JSON. The
@@ -35,7 +35,7 @@ type ReloadReport struct {
 func (r ReloadReport) Sentence() string {
 	var all []string
 	if len(r.Changed) > 0 {
-		all = append(all, "taken up: "+strings.Join(r.Changed, ", "))
+		all = append(all, "applied: "+strings.Join(r.Changed, ", "))
 	}
 	if len(r.Waiting) > 0 {
 		all = append(all, "waits for a restart: "+strings.Join(r.Waiting, ", "))

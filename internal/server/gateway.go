@@ -88,7 +88,7 @@ func Gateway(ctx context.Context, a *console.Invocation, load func() (*config.Co
 }
 
 // serveGateway runs until ctx ends or a signal comes, and then lets clients finish. It calls follow
-// when the gateway can take up new settings.
+// when the gateway can apply new settings.
 func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, ln net.Listener, status *statusPipe, follow func(func(gatewayInput) error)) error {
 	cfg := in.Config
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)

@@ -81,7 +81,7 @@ type node struct {
 	handler    noderpc.Handler
 }
 
-// serveNode runs until ctx ends or a signal comes. follow is called once the node can take up new
+// serveNode runs until ctx ends or a signal comes. follow is called once the node can apply new
 // settings.
 func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, status *statusPipe, follow func(*reloader)) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
@@ -232,7 +232,7 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 	return err
 }
 
-// reload takes up the settings that a running node can change.
+// reload applies the settings that a running node can change.
 func (n *node) reload(_ context.Context, c *config.Config) error {
 	_ = n.level.UnmarshalText([]byte(c.Log.Level)) // Validate has checked it
 	if err := n.tenants.Reload(); err != nil {

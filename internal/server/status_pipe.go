@@ -15,7 +15,7 @@ const statusWarm = "warm"
 // statusReady is the line with which a child reports that it works.
 const statusReady = "ready"
 
-// statusReloaded begins the line with which a child reports that it has taken up new settings, or,
+// statusReloaded begins the line with which a child reports that it has applied new settings, or,
 // after a space, the reason why not.
 const statusReloaded = "reloaded"
 

@@ -91,7 +91,7 @@ func (u *Use) Add(v Use) {
 
 // Breach returns the name of the quota that u and more together would exceed, or "". It does not
 // check resources of which more has none. Disk usage is known only after writing, so the disk quota
-// is exceeded when nothing of it is left.
+// is exceeded when it is used up.
 func (q Quota) Breach(u, more Use) string {
 	const rounding = 1e-9 // tenths of a processor have no exact sum
 	switch {
