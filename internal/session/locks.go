@@ -26,7 +26,7 @@ package session
 //	80  the queue of package admission
 //	90  ownership.Departures.mu  taken with Manager.mu held
 //	    channel.writer.mu        held over input on its way to the agent
-//	    channel.Viewers.mu, migrate.Uploads.mu, migrate.Migrator.mu and other leaves
+//	    activity.mu, channel.Viewers.mu, migrate.Uploads.mu, migrate.Migrator.mu and other leaves
 //
 // The ranks of a mutex of another package are in that package. Built with the tag
 // lockorder, the mutexes with a rank check the order:

@@ -19,8 +19,8 @@ type endedMachine struct {
 func (m *endedMachine) Done() <-chan struct{} { return m.done }
 func (m *endedMachine) Exit() sandbox.Exit    { return m.exit }
 
-// TestAwaitMachine: the machine's exit is the reason for its end. A machine whose agent is silent has
-// wireGrace to end. Nothing is reported after a stop, or after the end of the session's life.
+// TestAwaitMachine: the machine's exit is the reason for its end. A machine whose agent is silent
+// has wireGrace to end. Nothing is reported after a stop, or after the end of the session's life.
 func TestAwaitMachine(t *testing.T) {
 	closed := make(chan struct{})
 	close(closed)

@@ -17,8 +17,8 @@ const (
 	portList = 5 * time.Second
 )
 
-// Ports counts the connections to a session's ports, and finds ports that are opened and closed. Its
-// methods are safe for concurrent use.
+// Ports counts the connections to a session's ports, and finds ports that are opened and closed.
+// Its methods are safe for concurrent use.
 type Ports struct {
 	mu      sync.Mutex // guards all below; a leaf
 	conns   int
@@ -83,8 +83,8 @@ func without(all, others []wire.Port) (rest []wire.Port) {
 func (s *Session) Ports() *Ports { return &s.ports }
 
 // lookAtPorts notifies the viewers of a running session of ports that have been opened and closed,
-// in the background. It neither resumes a session nor keeps it awake, and does nothing for a session
-// without viewers.
+// in the background. It neither resumes a session nor keeps it awake, and does nothing for a
+// session without viewers.
 func lookAtPorts(s *Session) {
 	viewers := s.channels.Viewers()
 	if !s.is(running) || viewers.Count() == 0 || !s.ports.startLook() {

@@ -78,9 +78,9 @@ func newLifeState(state State) lifeState {
 	return lifeState{life: life, end: end, lifecycle: ctxlock.New(), state: state}
 }
 
-// transition changes the state. It returns false, and changes nothing, when the table does not allow
-// the change. A change to the present state is allowed unless the session is lost, and does nothing.
-// Preconditions: mu is held.
+// transition changes the state. It returns false, and changes nothing, when the table does not
+// allow the change. A change to the present state is allowed unless the session is lost, and does
+// nothing. Preconditions: mu is held.
 func (l *lifeState) transition(to State) bool {
 	from := l.state
 	switch {
@@ -104,8 +104,8 @@ func (l *lifeState) enter(to State) bool {
 	return l.transition(to)
 }
 
-// conclude makes the session a lost one. It returns false when the session was lost before: the first
-// reason counts. Preconditions: mu is held.
+// conclude makes the session a lost one. It returns false when the session was lost before: the
+// first reason counts. Preconditions: mu is held.
 func (l *lifeState) conclude(reason, message string) bool {
 	if !l.transition(lost) {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// cellTraces are the spans of a kernel's cells that have not ended: at most as many as its queue has
-// cells.
+// cellTraces are the spans of a kernel's cells that have not ended: at most as many as its queue
+// has cells.
 type cellTraces struct {
 	mu sync.Mutex // guards all below; held over Submit, which does not take it
 	m  map[uint32]*cellTrace

@@ -49,12 +49,12 @@ func (c *Channel) ID() string { return c.id }
 // Kind returns kernel, process or terminal.
 func (c *Channel) Kind() string { return c.kind }
 
-// Queue returns the queue of a kernel's cells, and nil for other kinds. Preconditions for calls that
-// need the kernel: the session is acquired.
+// Queue returns the queue of a kernel's cells, and nil for other kinds. Preconditions for calls
+// that need the kernel: the session is acquired.
 func (c *Channel) Queue() *queue.Queue { return c.queue }
 
-// Execute queues a cell. The span of the cell is part of the span of ctx. Preconditions: the channel
-// is a kernel, and the session is acquired.
+// Execute queues a cell. The span of the cell is part of the span of ctx. Preconditions: the
+// channel is a kernel, and the session is acquired.
 func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Queued, error) {
 	cfg := &c.set.cfg
 	_, span := trace.Start(ctx, "cell")
@@ -76,8 +76,8 @@ func (c *Channel) Input(p protocol.InputReply) error {
 	return c.queue.Input(p.Cell, p.Value, p.EOF)
 }
 
-// Interrupt interrupts a kernel, and kills it if it does not react within the grace. It sends SIGINT
-// to a process. Preconditions: the session is acquired.
+// Interrupt interrupts a kernel, and kills it if it does not react within the grace. It sends
+// SIGINT to a process. Preconditions: the session is acquired.
 func (c *Channel) Interrupt(ctx context.Context, grace time.Duration) error {
 	if c.queue != nil {
 		return c.queue.Interrupt(ctx, grace)
@@ -146,8 +146,8 @@ func (c *Channel) Note(event map[string]any) {
 	_, _ = c.log.Append(stream.KindEvent, 0, body) // fails only when the log has ended
 }
 
-// NoteLimit appends to the channel's log that a limit was reached. Cell is the cell that reached it,
-// or 0.
+// NoteLimit appends to the channel's log that a limit was reached. Cell is the cell that reached
+// it, or 0.
 func (c *Channel) NoteLimit(cell uint32, r protocol.Reached) {
 	c.set.cfg.Stats.LimitsReached.Add(1)
 	body, err := json.Marshal(struct {

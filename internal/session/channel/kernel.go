@@ -53,7 +53,8 @@ func (d *driver) Kill(ctx context.Context) error {
 // queueOptions returns the options of a kernel's queue that do not depend on the kernel's state.
 func (c *Channel) queueOptions() queue.Options {
 	return queue.Options{
-		Log: c.log, Start: c.startKernel, Changed: c.set.cfg.Session.Touch, Ended: c.cellEnded, Limit: c.set.cfg.CellLimit,
+		Log: c.log, Start: c.startKernel, Changed: c.set.cfg.Session.Touch, Ended: c.cellEnded,
+		Limit: c.set.cfg.CellLimit,
 	}
 }
 
@@ -116,8 +117,12 @@ func describe(e wire.Exit) string {
 	default:
 		s = fmt.Sprintf("the kernel exited with status %d", e.Code)
 	}
-	if e.Message != "" && e.Reason != wire.ReasonExited && e.Reason != wire.ReasonSignaled && e.Reason != wire.ReasonMemory {
-		s += ": " + e.Message // the messages of the three other reasons repeat s
+	switch e.Reason {
+	case wire.ReasonExited, wire.ReasonSignaled, wire.ReasonMemory:
+		return s // the message would repeat it
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
 	}
 	return s
 }

@@ -35,8 +35,8 @@ func newOutputLimiter(rate int64, a *client.Client) *outputLimiter {
 	return &outputLimiter{rate: rate, agent: a, channels: map[uint32]*outputBudget{}}
 }
 
-// count counts output of a channel. It returns true when the channel begins to wait and this has not
-// been reported for the cell.
+// count counts output of a channel. It returns true when the channel begins to wait and this has
+// not been reported for the cell.
 func (p *outputLimiter) count(ch, cell uint32, n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 // openLimit limits an open whose connection is lost, and the close that undoes an open.
 const openLimit = time.Minute
 
-// Open opens a kernel or starts a process or a terminal, and resumes the session for it. With a key,
-// it continues after ctx has ended, and a repeat with that key finds the channel. Without a key, it
-// closes the channel again if ctx has ended before Open returns.
+// Open opens a kernel or starts a process or a terminal, and resumes the session for it. With a
+// key, it continues after ctx has ended, and a repeat with that key finds the channel. Without a
+// key, it closes the channel again if ctx has ended before Open returns.
 //
 // Errors: InvalidArgument, Exhausted at protocol.MaxChannels, and the errors of Session.Acquire.
 func (x *Set) Open(ctx context.Context, r protocol.ChannelOpen) (*Channel, error) {
@@ -100,9 +100,11 @@ func (x *Set) start(ctx context.Context, c *Channel, r protocol.ChannelOpen) err
 	x.cfg.Router.set(c.wire, target{channel: c})
 	var err error
 	if c.terminal != nil {
-		_, err = x.cfg.Agent.StartTerminal(ctx, c.wire, wire.StartTerminal{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Size: SizeOf(r)})
+		p := wire.StartTerminal{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Size: SizeOf(r)}
+		_, err = x.cfg.Agent.StartTerminal(ctx, c.wire, p)
 	} else {
-		_, err = x.cfg.Agent.StartProcess(ctx, c.wire, wire.StartProcess{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Stdin: r.Stdin})
+		p := wire.StartProcess{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Stdin: r.Stdin}
+		_, err = x.cfg.Agent.StartProcess(ctx, c.wire, p)
 	}
 	if err != nil {
 		x.cfg.Router.remove(c.wire)

@@ -82,7 +82,9 @@ func (c *Channel) save(ctx context.Context) (snapshot.Channel, error) {
 
 // header records the values of a channel that do not change.
 func (c *Channel) header() snapshot.Channel {
-	return snapshot.Channel{ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire}
+	return snapshot.Channel{
+		ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire,
+	}
 }
 
 // state records the state of a channel without its queue and its log.
@@ -143,8 +145,8 @@ func (x *Set) DropLogs() {
 	x.cfg.Logs.RemoveDir(x.cfg.ID)
 }
 
-// restored returns a channel without a queue and without a number on the wire. Loose is the field of
-// its writers.
+// restored returns a channel without a queue and without a number on the wire. Loose is the field
+// of its writers.
 func (x *Set) restored(v snapshot.Channel, l *stream.Log, loose bool) *Channel {
 	c := &Channel{
 		set: x, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd, log: l,
@@ -167,8 +169,8 @@ func (x *Set) restored(v snapshot.Channel, l *stream.Log, loose bool) *Channel {
 	return c
 }
 
-// Connect connects the restored channels of a record with the agent's wire, and starts their queues,
-// which may begin to work at once. Preconditions: Restore has returned without an error.
+// Connect connects the restored channels of a record with the agent's wire, and starts their
+// queues, which may begin to work at once. Preconditions: Restore has returned without an error.
 func (x *Set) Connect(v snapshot.Record) {
 	for i, c := range x.All() {
 		c.connect(v.Channels[i], v.Wires)

@@ -19,9 +19,9 @@ type target struct {
 	driver *driver
 }
 
-// Router appends the output of a sandbox to the logs of its channels. It implements client.Sink. One
-// goroutine, which reads the agent's wire, calls Output and Exit, so that output, exits and replies
-// keep the agent's order.
+// Router appends the output of a sandbox to the logs of its channels. It implements client.Sink.
+// One goroutine, which reads the agent's wire, calls Output and Exit, so that output, exits and
+// replies keep the agent's order.
 type Router struct {
 	stats *stats.Stats
 	// warm is the number of the kernel that runs before a session has the sandbox.
@@ -136,7 +136,8 @@ func (r *Router) Output(n uint32, f stream.Frame) {
 	if err != nil {
 		r.stats.OutputDropped.Add(int64(len(f.Body)))
 		if fault.Is(err, fault.TooLarge) {
-			note, _ := json.Marshal(map[string]any{"event": "dropped", "bytes": len(f.Body), "message": fault.PublicOf(err).Message})
+			message := fault.PublicOf(err).Message
+			note, _ := json.Marshal(map[string]any{"event": "dropped", "bytes": len(f.Body), "message": message})
 			_, _ = t.channel.log.Append(stream.KindEvent, f.Cell, note) // fails only when the log has ended
 		}
 		return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -62,8 +63,9 @@ func TestRouter(t *testing.T) {
 	if n := s.OutputDropped.Load(); n != 15 {
 		t.Errorf("dropped %d bytes, want 15", n)
 	}
-	if v := c.View(); v.Exit == nil || v.Exit.Code != 3 || v.Exit.Signal != "SIGTERM" || v.Exit.Reason != wire.ReasonExited {
-		t.Errorf("the exit is %+v", v.Exit)
+	want := protocol.Exit{Code: 3, Signal: "SIGTERM", Reason: wire.ReasonExited}
+	if e := c.View().Exit; e == nil || *e != want {
+		t.Errorf("the exit is %+v", e)
 	}
 	if got := r.OfWire(c.wire); got != c.ID() {
 		t.Errorf("after its exit the number belongs to %q", got)
@@ -73,8 +75,8 @@ func TestRouter(t *testing.T) {
 	}
 }
 
-// TestWarmKernelEndsEarly: the end of a warm kernel before a session has its sandbox is reported when
-// the session adds it.
+// TestWarmKernelEndsEarly: the end of a warm kernel before a session has its sandbox is reported
+// when the session adds it.
 func TestWarmKernelEndsEarly(t *testing.T) {
 	r := newRig(t)
 	r.Router().Exit(1, wire.Exit{Code: 7})

@@ -115,7 +115,9 @@ func (x *Set) Find(id string) (*Channel, error) {
 	defer x.mu.Unlock()
 	c := x.channels[id]
 	if c == nil {
-		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.channel", Field: "channel", Message: "there is no such channel in the session"}
+		return nil, &fault.Error{
+			Kind: fault.NotFound, Op: "session.channel", Field: "channel", Message: "there is no such channel in the session",
+		}
 	}
 	return c, nil
 }
@@ -186,7 +188,8 @@ func (x *Set) add(kind, language string, argv []string) (*Channel, error) {
 }
 
 func errFull() error {
-	return fault.New(fault.Exhausted, "session.channel", "a session has at most %d channels; close one", protocol.MaxChannels)
+	return fault.New(fault.Exhausted, "session.channel",
+		"a session has at most %d channels; close one", protocol.MaxChannels)
 }
 
 // reserve returns an id, and the channel that it removed to make room.

@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestSetIsBounded: at the limit of channels, only a channel that has ended and has no readers makes
-// room for another. Ids are not used again.
+// TestSetIsBounded: at the limit of channels, only a channel that has ended and has no readers
+// makes room for another. Ids are not used again.
 func TestSetIsBounded(t *testing.T) {
 	r := newRig(t)
 	var all []*Channel

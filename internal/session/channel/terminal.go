@@ -86,8 +86,8 @@ func (t *terminal) resized(log *stream.Log, size pty.Size, event []byte) {
 	}
 }
 
-// mark adds a mark at the end of the log, and removes the marks before its beginning. Preconditions:
-// mu is held.
+// mark adds a mark at the end of the log, and removes the marks before its beginning.
+// Preconditions: mu is held.
 func (t *terminal) mark(log *stream.Log) mark {
 	b := log.Bounds()
 	t.marks = slices.DeleteFunc(t.marks, func(m mark) bool { return m.offset < b.Oldest })
@@ -129,8 +129,8 @@ func (t *terminal) floor(log *stream.Log, offset int64) int64 {
 	return max(offset, t.base(log, offset).offset)
 }
 
-// at returns the state at an offset that floor has returned. It reads at most the output between two
-// marks. Errors: NotFound when the log has dropped that output.
+// at returns the state at an offset that floor has returned. It reads at most the output between
+// two marks. Errors: NotFound when the log has dropped that output.
 func (t *terminal) at(ctx context.Context, log *stream.Log, offset int64) (pty.State, error) {
 	const op = "session.restore"
 	for range scanTries {
@@ -221,8 +221,8 @@ func (t *terminal) alternate() bool {
 }
 
 // addDriver makes a viewer a driver. The viewer becomes the active one, unless it continues after a
-// lost connection while there are others. addDriver reports whether this is the first driver that the
-// terminal has had.
+// lost connection while there are others. addDriver reports whether this is the first driver that
+// the terminal has had.
 func (t *terminal) addDriver(v *Viewer, again bool) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -355,7 +355,8 @@ func (c *Channel) redrawOnce(ctx context.Context) {
 	}
 	defer t.resizing.Unlock()
 	size, _ := t.sizeAndTitle()
-	_ = c.set.cfg.Agent.Resize(ctx, c.wire, wire.Resize{Size: size, Redraw: true}) // fails only when the terminal has ended
+	// It fails only when the terminal has ended.
+	_ = c.set.cfg.Agent.Resize(ctx, c.wire, wire.Resize{Size: size, Redraw: true})
 }
 
 // coalescer combines requests that come during a run into one more run, which starts after the last

@@ -53,7 +53,8 @@ func TestTerminalState(t *testing.T) {
 	}
 	c.terminal.resized(c.log, pty.Size{Cols: 90, Rows: 30}, []byte(`{"event":"resize","cols":90,"rows":30}`))
 	end := print("after")
-	if s, err := c.terminal.at(t.Context(), c.log, c.terminal.floor(c.log, end)); err != nil || s.Size != (pty.Size{Cols: 90, Rows: 30}) {
+	s, err := c.terminal.at(t.Context(), c.log, c.terminal.floor(c.log, end))
+	if err != nil || s.Size != (pty.Size{Cols: 90, Rows: 30}) {
 		t.Errorf("the size at the end is %+v, %v", s.Size, err)
 	}
 	if v := c.View(); v.Cols != 90 || v.Rows != 30 || v.Title != "title" {
@@ -99,8 +100,8 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// TestOldAnswersAreDropped: answers to questions that are older than the viewer are not passed to the
-// program. Other input is.
+// TestOldAnswersAreDropped: answers to questions that are older than the viewer are not passed to
+// the program. Other input is.
 func TestOldAnswersAreDropped(t *testing.T) {
 	r := newRig(t)
 	c := r.open("terminal")

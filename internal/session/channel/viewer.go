@@ -15,8 +15,8 @@ import (
 // LinkID identifies the connection of a viewer. All viewers of one connection count as one person.
 type LinkID uint64
 
-// Client is the far end of a viewer: the connection that shows the channel to a user. Its methods do
-// not wait. Link and Notify are called with the mutex of Viewers held.
+// Client is the far end of a viewer: the connection that shows the channel to a user. Its methods
+// do not wait. Link and Notify are called with the mutex of Viewers held.
 type Client interface {
 	// Link identifies the connection.
 	Link() LinkID
@@ -32,8 +32,8 @@ type Client interface {
 	Go(f func())
 }
 
-// Viewer is a client's view of a channel: its position in the log, its stream of input, and its part
-// in a terminal.
+// Viewer is a client's view of a channel: its position in the log, its stream of input, and its
+// part in a terminal.
 //
 // The order of calls is Set.Attach, Join, Start, and then Pump, Write and the others in any
 // goroutine, until Close.
@@ -63,8 +63,8 @@ const fitLimit = 10 * time.Second
 // Attach creates a viewer of a channel at the position in p. The caller closes the viewer. The end
 // of ctx ends the viewer.
 //
-// Errors: NotFound for a channel that does not exist or has been closed, Conflict for a channel that
-// is starting, InvalidArgument for an invalid size or position.
+// Errors: NotFound for a channel that does not exist or has been closed, Conflict for a channel
+// that is starting, InvalidArgument for an invalid size or position.
 func (x *Set) Attach(ctx context.Context, client Client, p protocol.Attach) (*Viewer, error) {
 	const op = "link.attach"
 	ch, err := x.Find(p.Channel)
@@ -194,8 +194,8 @@ func (v *Viewer) Pump(send func(offset int64, records []byte) int) {
 	}
 }
 
-// restore sends a record that brings a terminal into the state at offset. If that state is not known
-// any more, it sends nothing: a gap follows, and with it another restore.
+// restore sends a record that brings a terminal into the state at offset. If that state is not
+// known any more, it sends nothing: a gap follows, and with it another restore.
 func (v *Viewer) restore(offset int64, send func(int64, []byte) int) {
 	s, err := v.channel.terminal.at(v.ctx, v.channel.log, offset)
 	if err != nil {
@@ -205,7 +205,8 @@ func (v *Viewer) restore(offset int64, send func(int64, []byte) int) {
 	if err != nil {
 		return
 	}
-	send(offset, stream.AppendRecord(nil, stream.Record{Kind: stream.KindRestore, Time: time.Now().UnixMicro(), Payload: payload}))
+	record := stream.Record{Kind: stream.KindRestore, Time: time.Now().UnixMicro(), Payload: payload}
+	send(offset, stream.AppendRecord(nil, record))
 	v.channel.set.cfg.Stats.ScreensRestored.Add(1)
 }
 

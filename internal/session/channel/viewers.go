@@ -112,7 +112,9 @@ func (x *Viewers) clients() []Client {
 // The watcher counts as present itself: as a driver if it drives. It returns the first state, which
 // is not passed to notify. Notify does not wait. If it returns false, it gets the state again with
 // the next change.
-func (x *Viewers) WatchPresence(link LinkID, drives bool, notify func(protocol.Presence) bool) (now protocol.Presence, stop func()) {
+func (x *Viewers) WatchPresence(
+	link LinkID, drives bool, notify func(protocol.Presence) bool,
+) (now protocol.Presence, stop func()) {
 	w := &presenceWatch{link: link, drives: drives, notify: notify}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -177,7 +179,7 @@ func (x *Viewers) presence() (now protocol.Presence, again time.Duration) {
 	for w := range x.watches {
 		all[w.link] = all[w.link] || w.drives
 	}
-	now = protocol.Presence{Session: x.session, Present: tally(all), Channels: make(map[string]protocol.Present, len(channels))}
+	now = protocol.Presence{Session: x.session, Present: tally(all), Channels: map[string]protocol.Present{}}
 	for id, of := range channels {
 		now.Channels[id] = tally(of)
 	}

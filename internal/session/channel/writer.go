@@ -35,7 +35,8 @@ func (c *Channel) claimWriter(name string, v *Viewer) (*writer, uint64, error) {
 	if w == nil {
 		if len(c.order) >= protocol.MaxWriters && !c.removeWriter() {
 			c.mu.Unlock()
-			return nil, 0, fault.New(fault.Exhausted, "link.attach", "a channel has at most %d writers", protocol.MaxWriters)
+			return nil, 0, fault.New(fault.Exhausted, "link.attach",
+				"a channel has at most %d writers", protocol.MaxWriters)
 		}
 		w = &writer{name: name, loose: c.loose}
 		if c.writers == nil {
