@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/cli/alias"
 	"github.com/sandgate/sandgate/internal/console"
 )
 
@@ -71,15 +72,15 @@ func TestAliases(t *testing.T) {
 		"":                 "",
 	} {
 		root := newRoot(newApp(&console.Invocation{}))
-		if got := canonical(root, strings.Fields(old)); !slices.Equal(got, strings.Fields(now)) {
+		if got := alias.Canonical(root, strings.Fields(old)); !slices.Equal(got, strings.Fields(now)) {
 			t.Errorf("%s becomes %q, want %q", old, got, now)
 		}
 	}
-	for words, now := range aliases() {
+	for words, now := range alias.Names() {
 		c := newRoot(newApp(&console.Invocation{}))
 		for _, w := range now {
 			if !strings.HasPrefix(w, "-") {
-				c = child(c, w)
+				c = alias.Child(c, w)
 			}
 			if c == nil {
 				t.Fatalf("%s stands for a command that does not exist", words)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/alias"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 )
@@ -35,7 +36,7 @@ const usageExit = 2
 func Main(ctx context.Context, i *console.Invocation, args []string) int {
 	a := newApp(i)
 	root := newRoot(a)
-	root.SetArgs(canonical(root, args))
+	root.SetArgs(alias.Canonical(root, args))
 	root.SetIn(i.In)
 	root.SetOut(i.Out)
 	root.SetErr(i.Err)

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sandgate/sandgate/internal/cli/alias"
 )
 
 // argument is one word of a Use line after the command's name.
@@ -53,10 +55,7 @@ func checkArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// verbatim marks a command whose arguments after the first belong to a program: flags end there.
-const verbatim = "sandgate.verbatim"
-
 func passArguments(c *cobra.Command) {
-	c.Annotations = map[string]string{verbatim: "true"}
+	c.Annotations = map[string]string{alias.Verbatim: "true"}
 	c.Flags().SetInterspersed(false)
 }

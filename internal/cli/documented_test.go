@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/cli/alias"
 	"github.com/sandgate/sandgate/internal/console"
 )
 
@@ -73,7 +74,7 @@ func shellWords(line string) []string {
 // understood parses a command line without running it.
 func understood(args []string, whole bool) error {
 	root := newRoot(newApp(&console.Invocation{}))
-	cmd, rest, err := root.Find(canonical(root, args))
+	cmd, rest, err := root.Find(alias.Canonical(root, args))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sandgate/sandgate/internal/cli/alias"
 	"github.com/sandgate/sandgate/internal/console"
 )
 
@@ -105,7 +106,7 @@ func helpCommand(a *app) *cobra.Command {
 				if err := subcommandExists(c, name); err != nil {
 					return err
 				}
-				c = child(c, name)
+				c = alias.Child(c, name)
 			}
 			c.InitDefaultHelpFlag()
 			a.help(c, nil)
@@ -115,18 +116,8 @@ func helpCommand(a *app) *cobra.Command {
 }
 
 func subcommandExists(c *cobra.Command, name string) error {
-	if child(c, name) != nil {
+	if alias.Child(c, name) != nil {
 		return nil
 	}
 	return subcommand(c, []string{name})
-}
-
-// child returns the command below c with a name, or nil.
-func child(c *cobra.Command, name string) *cobra.Command {
-	for _, sub := range c.Commands() {
-		if sub.Name() == name {
-			return sub
-		}
-	}
-	return nil
 }

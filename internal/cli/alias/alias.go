@@ -1,4 +1,5 @@
-package cli
+// Package alias translates command lines of earlier versions to the current ones.
+package alias
 
 import (
 	"slices"
@@ -8,9 +9,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// aliases are the spellings of earlier versions, by their first words. They work for one release
+// Verbatim is the annotation of a command whose arguments after the first belong to a program: flags
+// end there.
+const Verbatim = "sandgate.verbatim"
+
+// Names are the spellings of earlier versions, by their first words. They work for one release
 // after a spelling has changed.
-func aliases() map[string][]string {
+func Names() map[string][]string {
 	return map[string][]string{
 		"--version": {"version"}, "-version": {"version"},
 		"--help": {"help"}, "-help": {"help"}, "-h": {"help"},
@@ -30,9 +35,9 @@ func defaultVerbs() map[string]string {
 	return map[string]string{"sessions": "list", "node": "start", "gateway": "start"}
 }
 
-// canonical replaces the spellings of earlier versions: aliases of commands, flags before the verb,
+// Canonical replaces the spellings of earlier versions: aliases of commands, flags before the verb,
 // long flags with one dash and short ones with two.
-func canonical(root *cobra.Command, args []string) []string {
+func Canonical(root *cobra.Command, args []string) []string {
 	if len(args) == 0 || strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return args
 	}
@@ -85,9 +90,9 @@ func isHelp(arg string) bool { return slices.Contains([]string{"-h", "-help", "-
 // enter continues with the command that word names now, or named in an earlier version. It reports
 // whether there is one.
 func (c *call) enter(word string) bool {
-	old := aliases()[strings.Join(append(slices.Clone(c.path), word), " ")]
+	old := Names()[strings.Join(append(slices.Clone(c.path), word), " ")]
 	if old == nil {
-		next := child(c.cmd, word)
+		next := Child(c.cmd, word)
 		if next != nil {
 			c.cmd, c.path = next, append(c.path, word)
 		}
@@ -95,7 +100,7 @@ func (c *call) enter(word string) bool {
 	}
 	c.cmd, c.path = c.cmd.Root(), nil
 	for _, w := range old {
-		if next := child(c.cmd, w); next != nil {
+		if next := Child(c.cmd, w); next != nil {
 			c.cmd, c.path = next, append(c.path, w)
 		} else {
 			c.args = append([]string{w}, c.args...)
@@ -148,7 +153,7 @@ func canonicalFlags(cmd *cobra.Command, args []string) []string {
 	for i := 0; i < len(args); i++ {
 		s := args[i]
 		switch {
-		case s == "--" || cmd.Annotations[verbatim] != "" && (len(s) < 2 || s[0] != '-'):
+		case s == "--" || cmd.Annotations[Verbatim] != "" && (len(s) < 2 || s[0] != '-'):
 			return append(out, args[i:]...)
 		case len(s) < 2 || s[0] != '-':
 			out = append(out, s)
@@ -190,4 +195,14 @@ func onlySwitches(cmd *cobra.Command, names string) bool {
 		}
 	}
 	return true
+}
+
+// Child returns the command below c with a name, or nil.
+func Child(c *cobra.Command, name string) *cobra.Command {
+	for _, sub := range c.Commands() {
+		if sub.Name() == name {
+			return sub
+		}
+	}
+	return nil
 }
