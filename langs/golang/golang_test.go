@@ -1,6 +1,6 @@
-// Package golang_test builds the Go kernel as the image does, with the patched
-// and with the stock linker, and runs cells in both, natively. What a cell is
-// to do in a sandbox stands in cells/, which e2e runs.
+// Package golang_test builds the Go kernel as the image does, with the patched and with the stock
+// linker, and runs cells in both, natively. The tests in cells/, which e2e runs, describe the
+// behaviour in a sandbox.
 package golang_test
 
 import (
@@ -21,8 +21,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestModule vets and tests the kernel's own module, which `./...` of this one
-// does not reach.
+// TestModule vets and tests the kernel's own module, which `./...` of this one does not include.
 func TestModule(t *testing.T) {
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "./..."}} {
 		cmd := exec.Command("go", args...)
@@ -34,8 +33,8 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// build returns an installation of the kernel. It is kept in the user's cache,
-// since the standard library is built for it.
+// build returns an installation of the kernel. It is kept in the user's cache, because it includes
+// a build of the standard library.
 func build(t *testing.T, linker string) string {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -76,12 +75,11 @@ type driver struct {
 	cmd    *exec.Cmd
 	to     *os.File
 	frames chan stream.Frame
-	plain  [2]chan string // what came by descriptors 1 and 2, when they end
+	plain  [2]chan string // the output on descriptors 1 and 2, when they end
 	id     uint64
 }
 
-// start starts the kernel of an installation with descriptors as the agent has
-// them.
+// start starts the kernel of an installation with the descriptors that the agent uses.
 func start(t *testing.T, dir string) *driver {
 	t.Helper()
 	d := &driver{t: t, cmd: exec.Command(filepath.Join(dir, "bin/kernel")), frames: make(chan stream.Frame, 1<<16)}
@@ -179,7 +177,7 @@ func (d *driver) send(q kernel.Request) {
 	}
 }
 
-// outcome is what came of a cell.
+// outcome is the result of a cell.
 type outcome struct {
 	stdout, stderr, result, trace string
 	reply                         kernel.Reply
@@ -278,7 +276,7 @@ func TestBothLinkers(t *testing.T) {
 	}
 }
 
-// TestKernel tests what cells cannot.
+// TestKernel tests behaviour that cells cannot test.
 func TestKernel(t *testing.T) {
 	dir := build(t, "patched")
 	t.Run("frames", func(t *testing.T) { testFrames(t, dir) })
@@ -286,8 +284,8 @@ func TestKernel(t *testing.T) {
 	t.Run("many cells", func(t *testing.T) { testManyCells(t, dir) })
 }
 
-// testFrames gives the kernel what no agent would send: it answers with an
-// error or ends, and never hangs.
+// testFrames sends the kernel data that no agent would send: it must answer with an error or end,
+// and never hang.
 func testFrames(t *testing.T, dir string) {
 	t.Run("requests", func(t *testing.T) {
 		d := start(t, dir)
@@ -343,8 +341,8 @@ func testFrames(t *testing.T, dir string) {
 	}
 }
 
-// testReseed proves that a reseed sets variables, and that random numbers and
-// maps work after it. That clones then differ takes clones.
+// testReseed checks that a reseed sets variables, and that random numbers and maps work after it.
+// Checking that clones then differ would need clones.
 func testReseed(t *testing.T, dir string) {
 	d := start(t, dir)
 	d.run("a := rand.Int63()", nil)
@@ -359,8 +357,8 @@ func testReseed(t *testing.T, dir string) {
 	}
 }
 
-// testManyCells proves that hundreds of cells leave no goroutine, descriptor
-// or file behind but what a cell keeps: its archive and its object.
+// testManyCells checks that hundreds of cells leave no goroutine, descriptor or file behind, except
+// for a cell's archive and object.
 func testManyCells(t *testing.T, dir string) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
@@ -388,7 +386,7 @@ func testManyCells(t *testing.T, dir string) {
 	}
 	after := count()
 	more := func() bool { return after[0] > before[0]+2 || after[1] > before[1]+2 }
-	// What ends beside the cells may do so later on a busy machine.
+	// Processes outside of the cells may end later on a busy machine.
 	for range 50 {
 		if !more() {
 			break

@@ -13,8 +13,8 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/wire"
 )
 
-// check runs two cells, the second with the first one's state, and says what
-// is wrong: the image is not made with a kernel that does not work in it.
+// check runs two cells, the second with the state of the first, and reports errors, so that no
+// image is made with a kernel that does not work in it.
 func check(dir tools.Dir, work string) error {
 	from, to, err := os.Pipe()
 	if err != nil {

@@ -1,10 +1,10 @@
-// Command kernel holds a session of Go cells: each is compiled by Go's
-// compiler, linked against what this process already holds, and loaded into it.
-// It speaks the driver protocol on descriptors 3 and 4.
+// Command kernel runs a session of Go cells: each is compiled by Go's compiler, linked with the
+// declarations in this process, and loaded into it. It uses the driver protocol on descriptors 3
+// and 4.
 //
 //	kernel                      a session
-//	kernel -check               runs two cells and says whether they work
-//	kernel -program FILE PATH   runs an object as a program; descriptor 3 takes
+//	kernel -check               runs two cells and reports whether they work
+//	kernel -program FILE PATH   runs an object as a program; descriptor 3 gets
 //	                            a byte for each line that it wants to read
 package main
 
@@ -35,8 +35,8 @@ func serve() error {
 	for _, fd := range []int{3, 4} {
 		syscall.CloseOnExec(fd)
 	}
-	// SIGINT is for what the user has started. Caught, and not ignored: what is
-	// ignored stays so in child processes.
+	// SIGINT is for the processes that the user has started. It is caught, and not ignored, because
+	// child processes would inherit ignoring it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
 	self, err := os.Executable()
 	if err != nil {

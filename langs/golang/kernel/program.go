@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/host"
 )
 
-// runProgram loads an object and runs its main, as a process of its own.
+// runProgram loads an object and runs its main, in a separate process.
 func runProgram(file, path string) {
 	asks := os.NewFile(3, "asks")
 	input := os.NewFile(0, "input")
@@ -49,7 +49,7 @@ func runProgram(file, path string) {
 	run()
 }
 
-// report is what Go prints for a panic, with the program's frames alone.
+// report returns the text that Go prints for a panic, with only the program's frames.
 func report(v any, path string) string {
 	text := fmt.Sprint(v)
 	if e, ok := v.(error); ok {

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// carriage is what a cell declares again because it adds a method to a type of
-// an earlier cell: the type with all its methods, the types and functions that
-// mention it, and the variables whose types do, with their values.
+// carriage is the set of declarations that a cell repeats because it adds a method to a type of an
+// earlier cell: the type with all its methods, the types and functions that mention it, and the
+// variables whose types mention it, with their values.
 type carriage struct {
 	decls []*decl
 	vars  []moved
 }
 
 type moved struct {
-	name, typ, from string // from is the import name of the cell that has it
+	name, typ, from string // from is the import name of its present cell
 }
 
 // carries reports whether a variable is declared again.
@@ -26,8 +26,8 @@ func (d *draft) carries(name string) bool {
 	return d.carry != nil && slices.ContainsFunc(d.carry.vars, func(m moved) bool { return m.name == name })
 }
 
-// carryTypes finds what has to be declared again because of methods, and with
-// functions also the functions that call one which the cell declares anew.
+// carryTypes finds the declarations that must be repeated because of methods. With functions it
+// includes functions that call one which the cell declares again.
 func (d *draft) carryTypes(functions bool) {
 	names := map[string]bool{}
 	for _, m := range d.u.methods {
@@ -71,7 +71,7 @@ func (d *draft) carryTypes(functions bool) {
 	d.carryVars(names)
 }
 
-// grow adds the declarations that mention one of names, as far as may says.
+// grow adds the declarations that mention one of names and that may accepts.
 func (d *draft) grow(names map[string]bool, may func(*decl) bool) {
 	for grew := len(names) > 0; grew; {
 		grew = false
@@ -93,9 +93,8 @@ func (d *draft) grow(names map[string]bool, may func(*decl) bool) {
 	}
 }
 
-// carryVars finds the variables to take along. Their memory is read as the new
-// type, so that the layout must not have changed: what a carried type is made
-// of has to be what it was made of then.
+// carryVars finds the variables to carry. Their memory is read as the new type, so its layout must
+// be unchanged: every part of a carried type must still be the same.
 func (d *draft) carryVars(names map[string]bool) {
 	isCarried := func(o *types.TypeName) bool {
 		return names[o.Name()] && o.Pkg() != nil && d.s.latest[o.Name()] != nil && o.Pkg() == d.s.latest[o.Name()].pkg
@@ -125,8 +124,8 @@ func (d *draft) carryVars(names map[string]bool) {
 	}
 }
 
-// sameParts reports whether every type that a carried type is made of is still
-// the latest of its name.
+// sameParts reports whether every type that a carried type contains is still the latest of its
+// name.
 func (d *draft) sameParts(names map[string]bool) bool {
 	for n := range names {
 		o, ok := d.s.object(n).(*types.TypeName)
@@ -163,7 +162,7 @@ func (c *carriage) source() string {
 	return b.String()
 }
 
-// moves gives the variables their values.
+// moves returns the statements that give the variables their values.
 func (c *carriage) moves() string {
 	if c == nil {
 		return ""
@@ -175,7 +174,7 @@ func (c *carriage) moves() string {
 	return b.String()
 }
 
-// declarations declares the variables, for the first pass.
+// declarations returns the declarations of the variables, for the first pass.
 func (c *carriage) declarations() string {
 	if c == nil {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxMatches is how many completions are offered.
+// maxMatches is the largest number of completions.
 const maxMatches = 1000
 
 // Match is one completion.
@@ -21,8 +21,8 @@ type Match struct{ Text, Type string }
 // placeholder ends the word at the cursor while the cell is checked.
 const placeholder = "cursor__"
 
-// Complete returns what may stand in place of code[start:end], which are byte
-// offsets as cursor is. The cell is checked, not run: nothing happens.
+// Complete returns completions that may replace code[start:end]. start, end and cursor are byte
+// offsets. The cell is checked, but not run.
 func (s *Session) Complete(code string, cursor int) (list []Match, start, end int) {
 	defer s.forget(nil)
 	cursor = min(max(cursor, 0), len(code))
@@ -71,8 +71,7 @@ func filter(list []Match, keep func(Match) bool) (out []Match) {
 	return out
 }
 
-// sketch checks a cell that may be unfinished, after having put the
-// placeholder at the cursor.
+// sketch checks a possibly unfinished cell, with the placeholder inserted at the cursor.
 func (s *Session) sketch(code string, cursor int, insert string) *pass {
 	for _, text := range []string{
 		code[:cursor] + insert + code[cursor:],
@@ -96,7 +95,7 @@ func (s *Session) sketch(code string, cursor int, insert string) *pass {
 	return nil
 }
 
-// closers closes what is open at the end of code.
+// closers returns the brackets that close the open ones at the end of code.
 func closers(code string) string {
 	list, _ := scan(code, false)
 	var open []byte
@@ -124,7 +123,7 @@ func closers(code string) string {
 	return b.String()
 }
 
-// matches are all names that could stand at the cursor.
+// matches returns all names that could be at the cursor.
 func (s *Session) matches(code string, start, cursor int, prefix string) (list []Match) {
 	selector := start > 0 && code[start-1] == '.'
 	p := s.sketch(code, cursor, placeholder)
@@ -174,14 +173,14 @@ func (s *Session) matches(code string, start, cursor int, prefix string) (list [
 	return append(list, s.globals()...)
 }
 
-// innermost is the smallest scope around a position.
+// innermost returns the smallest scope around a position.
 func (p *pass) innermost(pos token.Pos) *types.Scope {
 	best := p.pkg.Scope()
 	size := token.Pos(1 << 30)
 	for n, scope := range p.info.Scopes {
 		from, to := n.Pos(), n.End()
 		if f, ok := n.(*ast.FuncType); ok {
-			// The scope of a function is noted with its type.
+			// The scope of a function is recorded with its type.
 			from, to = scope.Pos(), max(scope.End(), f.End())
 		}
 		if from <= pos && pos <= to && to-from < size {
@@ -191,7 +190,7 @@ func (p *pass) innermost(pos token.Pos) *types.Scope {
 	return best
 }
 
-// globals are the names of the session, of packages, and Go's own.
+// globals returns the names of the session, of packages, and Go's own.
 func (s *Session) globals() (list []Match) {
 	for n, u := range s.latest {
 		list = append(list, Match{n, kindOf(u.pkg.Scope().Lookup(n))})
@@ -214,7 +213,7 @@ func (s *Session) globals() (list []Match) {
 	return list
 }
 
-// members are what can be selected from an expression.
+// members returns the names that can be selected from an expression.
 func (s *Session) members(p *pass, x ast.Expr) (list []Match) {
 	if id, ok := x.(*ast.Ident); ok {
 		if o, ok := p.info.Uses[id].(*types.PkgName); ok {
@@ -248,7 +247,7 @@ func visible(o types.Object) bool {
 	return o.Exported() || o.Pkg() != nil && strings.HasPrefix(o.Pkg().Path(), "cells/") && !strings.HasSuffix(o.Name(), "__")
 }
 
-// fields are those of a struct, and those it has from embedded ones.
+// fields adds the fields of a struct, including those of embedded ones.
 func fields(t types.Type, list []Match) []Match {
 	seen := map[types.Type]bool{}
 	var walk func(t types.Type)

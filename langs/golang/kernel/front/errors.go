@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// maxErrors is how many errors of one cell are told, as by go build.
+// maxErrors is the largest number of reported errors of one cell, as in go build.
 const maxErrors = 10
 
-// Errors is why a cell cannot be run. Nothing of it has an effect.
+// Errors is the reason why a cell cannot be run. No part of the cell has an effect.
 type Errors struct {
 	// Name is SyntaxError or CompileError.
 	Name string
 	List []Error
-	// Code is the text that the positions lead to.
+	// Code is the text that the positions refer to.
 	Code string
 }
 
-// Error is one of them.
+// Error is one of the errors.
 type Error struct {
 	File      string
 	Line, Col int
@@ -50,7 +50,7 @@ func (e *Errors) Traceback() []string {
 	return out
 }
 
-// under is as wide as the text before a column, in bytes and from 1.
+// under returns spaces as wide as the text before a column, in bytes and from 1.
 func under(text string, col int) string {
 	var b strings.Builder
 	for i, r := range text {
@@ -68,7 +68,7 @@ func under(text string, col int) string {
 
 func (e *Errors) add(p token.Position, msg string) {
 	x := Error{p.Filename, p.Line, p.Column, msg}
-	// What stands behind the end stands at the end.
+	// A position after the end is shown at the end.
 	if lines := strings.Split(e.Code, "\n"); x.Line > len(lines) {
 		x.Line, x.Col = len(lines), len(lines[len(lines)-1])+1
 	}
@@ -82,7 +82,7 @@ func (e *Errors) add(p token.Position, msg string) {
 	}
 }
 
-// syntax adds what the parser found in a piece.
+// syntax adds the parser's errors in a piece.
 func (e *Errors) syntax(err error) {
 	list, ok := err.(scanner.ErrorList)
 	if !ok {
@@ -100,13 +100,13 @@ var (
 	ours      = regexp.MustCompile(`\bmain\.`)
 )
 
-// types adds what the type checker found.
+// typeError adds an error of the type checker.
 func (s *Session) typeError(e *Errors, err types.Error) {
 	e.add(s.fset.Position(err.Pos), s.plain(err.Msg))
 }
 
-// plain says a message in the words of the session: types of other cells by
-// their name alone, and with their cell where two of one name meet.
+// plain replaces internal names in a message: types of other cells have only their name, or also
+// their cell if two types have the same name.
 func (s *Session) plain(msg string) string {
 	names := map[string]map[string]bool{}
 	for _, m := range qualified.FindAllStringSubmatch(msg, -1) {
@@ -129,7 +129,7 @@ func (s *Session) plain(msg string) string {
 	return ours.ReplaceAllString(aliased.ReplaceAllString(msg, ""), "")
 }
 
-// CompilerErrors reads the output of the compiler, which has the last word.
+// CompilerErrors parses the output of the compiler, which may find further errors.
 func CompilerErrors(output, code string) *Errors {
 	e := &Errors{Name: "CompileError", Code: code}
 	line := regexp.MustCompile(`^([^:\s]+):(\d+):(\d+): (.*)$`)

@@ -13,20 +13,20 @@ import (
 	"unicode/utf8"
 )
 
-// goSource is where the image has the source of the standard library.
+// goSource is the folder with the source of the standard library in the image.
 const goSource = "/usr/local/go/src"
 
-// Subject is what a name means.
+// Subject describes a name.
 type Subject struct {
-	// Signature is its declaration in one line; Doc its comment; Source, of
-	// what cells declared, its text.
+	// Signature is its declaration in one line, Doc its comment. Source is its text, if a cell
+	// declared it.
 	Signature, Doc, Source string
 	// Variable is the name of a variable of the session, whose value may be
 	// shown.
 	Variable string
 }
 
-// Inspect says what the name at the cursor, a byte offset, means.
+// Inspect describes the name at the cursor, a byte offset.
 func (s *Session) Inspect(code string, cursor int) (Subject, bool) {
 	defer s.forget(nil)
 	start, end := word(code, cursor)
@@ -53,7 +53,7 @@ func (s *Session) Inspect(code string, cursor int) (Subject, bool) {
 	return s.byName(code[start:end])
 }
 
-// word is the name around an offset.
+// word returns the range of the name around an offset.
 func word(code string, at int) (start, end int) {
 	at = min(max(at, 0), len(code))
 	in := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
@@ -74,7 +74,7 @@ func word(code string, at int) (start, end int) {
 	return start, end
 }
 
-// byName is for text that cannot be checked.
+// byName looks a name up in text that cannot be type-checked.
 func (s *Session) byName(name string) (Subject, bool) {
 	if o := s.object(name); o != nil {
 		return s.subject(o), true
@@ -124,7 +124,7 @@ func (s *Session) subject(o types.Object) Subject {
 	return x
 }
 
-// own adds what is known of a declaration of a cell.
+// own adds the data about a declaration of a cell.
 func (s *Session) own(o types.Object, x *Subject) {
 	if v, ok := o.(*types.Var); ok && s.object(o.Name()) == o {
 		x.Variable = v.Name()
@@ -157,7 +157,7 @@ func (s *Session) own(o types.Object, x *Subject) {
 	}
 }
 
-// supportDoc is the comment of a declaration of cell 0.
+// supportDoc returns the comment of a declaration of cell 0.
 func supportDoc(code string, o types.Object) (text string) {
 	f, err := parser.ParseFile(token.NewFileSet(), "", code, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -180,7 +180,7 @@ func supportDoc(code string, o types.Object) (text string) {
 	return strings.TrimSpace(text)
 }
 
-// plainComment is the text of a comment without its marks.
+// plainComment returns the text of a comment without its marks.
 func plainComment(c string) string {
 	var g ast.CommentGroup
 	list, _ := scan(c, true)
@@ -229,7 +229,7 @@ func packageDoc(path string) Subject {
 	return x
 }
 
-// symbolDoc is the comment of a declaration, or of a method of recv.
+// symbolDoc returns the comment of a declaration, or of a method of recv.
 func symbolDoc(path, recv, name string) string {
 	p := pages(path)
 	if p == nil {

@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// instrument adds the checks by which a cell can be interrupted and by which a
-// deep recursion is found: one at the start of each loop's body, behind each
-// label that goto may jump to, and in each function that calls something. Each
-// is followed by a line directive, so that positions stay.
+// instrument adds the checks that make a cell interruptible and detect deep recursion: at the start
+// of each loop's body, after each label that goto may jump to, and in each function that calls
+// another. A line directive follows each check, so that positions stay the same.
 func instrument(src string) (string, error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "gen.go", src, parser.SkipObjectResolution)
@@ -45,7 +44,7 @@ func instrument(src string) (string, error) {
 			}
 		case *ast.FuncLit:
 			function(x.Body)
-		case *ast.LabeledStmt: // a labelled for, switch or select has to keep its label
+		case *ast.LabeledStmt: // a label of a for, switch or select must stay directly before it
 			switch x.Stmt.(type) {
 			case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
 			default:
@@ -64,7 +63,7 @@ func instrument(src string) (string, error) {
 	return b.String() + src[at:], nil
 }
 
-// calls reports whether a body calls anything, but for what its literals call.
+// calls reports whether a body calls anything, without the calls in its function literals.
 func calls(b *ast.BlockStmt) bool {
 	found := false
 	ast.Inspect(b, func(n ast.Node) bool {

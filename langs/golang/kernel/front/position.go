@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// mark is a line directive: what follows it stands at offset off of the cell.
+// mark returns a line directive: the text after it is at offset off of the cell.
 func mark(file, src string, off int) string {
 	return fmt.Sprintf("/*line %s:%d:%d*/", file, lineOf(src, off), columnOf(src, off))
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Program checks a whole program, which is a cell with a package clause. It
-// takes nothing from the session and leaves nothing in it.
+// Program checks a whole program, which is a cell with a package clause. The program neither uses
+// nor changes the session.
 func (s *Session) Program(seq int, file, code string) (*Unit, error) {
 	u := &Unit{Seq: seq, File: file, Code: code, Path: Path(seq)}
 	errs := &Errors{Name: "SyntaxError", Code: code}

@@ -1,6 +1,6 @@
-// Package front is the front end of a session of Go cells: it turns the text of
-// a cell into the source of a package that the compiler takes, checks it, and
-// remembers what it declares for the cells that follow.
+// Package front is the front end of a session of Go cells: it converts the text of a cell to the
+// source of a package that the compiler accepts, checks it, and stores its declarations for later
+// cells.
 //
 // A cell becomes one package, cells/N:
 //
@@ -11,8 +11,8 @@
 //	var x T                         top-level := and var, with the type that was found
 //	func Cell__() { ... }           the statements in order; the last expression in Result__
 //
-// Identifiers stay as they are, and line directives keep their positions, so
-// that errors, panics and reflection show what was written.
+// Identifiers stay unchanged, and line directives keep their positions, so that errors, panics and
+// reflection show the user's code.
 package front
 
 import (
@@ -26,18 +26,18 @@ import (
 	"strings"
 )
 
-// goVersion is the language that cells are written in.
+// goVersion is the language version of cells.
 const goVersion = "go1.26"
 
-// Session is what earlier cells declared. It is not safe for concurrent use.
+// Session has the declarations of earlier cells. It is not safe for concurrent use.
 type Session struct {
 	fset     *token.FileSet
-	scratch  []*token.File // of fset, of what is being checked
+	scratch  []*token.File // files of fset that are being checked
 	packages types.Importer
 	std      map[string]string // package name to path
 	imports  map[string]imported
 	dots     []string         // paths of dot imports of packages
-	units    map[string]*Unit // by path
+	units    map[string]*Unit // key: the path
 	order    []*Unit
 	latest   map[string]*Unit // the cell that declared a name last
 	decls    map[string]*decl // types and functions, for cells that have to declare them again
@@ -48,15 +48,15 @@ type imported struct {
 	seq  int
 }
 
-// Unit is one cell that has been translated.
+// Unit is a translated cell.
 type Unit struct {
 	// Seq is its number in the session, and in its path.
 	Seq int
-	// File is what positions call it; Code is what was written.
+	// File is its name in positions. Code is the user's text.
 	File, Code string
-	// Path is its import path, Source what is to be compiled.
+	// Path is its import path. Source is the text for the compiler.
 	Path, Source string
-	// Imports are the paths of the packages that it imports, but for cells.
+	// Imports are the paths of the packages that it imports, without cells.
 	Imports []string
 
 	pkg     *types.Package
@@ -70,15 +70,14 @@ type Unit struct {
 type decl struct {
 	name, recv string
 	isType     bool
-	text, doc  string // a type's without the keyword
-	mark       string // where it was written
+	text, doc  string // a type's text lacks the keyword
+	mark       string // its position
 	uses       map[string]bool
-	methods    []*decl // of a type, the latest of each name
+	methods    []*decl // the latest methods of a type, one for each name
 }
 
-// NewSession returns a session that finds packages with the importer. std maps
-// the names of packages that need no import to their paths. support is the
-// source of package cells/0.
+// NewSession returns a session that finds packages with the importer. std maps the names of
+// packages that need no import to their paths. support is the source of package cells/0.
 func NewSession(packages types.Importer, std map[string]string, support string) (*Session, error) {
 	s := &Session{
 		fset: token.NewFileSet(), packages: packages, std: std,
@@ -101,10 +100,10 @@ func NewSession(packages types.Importer, std map[string]string, support string) 
 	return s, nil
 }
 
-// Path is the import path of a cell.
+// Path returns the import path of a cell.
 func Path(seq int) string { return fmt.Sprintf("cells/%d", seq) }
 
-// Support is the cell that all others import.
+// Support returns the cell that all others import.
 func (s *Session) Support() *Unit { return s.order[0] }
 
 // Import implements types.Importer.
@@ -141,7 +140,7 @@ func (s *Session) Accept(u *Unit) {
 	}
 }
 
-// names are those that the cell declares for others.
+// names returns the names that the cell declares for others.
 func (u *Unit) names() []string {
 	return slices.DeleteFunc(u.pkg.Scope().Names(), func(n string) bool {
 		return strings.HasSuffix(n, "__") || n == "main" || n == "init" || n == "_"
@@ -156,8 +155,8 @@ func (s *Session) object(name string) types.Object {
 	return nil
 }
 
-// forget removes the positions of all that was checked since the last time, but
-// for those of keep.
+// forget removes the positions of everything that was checked since the last call, except those of
+// keep.
 func (s *Session) forget(keep *token.File) {
 	for _, f := range s.scratch {
 		if f != keep {
@@ -175,7 +174,7 @@ func lineText(code string, line int) (string, bool) {
 	return lines[line-1], true
 }
 
-// mentions reports whether a type is made of a named type that is meets.
+// mentions reports whether a type contains a named type for which is returns true.
 func mentions(t types.Type, is func(*types.TypeName) bool) bool {
 	seen := map[types.Type]bool{}
 	var walk func(types.Type) bool

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind says what a top-level piece of a cell is.
+// kind is the kind of a top-level piece of a cell.
 type kind int
 
 const (
@@ -26,11 +26,11 @@ const (
 type piece struct {
 	kind kind
 	text string
-	off  int // where it begins in the cell, in bytes
+	off  int // its offset in the cell, in bytes
 	doc  string
 }
 
-// lexeme is one token with where it begins and ends.
+// lexeme is one token with its start and end.
 type lexeme struct {
 	off, end int
 	tok      token.Token
@@ -71,8 +71,8 @@ func scan(src string, comments bool) (list []lexeme, errs scanner.ErrorList) {
 	}
 }
 
-// split cuts a cell into its top-level pieces: a semicolon, written or
-// inserted, outside of all brackets ends one.
+// split cuts a cell into its top-level pieces: a semicolon, written or inserted, outside of all
+// brackets ends a piece.
 func split(src string) []piece {
 	list, _ := scan(src, false)
 	var out []piece
@@ -141,8 +141,8 @@ func newPiece(src string, list []lexeme, after int) piece {
 	return p
 }
 
-// funcKind tells a function from a method and from a literal that is called or
-// is the value of the cell.
+// funcKind distinguishes a function, a method, and a function literal that is called or is the
+// cell's value.
 func funcKind(list []lexeme) kind {
 	if len(list) > 1 && list[1].tok == token.IDENT {
 		return function
@@ -188,8 +188,8 @@ func program(src string) bool {
 // IsProgram reports whether the code is a whole program.
 func IsProgram(code string) bool { return program(code) }
 
-// IsComplete reports whether code could be run: complete, incomplete or
-// invalid, and how the next line should be indented.
+// IsComplete reports whether code could be run: complete, incomplete or invalid, and the
+// indentation of the next line.
 func IsComplete(code string) (state, indent string) {
 	list, errs := scan(code, false)
 	depth := 0
@@ -214,7 +214,7 @@ func IsComplete(code string) (state, indent string) {
 		return "incomplete", strings.Repeat("\t", depth)
 	}
 	if n := len(list); n > 0 {
-		// A line that ends in an operator, a comma or a dot goes on.
+		// A line that ends in an operator, a comma or a dot continues.
 		switch t := list[n-1].tok; {
 		case t.IsOperator() && t != token.SEMICOLON && t != token.RPAREN && t != token.RBRACE && t != token.RBRACK && t != token.INC && t != token.DEC:
 			return "incomplete", ""
@@ -236,8 +236,8 @@ func IsComplete(code string) (state, indent string) {
 	return "complete", ""
 }
 
-// parse parses a piece where it stands in the cell, and returns its
-// declarations, or its statements.
+// parse parses a piece at its position in the cell, and returns its declarations, or its
+// statements.
 func (p piece) parse(fset *token.FileSet, file, src string) (decls []ast.Decl, stmts []ast.Stmt, err error) {
 	open, shut := "package p;", "\n"
 	if p.kind == statement {

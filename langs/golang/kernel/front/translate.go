@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// draft is a cell while it is translated.
+// draft is a cell during its translation.
 type draft struct {
 	s      *Session
 	u      *Unit
@@ -22,7 +22,7 @@ type draft struct {
 	steps  []step            // the statements
 	hoist  []string          // names of := and var, in order
 	isMain bool              // it declares func main
-	vars   map[string]string // hoisted variables to be declared, with their types
+	vars   map[string]string // hoisted variables to declare, with their types
 	extra  map[string]string // further imports: path to name
 	carry  *carriage
 }
@@ -31,29 +31,29 @@ type draft struct {
 type step struct {
 	piece
 	names   []string // assigned by := or var
-	define  bool     // it is :=
+	define  bool     // a := statement
 	value   string   // the right side, or nothing
-	valueAt int      // its offset in the piece
-	typ     string   // of var, as written
+	valueAt int      // the value's offset in the piece
+	typ     string   // the type of a var, as written
 	asIs    bool
-	last    bool // an expression that is the cell's value
+	last    bool // an expression whose value is the cell's value
 	at      int  // where the text, or the value, begins in the source of the first pass
 }
 
-// Translate turns a cell into the source of a package and checks it. file is
-// what positions call it. The error is an *Errors.
+// Translate converts a cell to the source of a package and checks it. file is its name in
+// positions. The error is an *Errors.
 func (s *Session) Translate(seq int, file, code string) (*Unit, error) {
 	u, err, carried := s.translate(seq, file, code, true)
 	if err != nil && carried {
-		// What calls a function of the cell may not fit to it any more, and
-		// then stays with the one it was written for.
+		// Callers of a function of the cell may no longer fit its new signature. Then they keep the
+		// old function.
 		u, err, _ = s.translate(seq, file, code, false)
 	}
 	return u, err
 }
 
 func (s *Session) translate(seq int, file, code string, functions bool) (u *Unit, err error, carried bool) {
-	var keep *token.File // of the final source, whose positions later errors may name
+	var keep *token.File // the final source, to which later errors may refer
 	defer func() { s.forget(keep) }()
 	d := s.draft(seq, file, code)
 	if len(d.errs.List) > 0 {
@@ -78,7 +78,7 @@ func (s *Session) translate(seq int, file, code string, functions bool) (u *Unit
 	return d.u, nil, carried
 }
 
-// draft reads the pieces of a cell.
+// draft parses the pieces of a cell.
 func (s *Session) draft(seq int, file, code string) *draft {
 	d := &draft{
 		s:    s,
@@ -94,7 +94,7 @@ func (s *Session) draft(seq int, file, code string) *draft {
 			d.errs.syntax(err)
 			continue
 		}
-		offset := func(pos token.Pos) int { // in the piece
+		offset := func(pos token.Pos) int { // position in the piece
 			open := len("package p;") + len(mark(file, code, p.off))
 			if p.kind == statement {
 				open += len("func _(){")
@@ -108,7 +108,7 @@ func (s *Session) draft(seq int, file, code string) *draft {
 			d.addVars(p, decls, offset)
 		case statement:
 			for _, st := range stmts {
-				// The pieces of a cell end at semicolons, so that there is one statement.
+				// The pieces of a cell end at semicolons, so that there is exactly one statement.
 				d.addStatement(p, st, offset, i == len(pieces)-1)
 			}
 		default:
@@ -257,9 +257,8 @@ func (d *draft) add(t step) {
 
 func (d *draft) here(off int) string { return mark(d.u.File, d.u.Code, off) }
 
-// firstPass checks the cell with its variables local to one function, as Go
-// itself would have it, in order to learn their types. It only complains when
-// a type cannot be found.
+// firstPass checks the cell with its variables local to one function, as Go itself would, in order
+// to find their types. It only reports an error if a type cannot be found.
 func (d *draft) firstPass() *pass {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -308,7 +307,7 @@ func (d *draft) firstPass() *pass {
 	for i := range d.steps {
 		d.steps[i].at += p.bodyAt
 	}
-	// What became of each name.
+	// The types of the names.
 	p.vars = map[string]types.Type{}
 	for id, o := range p.info.Defs {
 		if v, ok := o.(*types.Var); ok && slices.Contains(d.hoist, id.Name) && p.local == v.Parent() {
@@ -340,16 +339,16 @@ func mentionsInvalid(t types.Type) bool {
 	return strings.Contains(types.TypeString(t, nil), "invalid type")
 }
 
-// aboutHoisted reports whether an error of the first pass comes from that pass
-// alone: functions do not see its local variables.
+// aboutHoisted reports whether only the first pass has this error: functions do not see its local
+// variables.
 func (d *draft) aboutHoisted(msg string) bool {
 	name, ok := strings.CutPrefix(msg, "undefined: ")
 	return ok && slices.Contains(d.hoist, name)
 }
 
-// declare decides for each hoisted name whether it is a new variable, and how
-// its type is written. One of the same type that an earlier cell has is used
-// again: functions that refer to it see the new value.
+// declare decides for each hoisted name whether it is a new variable, and how its type is written.
+// A variable of an earlier cell with the same type is used again, so functions that refer to it see
+// the new value.
 func (d *draft) declare(p *pass) {
 	for _, n := range d.hoist {
 		t := types.Default(p.vars[n])
@@ -373,8 +372,8 @@ func (d *draft) declare(p *pass) {
 	}
 }
 
-// typeText writes a type so that the cell's source can say it. what is the
-// part that cannot be said.
+// typeText returns a type as the cell's source can write it. what is the part that cannot be
+// written.
 func (d *draft) typeText(t types.Type) (text, what string) {
 	if mentions(t, func(o *types.TypeName) bool {
 		p := o.Pkg()
@@ -458,13 +457,13 @@ func (d *draft) secondPass(first *pass) {
 	d.u.Source = source
 }
 
-// source are the declarations of the cell, and those it carries.
+// source returns the declarations of the cell, and the carried ones.
 func (d *draft) source() string {
 	return strings.Join(d.decls, "\n") + "\n" + d.carry.source()
 }
 
-// qualify writes text of a step so that a variable which the cell declares
-// anew is, before that, the one of the earlier cell: x := x + 1.
+// qualify changes the text of a step so that a variable which the cell declares again is the
+// earlier cell's variable before that: x := x + 1.
 func (d *draft) qualify(p *pass, t *step, text string) string {
 	type use struct {
 		off int
@@ -499,15 +498,15 @@ type pass struct {
 	file    *ast.File
 	bodyAt  int // where the body's text begins in source
 	info    *types.Info
-	local   *types.Scope // of Cell__
+	local   *types.Scope // the scope of Cell__
 	pkg     *types.Package
 	imports []string
 	errors  []types.Error
 	vars    map[string]types.Type
 }
 
-// check adds the imports that decls and body need and checks the whole. report
-// gets each error; without it they are collected.
+// check adds the imports that decls and body need and checks everything. report gets each error;
+// without it they are collected.
 func (d *draft) check(decls, body string, report func(types.Error)) *pass {
 	p := &pass{info: &types.Info{
 		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
@@ -549,8 +548,8 @@ func (d *draft) check(decls, body string, report func(types.Error)) *pass {
 	return p
 }
 
-// imports writes the clause and the imports of a source, by the names that it
-// leaves unresolved.
+// imports writes the clause and the imports of a source, for the names that it does not resolve
+// itself.
 func (d *draft) imports(f *ast.File, p *pass) string {
 	used := map[string]bool{}
 	for _, id := range f.Unresolved {
@@ -613,8 +612,8 @@ func (d *draft) imports(f *ast.File, p *pass) string {
 	return b.String()
 }
 
-// dotted reports whether a dot import of a package declares one of the names:
-// one that does not is an error to the compiler.
+// dotted reports whether a dot import of a package declares one of the names. The compiler rejects
+// a dot import that declares none.
 func dotted(pkg *types.Package, names map[string]bool) bool {
 	for n := range names {
 		if token.IsExported(n) && pkg.Scope().Lookup(n) != nil {
@@ -624,8 +623,8 @@ func dotted(pkg *types.Package, names map[string]bool) bool {
 	return false
 }
 
-// isVoid reports whether the last expression is no value to show: a call
-// without results, or one that prints and returns how much.
+// isVoid reports whether the last expression has no value to show: a call without results, or a
+// print function that returns a count.
 func (p *pass) isVoid(t *step) bool {
 	void := false
 	ast.Inspect(p.file, func(n ast.Node) bool {
@@ -649,10 +648,10 @@ func (p *pass) isVoid(t *step) bool {
 	return void
 }
 
-// offset is where a node stands in the source.
+// offset returns the position of a node in the source.
 func (p *pass) offset(n ast.Node) int { return int(n.Pos() - p.file.FileStart) }
 
-// identifiers are the names that a declaration uses.
+// identifiers returns the names that a declaration uses.
 func identifiers(n ast.Node) map[string]bool {
 	names := map[string]bool{}
 	ast.Inspect(n, func(n ast.Node) bool {
@@ -664,7 +663,7 @@ func identifiers(n ast.Node) map[string]bool {
 	return names
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(f *ast.FuncDecl) string {
 	if len(f.Recv.List) == 0 {
 		return ""

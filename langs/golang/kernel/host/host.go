@@ -1,10 +1,8 @@
-// Package host is the kernel's end of the changes that were made to Go's
-// runtime and to package os (toolchain/_src): which cell a goroutine belongs
-// to, what happens to a panic that nobody recovers, and where descriptors 0, 1
-// and 2 lead. It also loads objects and finds symbols in them.
+// Package host is the kernel's side of the changes in Go's runtime and in package os
+// (toolchain/_src): the cell that a goroutine belongs to, the handling of unrecovered panics, and
+// the streams of descriptors 0, 1 and 2. It also loads objects and finds symbols in them.
 //
-// It links with the changed standard library alone. Everything else of the
-// kernel is ordinary Go.
+// It links only with the changed standard library. The rest of the kernel is ordinary Go.
 package host
 
 /*
@@ -26,18 +24,18 @@ import (
 
 // Runtime are the hooks of package runtime.
 type Runtime struct {
-	// Uncaught is told, in its goroutine, what a goroutine of a cell has
-	// panicked with. The goroutine ends when it returns.
+	// Uncaught is called, in its goroutine, with the value that a goroutine of a cell has panicked
+	// with. The goroutine ends when it returns.
 	Uncaught func(v any)
-	// Alarm is told that a stack of a cell has grown beyond MaxStack. It must
-	// neither allocate nor block.
+	// Alarm is called when a stack of a cell has grown beyond MaxStack. It must neither allocate
+	// nor block.
 	Alarm    func()
 	MaxStack uintptr
 }
 
 // Files are the hooks of package os.
 type Files struct {
-	// Write takes what is written to descriptors 1 and 2 by an os.File.
+	// Write receives the data that an os.File writes to descriptors 1 and 2.
 	Write func(fd int, b []byte)
 	// Read answers a Read of descriptor 0.
 	Read func(b []byte) (int, error)
@@ -53,7 +51,7 @@ func Install(r Runtime, f Files) {
 	osInstall(f.Write, f.Read, f.Start, f.Exit)
 }
 
-// Enter makes the calling goroutine, and those that it starts, cell n's.
+// Enter makes the calling goroutine, and those that it starts, belong to cell n.
 func Enter(n uint32) { enter(n) }
 
 // Now returns the cell of the calling goroutine, 0 for none.
@@ -66,7 +64,7 @@ func Stack() uintptr { return stack() }
 // because of a Goexit.
 func Ending() bool { return ending() }
 
-// Live returns how many goroutines of a cell there are.
+// Live returns the number of a cell's goroutines.
 func Live(n uint32) int { return live(n) }
 
 // LimitHeap makes large allocations of cells panic beyond max bytes.
@@ -81,7 +79,7 @@ func Open(file string) error {
 	return err
 }
 
-// ReadInput reads descriptor 0 past the hook.
+// ReadInput reads descriptor 0 without the hook.
 func ReadInput(f *os.File, b []byte) (int, error) {
 	for {
 		n, err := syscall.Read(int(f.Fd()), b)

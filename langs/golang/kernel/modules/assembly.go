@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// assembly is the part of a package that is written in assembly. Go's own tools
-// do it.
+// assembly is the part of a package that is written in assembly. Go's own tools assemble it.
 type assembly struct {
 	dir, symabis, header string
 	objects              []string
@@ -37,7 +36,7 @@ func (a *assembly) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// assemble finds out what the assembly of a package defines.
+// assemble finds the symbols that the assembly of a package defines.
 func (c *Cache) assemble(p listed) (*assembly, error) {
 	dir, err := os.MkdirTemp(c.work, "asm")
 	if err != nil {
@@ -50,7 +49,7 @@ func (c *Cache) assemble(p listed) (*assembly, error) {
 	return a, a.run(c.ctx, append([]string{"-gensymabis", "-o", a.symabis}, p.SFiles...)...)
 }
 
-// add assembles and adds the objects to the archive.
+// add assembles the files and adds the objects to the archive.
 func (a *assembly) add(ctx context.Context, archive string) error {
 	for i, f := range a.p.SFiles {
 		o := filepath.Join(a.dir, fmt.Sprintf("%d.o", i))

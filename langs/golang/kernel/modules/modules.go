@@ -1,6 +1,6 @@
-// Package modules finds packages for a session: those of the standard library,
-// which the process holds, and those of modules, which are compiled when a cell
-// first imports them and become part of that cell's object.
+// Package modules finds packages for a session. Packages of the standard library are in the
+// process. Packages of modules are compiled when a cell first imports them and become part of that
+// cell's object.
 package modules
 
 import (
@@ -29,10 +29,10 @@ import (
 // goBin is the toolchain of the image.
 const goBin = "/usr/local/go/bin/go"
 
-// listTimeout bounds finding, and downloading, what a package needs.
+// listTimeout bounds finding, and downloading, the packages that a package needs.
 const listTimeout = 5 * time.Minute
 
-// Cache is what was found. It is not safe for concurrent use.
+// Cache has the packages that were found. It is not safe for concurrent use.
 type Cache struct {
 	dir   tools.Dir
 	chain *tools.Chain
@@ -40,10 +40,10 @@ type Cache struct {
 	std   map[string]string
 	gc    types.Importer
 	found map[string]*module
-	ctx   context.Context // of the cell that is made
+	ctx   context.Context // the context of the present cell
 }
 
-// module is a package that is not of the standard library.
+// module is a package outside of the standard library.
 type module struct {
 	tools.Package
 	deps []*module
@@ -56,7 +56,7 @@ func New(dir tools.Dir, chain *tools.Chain, work string) *Cache {
 	return c
 }
 
-// preferred is which package a name means where several have it.
+// preferred is the package for a name that several packages have.
 var preferred = map[string]string{
 	"template": "text/template", "rand": "math/rand", "pprof": "runtime/pprof", "scanner": "text/scanner", "types": "go/types",
 }
@@ -86,7 +86,7 @@ func (c *Cache) Std() map[string]string {
 	return c.std
 }
 
-// Begin starts a cell: what is found for it stops when ctx ends.
+// Begin starts a cell: searches for it stop when ctx ends.
 func (c *Cache) Begin(ctx context.Context) { c.ctx = ctx }
 
 // Import implements types.Importer.
@@ -110,7 +110,7 @@ func (c *Cache) isStd(path string) bool {
 	return err == nil
 }
 
-// open is the lookup of the importer.
+// open is the importer's lookup function.
 func (c *Cache) open(path string) (io.ReadCloser, error) {
 	if m := c.found[path]; m != nil {
 		return os.Open(m.Archive)
@@ -118,8 +118,8 @@ func (c *Cache) open(path string) (io.ReadCloser, error) {
 	return os.Open(c.dir.Std(path))
 }
 
-// Needed returns the packages that a cell with these imports brings: those that
-// no earlier cell has brought, the ones they need first.
+// Needed returns the packages that a cell with these imports adds: those that no earlier cell has
+// added, dependencies first.
 func (c *Cache) Needed(imports []string, loaded func(path string) bool) []tools.Package {
 	var list []tools.Package
 	seen := map[*module]bool{}
@@ -152,7 +152,7 @@ type listed struct {
 	Error                                 *struct{ Err string }
 }
 
-// find has a package and all that it needs compiled.
+// find compiles a package and all packages that it needs.
 func (c *Cache) find(path string) error {
 	list, err := c.list(path)
 	if err != nil {
@@ -175,8 +175,8 @@ func (c *Cache) find(path string) error {
 	return nil
 }
 
-// module returns the folder whose go.mod is in force: the working directory's,
-// or one of the session, which takes what it is asked for.
+// module returns the folder whose go.mod is in force: that of the working directory, or one of the
+// session, which adds requested modules.
 func (c *Cache) module() (dir string, flags []string, err error) {
 	if wd, err := os.Getwd(); err == nil {
 		for d := wd; ; d = filepath.Dir(d) {
@@ -265,7 +265,7 @@ func (c *Cache) compile(p listed) error {
 	m.Archive = filepath.Join(c.work, "m-"+hex.EncodeToString(name[:8])+".a")
 	flags := []string{}
 	if p.Module != nil && p.Module.GoVersion != "" {
-		// A patch release is no language: go1.26.0 means go1.26.
+		// A patch release is not a language version: go1.26.0 means go1.26.
 		parts := strings.SplitN(p.Module.GoVersion, ".", 3)
 		flags = append(flags, "-lang=go"+strings.Join(parts[:min(len(parts), 2)], "."))
 	}

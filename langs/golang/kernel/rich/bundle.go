@@ -20,12 +20,11 @@ const (
 	chartType = "application/vnd.vegalite.v5+json"
 )
 
-// Bundle is one thing in several forms, by MIME type.
+// Bundle is one value in several forms, by MIME type.
 type Bundle map[string]any
 
-// Of returns the forms that a value has of its own: those of its methods, a
-// picture, and text.
-func Of(v any) Bundle {
+// Forms returns a value's own forms: those of its methods, a picture, and text.
+func Forms(v any) Bundle {
 	b := Bundle{plainType: Text(v)}
 	if m, ok := v.(image.Image); ok && !isNil(v) {
 		b[plainType] = fmt.Sprintf("%T %s", v, m.Bounds())
@@ -42,7 +41,7 @@ func Of(v any) Bundle {
 	return b
 }
 
-// methods adds what the methods of a value say; one that panics says nothing.
+// methods adds the results of a value's methods. A method that panics adds nothing.
 func (b Bundle) methods(v any) {
 	if isNil(v) {
 		return
@@ -69,7 +68,7 @@ func (b Bundle) methods(v any) {
 	}
 }
 
-// isNil reports whether a call of a method would find nothing.
+// isNil reports whether a method call would dereference nil.
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	switch r.Kind() {
@@ -94,7 +93,7 @@ func (b Bundle) add(m map[string]any) {
 	}
 }
 
-// raw is JSON that somebody else has made.
+// raw checks JSON from user code.
 func raw(s string) any {
 	if json.Valid([]byte(s)) {
 		return json.RawMessage(s)
@@ -115,10 +114,10 @@ func encode(m image.Image) (data string, err error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// Results is the bundle of a cell's value, which may be several.
+// Results returns the bundle of a cell's value, which may be several values.
 func Results(v []any) Bundle {
 	if len(v) == 1 {
-		return Of(v[0])
+		return Forms(v[0])
 	}
 	texts := make([]string, len(v))
 	for i, x := range v {
@@ -127,8 +126,7 @@ func Results(v []any) Bundle {
 	return Bundle{plainType: strings.Join(texts, " ")}
 }
 
-// Show is the bundle of what the helpers of package cells/0 were given. kind is
-// theirs.
+// Show returns the bundle for the arguments of a helper of package cells/0. kind names the helper.
 func Show(kind string, v any) Bundle {
 	switch kind {
 	case "html":
@@ -159,10 +157,10 @@ func Show(kind string, v any) Bundle {
 		}
 		return b
 	}
-	return Of(v)
+	return Forms(v)
 }
 
-// chart is a Vega-Lite specification.
+// chart returns the bundle of a Vega-Lite specification.
 func chart(v any) Bundle {
 	switch s := v.(type) {
 	case string:
@@ -171,12 +169,12 @@ func chart(v any) Bundle {
 		v = raw(string(s))
 	}
 	if s, ok := v.(string); ok {
-		return Bundle{plainType: "this is no JSON: " + s}
+		return Bundle{plainType: "this is not JSON: " + s}
 	}
 	return Bundle{chartType: JSON(v), plainType: "Vega-Lite chart"}
 }
 
-// plot makes the specification of a simple chart.
+// plot builds the specification of a simple chart.
 func plot(kind string, v any) Bundle {
 	field := func(name string, x any) map[string]any {
 		t := "quantitative"
@@ -222,5 +220,5 @@ func plot(kind string, v any) Bundle {
 	return Bundle{chartType: JSON(spec), plainType: fmt.Sprintf("%s chart of %d points", kind, len(rows))}
 }
 
-// escape is text for HTML.
+// escape escapes text for HTML.
 func escape(s string) string { return html.EscapeString(s) }

@@ -12,25 +12,25 @@ import (
 	"unicode/utf8"
 )
 
-// maxJSON is how many values a JSON tree may have.
+// maxJSON is the largest number of values in a JSON tree.
 const maxJSON = 1 << 20
 
-// JSON returns what encoding/json makes of v. Where that fails it returns a tree
-// that says what could not be said: numbers that are not finite as text, bytes
-// in base64, cycles and what is too deep or too much as "…".
+// JSON returns the result of encoding/json for v. If that fails it returns a tree in which values
+// that JSON lacks are replaced: infinite numbers and NaN by text, bytes by base64, cycles and parts
+// that are too deep or too many by "…".
 func JSON(v any) json.RawMessage {
 	if b, err := marshal(v); err == nil {
 		return b
 	}
 	t := tree{}
 	b, err := json.Marshal(t.clean(reflect.ValueOf(v), 0))
-	if err != nil { // a method of the user's again
+	if err != nil { // a user's method has failed again
 		b, _ = json.Marshal(Short(reflect.ValueOf(v), 1000))
 	}
 	return b
 }
 
-// marshal is json.Marshal, but a panic in a method is an error.
+// marshal is json.Marshal, but a panic in a method becomes an error.
 func marshal(v any) (b []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {

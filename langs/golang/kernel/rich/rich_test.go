@@ -97,10 +97,10 @@ func TestJSONNeverFails(t *testing.T) {
 }
 
 func TestBundles(t *testing.T) {
-	if b := Of(image.NewGray(image.Rect(0, 0, 2, 2))); !strings.HasPrefix(b["image/png"].(string), "iVBOR") {
+	if b := Forms(image.NewGray(image.Rect(0, 0, 2, 2))); !strings.HasPrefix(b["image/png"].(string), "iVBOR") {
 		t.Errorf("a picture gave %v", b)
 	}
-	if b := Of((*image.Gray)(nil)); b["image/png"] != nil {
+	if b := Forms((*image.Gray)(nil)); b["image/png"] != nil {
 		t.Errorf("no picture gave %v", b)
 	}
 	type row struct {

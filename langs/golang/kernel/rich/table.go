@@ -8,18 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// maxRows is how many rows a table shows.
+// maxRows is the largest number of rows that a table shows.
 const maxRows = 1000
 
 // grid is a table of texts.
 type grid struct {
 	head []string
 	rows [][]string
-	n    int // rows in all
+	n    int // number of all rows
 }
 
-// Table is a list, a map or a struct as rows and columns: structs and maps give
-// a column for each field or key, lists one for each position.
+// Table returns a list, a map or a struct as rows and columns: structs and maps give a column for
+// each field or key, lists one for each position.
 func Table(v any) Bundle {
 	r := reflect.ValueOf(v)
 	for r.Kind() == reflect.Pointer || r.Kind() == reflect.Interface {
@@ -41,12 +41,12 @@ func Table(v any) Bundle {
 			g.rows = append(g.rows, []string{r.Type().Field(i).Name, cell(r.Field(i))})
 		}
 	default:
-		return Of(v)
+		return Forms(v)
 	}
 	return Bundle{htmlType: g.html(), plainType: g.text()}
 }
 
-// cell is the text of a value in a table: strings are not quoted.
+// cell returns the text of a value in a table: strings are not quoted.
 func cell(v reflect.Value) string {
 	for v.Kind() == reflect.Interface && !v.IsNil() {
 		v = v.Elem()
@@ -118,8 +118,7 @@ func (g *grid) list(v reflect.Value) {
 	}
 }
 
-// plainStruct reports whether a struct is a record and not a value such as
-// time.Time.
+// plainStruct reports whether a struct is a record and not a value such as time.Time.
 func plainStruct(v reflect.Value) bool {
 	_, ok := reflect.PointerTo(v.Type()).MethodByName("String")
 	return !ok && v.NumField() > 0

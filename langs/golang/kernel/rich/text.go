@@ -1,6 +1,6 @@
-// Package rich turns values into what a client can show: text in Go's syntax,
-// JSON, tables, charts, pictures. It never fails, whatever the value: cyclic,
-// huge, half initialised, or with methods that panic.
+// Package rich converts values to forms that a client can show: text in Go's syntax, JSON, tables,
+// charts, pictures. It never fails, whatever the value: cyclic, huge, half initialised, or with
+// methods that panic.
 package rich
 
 import (
@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// MaxText is the most bytes of a value's text; MaxElements how many
-	// elements of a list or map are shown; MaxDepth how deep values are followed.
+	// MaxText is the largest text of a value, in bytes. MaxElements is the number of elements of a
+	// list or map that are shown. MaxDepth is the nesting depth that is shown.
 	MaxText     = 1 << 20
 	MaxElements = 1000
 	MaxDepth    = 16
 )
 
-// Text is a value in Go's syntax, on one line if it has no methods that say
-// otherwise. Methods Error and String are called.
+// Text returns a value in Go's syntax, on one line unless its methods return several. Methods Error
+// and String are called.
 func Text(v any) string { return text(reflect.ValueOf(v), MaxText, true) }
 
-// Short is a value on one line of at most n bytes, without calling methods.
+// Short returns a value on one line of at most n bytes, without calling methods.
 func Short(v reflect.Value, n int) string {
 	s := text(v, n+1, false)
 	s = strings.Map(func(r rune) rune {
@@ -72,7 +72,7 @@ func (p *printer) put(s string) {
 	}
 }
 
-// value prints v. typed says that its type can be seen from around it.
+// value prints v. typed means that the context already shows its type.
 func (p *printer) value(v reflect.Value, depth int, typed bool) {
 	if !v.IsValid() {
 		p.put("<nil>")
@@ -126,7 +126,7 @@ func (p *printer) value(v reflect.Value, depth int, typed bool) {
 	}
 }
 
-// quoted prints a string as a literal, without working on what nobody sees.
+// quoted prints a string as a literal, and only reads the part that is shown.
 func (p *printer) quoted(s string) {
 	if len(s) > p.limit {
 		s = s[:p.limit]
@@ -134,7 +134,7 @@ func (p *printer) quoted(s string) {
 	p.put(strconv.Quote(s))
 }
 
-// method prints what Error or String says, if v has such a method.
+// method prints the result of Error or String, if v has such a method.
 func (p *printer) method(v reflect.Value) (done bool) {
 	if !p.methods || !v.CanInterface() {
 		return false
@@ -192,8 +192,7 @@ func (p *printer) none(v reflect.Value, typed bool) {
 	}
 }
 
-// enter notes that what is at a is being printed, and reports whether it is
-// already.
+// enter records that the value at a is being printed, and reports whether it already is.
 func (p *printer) enter(a uintptr) bool {
 	if slices.Contains(p.above, a) {
 		return true
@@ -298,12 +297,12 @@ func (p *printer) table(v reflect.Value, depth int, typed bool) {
 	p.put("}")
 }
 
-// simple reports whether elements of a type need no type of their own in front.
+// simple reports whether elements of a type need no type before them.
 func simple(t reflect.Type) bool {
 	return t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer
 }
 
-// keys returns the keys of a map in order, of a large one some.
+// keys returns the keys of a map in order; of a large map only some.
 func keys(v reflect.Value) []reflect.Value {
 	var list []reflect.Value
 	for it := v.MapRange(); it.Next() && len(list) <= 100*MaxElements; {
@@ -333,7 +332,7 @@ func compare(a, b reflect.Value) int {
 	return cmp.Compare(Short(a, 64), Short(b, 64))
 }
 
-// Type is a type as the session calls it: its own types have no package.
+// Type returns a type's name in the session: its own types have no package.
 func Type(t reflect.Type) string {
 	s := strings.ReplaceAll(t.String(), "[]uint8", "[]byte")
 	var b strings.Builder
@@ -351,8 +350,7 @@ func Type(t reflect.Type) string {
 	}
 }
 
-// Size says how large a value is, in what people count of its kind; it may be
-// nothing.
+// Size returns the size of a value in the unit that is usual for its kind; it may be empty.
 func Size(v reflect.Value) string {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		if v.IsNil() {

@@ -17,7 +17,7 @@ import (
 
 var background = context.Background()
 
-// failure is why a cell has failed.
+// failure is the reason why a cell has failed.
 type failure struct {
 	name, value string
 	traceback   []string
@@ -51,7 +51,7 @@ func (s *Session) execute(q wire.Request) wire.Reply {
 	if code := r.exitCode.Load(); code >= 0 {
 		n := int(code)
 		reply.ExitCode = &n
-		if n != 0 && fail == nil { // no error of the code's: it is not shown as one
+		if n != 0 && fail == nil { // not an error of the code: it is not shown as one
 			reply.Status, reply.EName, reply.EValue = "error", "Exit", fmt.Sprintf("exit status %d", n)
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Session) execute(q wire.Request) wire.Reply {
 	return reply
 }
 
-// cell makes a cell and runs it.
+// cell builds a cell and runs it.
 func (s *Session) cell(r *run, seq int, file, code string) *failure {
 	u, o, err := s.build(r, seq, file, code)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Session) cell(r *run, seq int, file, code string) *failure {
 	})
 }
 
-// buildFailure is why there is nothing to run.
+// buildFailure converts an error of the build.
 func buildFailure(err error) *failure {
 	var e *front.Errors
 	if errors.As(err, &e) {
@@ -93,15 +93,15 @@ func buildFailure(err error) *failure {
 	return &failure{"KernelError", err.Error(), nil}
 }
 
-// guard makes an error of a panic of the kernel's own: a cell that the front end
-// cannot bear must not cost the session.
+// guard converts a panic of the kernel to an error: a cell that makes the front end panic must not
+// end the session.
 func guard(err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("the kernel could not make the cell: %v", v)
 	}
 }
 
-// build translates, compiles and links. Interrupted, it stops.
+// build translates, compiles and links. An interrupt stops it.
 func (s *Session) build(r *run, seq int, file, code string) (u *front.Unit, o *tools.Object, err error) {
 	defer guard(&err)
 	ctx, cancel := context.WithCancel(background)
@@ -125,9 +125,9 @@ func (s *Session) build(r *run, seq int, file, code string) (u *front.Unit, o *t
 	return u, o, err
 }
 
-// admit loads the object and makes the cell a part of the session. It runs in
-// the cell's goroutine, since it runs init functions. These may block, so that
-// no lock is held; a cell that was left behind in them stays out.
+// admit loads the object and adds the cell to the session. It runs in the cell's goroutine, because
+// it runs init functions. These may block, so no lock is held. A cell that was left behind in them
+// is not added.
 func (s *Session) admit(r *run) error {
 	o, u := r.object, r.unit
 	if err := host.Open(o.File); err != nil {
@@ -149,15 +149,14 @@ func (s *Session) admit(r *run) error {
 	return err
 }
 
-// drive runs f in a goroutine of the cell and waits for its end, or for the
-// moment to leave it behind.
+// drive runs f in a goroutine of the cell and waits for its end, or until it has to be left behind.
 func (s *Session) drive(r *run, f func()) *failure {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		host.Enter(r.id)
 		defer func() {
-			// A Goexit of the cell's own, or a stop, comes here without a panic.
+			// A Goexit of the cell, or a stop, gets here without a panic.
 			if v := recover(); v != nil {
 				r.fail = s.panicked(v, callers())
 			}
@@ -189,7 +188,7 @@ func (s *Session) drive(r *run, f func()) *failure {
 	}
 }
 
-// stopReason is what a cell that was stopped has failed with.
+// stopReason returns the failure of a stopped cell.
 func (s *Session) stopReason(r *run) *failure {
 	if r.exitCode.Load() >= 0 {
 		return nil
@@ -215,7 +214,7 @@ func (s *Session) panicked(v any, pcs []uintptr) *failure {
 	return &failure{"panic", value, s.trace("panic: "+value, pcs)}
 }
 
-// panicText is a panic's value as Go prints it.
+// panicText returns a panic's value as Go prints it.
 func panicText(v any) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -233,29 +232,28 @@ func panicText(v any) (text string) {
 	return rich.Text(v)
 }
 
-// callers are the frames of the calling goroutine, at most 10000.
+// callers returns the frames of the calling goroutine, at most 10000.
 func callers() []uintptr {
 	pcs := make([]uintptr, 10000)
 	return pcs[:runtime.Callers(2, pcs)]
 }
 
-// uncaught takes a panic of a goroutine that a cell has started.
+// uncaught handles a panic of a goroutine that a cell has started.
 func (s *Session) uncaught(v any) {
-	r := s.runs.of(host.Now())
+	r := s.runs.find(host.Now())
 	if r == nil {
 		return
 	}
-	host.Enter(0) // what follows is the kernel's
+	host.Enter(0) // the following code is the kernel's
 	f := s.panicked(v, callers())
 	f.value = "in a goroutine: " + f.value
 	if s.runs.now.Load() == r && !r.stopped.Load() {
-		// It would end a program. Here it ends the cell, which may be waiting
-		// for this goroutine.
+		// It would end a program. Here it ends the cell, which may be waiting for this goroutine.
 		s.stop(r, f)
 		return
 	}
 	if r.failing() {
-		return // it has ended because of another one
+		return // the cell has already ended because of another panic
 	}
 	s.message(r.cell, "error", map[string]any{
 		"ename": f.name, "evalue": clip(f.value, maxValue), "traceback": clipLines(f.traceback, maxTraceback),

@@ -15,10 +15,10 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/wire"
 )
 
-// write takes what an os.File writes to descriptor 1 or 2.
+// write handles the data that an os.File writes to descriptor 1 or 2.
 func (s *Session) write(fd int, b []byte) {
 	var cell uint32
-	if r := s.runs.of(host.Now()); r != nil {
+	if r := s.runs.find(host.Now()); r != nil {
 		cell = r.cell
 	}
 	if fd == 1 {
@@ -28,8 +28,8 @@ func (s *Session) write(fd int, b []byte) {
 	}
 }
 
-// exit takes an os.Exit: it ends the cell, or what is left of one. Deferred
-// calls run. The kernel itself ends otherwise.
+// exit handles an os.Exit: it ends the cell, or its remaining goroutines. Deferred calls run. A
+// call from outside of cells ends the kernel.
 func (s *Session) exit(code int) {
 	r := s.runs.byNumber(host.Now())
 	switch {
@@ -38,7 +38,7 @@ func (s *Session) exit(code int) {
 		if r != nil {
 			cell = r.cell
 		}
-		s.out.Stderr(cell, fmt.Appendf(nil, "exit status %d of what a cell has left running: it ends, the session does not\n", code))
+		s.out.Stderr(cell, fmt.Appendf(nil, "exit status %d of a goroutine that a cell has left running: it ends, the session does not\n", code))
 	case r.exitCode.CompareAndSwap(-1, int32(code&0xFF)):
 		r.halt(nil)
 		atomic.StoreUint32(s.alarm, 1)
@@ -46,18 +46,18 @@ func (s *Session) exit(code int) {
 	runtime.Goexit()
 }
 
-// errNoInput is what reading gives where nobody can be asked.
+// errNoInput is the error of reading when no user can answer.
 var errNoInput = errors.New("input is not possible here")
 
 // stdin is the session's standard input: lines that the user is asked for.
 type stdin struct {
-	turn    sync.Mutex // held by who asks
-	left    []byte     // of the last line; guarded by turn
+	turn    sync.Mutex // held while asking
+	left    []byte     // rest of the last line; guarded by turn
 	mu      sync.Mutex // guards answers
 	answers chan wire.Request
 }
 
-// give passes an answer on. One that nobody waits for is dropped.
+// give forwards an answer. An answer that nobody waits for is dropped.
 func (i *stdin) give(q wire.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -88,8 +88,7 @@ func (s *Session) request(r *run, prompt string, password bool) (line string, ok
 	}
 }
 
-// asker returns the run that may ask: a goroutine of a cell that has ended has
-// nobody to answer it.
+// asker returns the run that may ask: nobody answers a goroutine of a cell that has ended.
 func (s *Session) asker() (*run, error) {
 	s.runs.mu.Lock()
 	defer s.runs.mu.Unlock()
@@ -127,7 +126,7 @@ func (s *Session) read(b []byte) (int, error) {
 	return n, nil
 }
 
-// ask is input.Line and input.Password.
+// ask implements input.Line and input.Password.
 func (s *Session) ask(prompt string, password bool) (string, error) {
 	r, err := s.asker()
 	if err != nil {
@@ -155,16 +154,16 @@ func (s *Session) leave(r *run) {
 
 // result shows the value of a cell.
 func (s *Session) result(v []any) {
-	r := s.runs.of(host.Now())
+	r := s.runs.find(host.Now())
 	if r == nil || r.silent || r.stopped.Load() {
 		return
 	}
 	s.bundle(r.cell, "execute_result", rich.Results(v), map[string]any{"execution_count": s.count})
 }
 
-// display is what the helpers of cell 0 show.
+// display implements the display helpers of cell 0.
 func (s *Session) display(kind string, v any, id string, update bool) {
-	r := s.runs.of(host.Now())
+	r := s.runs.find(host.Now())
 	if r == nil {
 		return
 	}
@@ -180,12 +179,12 @@ func (s *Session) display(kind string, v any, id string, update bool) {
 }
 
 func (s *Session) clear(wait bool) {
-	if r := s.runs.of(host.Now()); r != nil {
+	if r := s.runs.find(host.Now()); r != nil {
 		s.message(r.cell, "clear_output", map[string]any{"wait": wait})
 	}
 }
 
-// bundle sends a bundle. One that is too large is reduced to its text.
+// bundle sends a bundle. A bundle that is too large is reduced to its text.
 func (s *Session) bundle(cell uint32, kind string, b rich.Bundle, more map[string]any) {
 	size := 0
 	for k, v := range b {

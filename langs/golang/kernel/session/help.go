@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/wire"
 )
 
-// help answers what people ask while they write.
+// help answers complete, inspect and is_complete.
 func (s *Session) help(q wire.Request, r *wire.Reply) {
 	at := byteOffset(q.Code, q.Cursor)
 	switch q.Op {
@@ -33,7 +33,7 @@ func (s *Session) help(q wire.Request, r *wire.Reply) {
 	}
 }
 
-// page is the text about a name.
+// page returns the text about a name.
 func (s *Session) page(x front.Subject, detail int) map[string]any {
 	parts := []string{x.Signature}
 	mark := []string{"```go\n" + x.Signature + "\n```"}
@@ -54,7 +54,7 @@ func (s *Session) page(x front.Subject, detail int) map[string]any {
 	}
 }
 
-// byteOffset is where n code points of a text end.
+// byteOffset returns the offset after n code points of a text.
 func byteOffset(text string, n int) int {
 	for i := range text {
 		if n <= 0 {

@@ -14,20 +14,19 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/host"
 )
 
-// memoryInterval is how often the heap is looked at while a cell runs.
+// memoryInterval is how often the heap is checked while a cell runs.
 const memoryInterval = 20 * time.Millisecond
 
-// memory keeps cells from using up what the sandbox has: its end would be the
-// end of all kernels in it.
+// memory prevents cells from using all of the sandbox's memory: that would end all kernels in it.
 type memory struct {
-	limit uint64 // bytes of heap; 0 for none
+	limit uint64 // bytes of heap; 0 means no limit
 }
 
-// reserved is left for the compiler, the linker and everything else, in bytes.
+// reserved is kept free for the compiler, the linker and everything else, in bytes.
 const reserved = 256 << 20
 
-// measure sets the limit by what the system has now: a quarter at least, and
-// all but what is reserved.
+// measure sets the limit from the system's present memory: all but the reserved part, and at least
+// a quarter.
 func (m *memory) measure() {
 	total := memTotal()
 	if total == 0 {
@@ -42,7 +41,7 @@ func (m *memory) measure() {
 	host.LimitHeap(m.limit)
 }
 
-// memTotal is the memory of the system, or the limit of its control group.
+// memTotal returns the memory of the system, or the limit of its control group.
 func memTotal() uint64 {
 	var total uint64
 	if f, err := os.Open("/proc/meminfo"); err == nil {
@@ -65,7 +64,7 @@ func memTotal() uint64 {
 	return total
 }
 
-// exceeded reports whether live objects take more than the limit.
+// exceeded reports whether live objects use more than the limit.
 func (m *memory) exceeded() bool {
 	if m.limit == 0 || heap() <= m.limit {
 		return false
@@ -81,5 +80,5 @@ func heap() uint64 {
 }
 
 func (m *memory) message() string {
-	return fmt.Sprintf("out of memory: the session's objects take more than %d MiB; the cell was stopped, and what it holds in variables stays", m.limit>>20)
+	return fmt.Sprintf("out of memory: the session's objects take more than %d MiB; the cell was stopped, and its variables stay", m.limit>>20)
 }

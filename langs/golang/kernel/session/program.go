@@ -14,7 +14,7 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/tools"
 )
 
-// program runs a whole program in a process of its own. It prints to our
+// program runs a whole program in a separate process. The program prints to the kernel's
 // descriptors 1 and 2, and asks for its input as a cell does.
 func (s *Session) program(r *run, seq int, file, code string) *failure {
 	ctx, cancel := context.WithCancel(background)
@@ -108,8 +108,8 @@ func (s *Session) spawn(r *run, o *tools.Object) error {
 	return nil
 }
 
-// join notes the process group of the run's program; what has been stopped
-// meanwhile is signalled at once.
+// join records the process group of the run's program. If the run was stopped meanwhile, it signals
+// the group at once.
 func (r *run) join(group int) {
 	r.mu.Lock()
 	r.group = group

@@ -14,12 +14,12 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/wire"
 )
 
-// patience is how long a stopped cell may take to get to a check. After that it
-// is blocked, or in a long call, and left behind.
+// patience is how long a stopped cell may take to reach a check. After that it is blocked, or in a
+// long call, and is left behind.
 const patience = 150 * time.Millisecond
 
-// run is one execution. Its goroutines know its id; what they print carries its
-// cell, also long after its end.
+// run is one execution. Its goroutines know its id. Their output carries its cell, also long after
+// its end.
 type run struct {
 	id      uint32
 	cell    uint32
@@ -29,35 +29,35 @@ type run struct {
 	stop      chan struct{} // closed when it has to stop
 	stopped   atomic.Bool
 	abandoned atomic.Bool
-	insist    atomic.Bool // it was told to stop more than once
-	overflow  atomic.Bool // a stack was too deep, and is being unwound
+	insist    atomic.Bool // it was stopped more than once
+	overflow  atomic.Bool // a stack was too deep and is being unwound
 	cancel    atomic.Pointer[context.CancelFunc]
-	exitCode  atomic.Int32 // -1 for none
+	exitCode  atomic.Int32 // -1 means none
 
 	mu     sync.Mutex // guards reason and group
 	reason *failure
-	group  int // process group of a program, 0 for none
+	group  int // process group of a program, 0 means none
 
-	// Of the goroutine that executes.
+	// The goroutine that executes uses these.
 	unit   *front.Unit
 	object *tools.Object
 	body   func()
 	fail   *failure
 }
 
-// runs are all executions of the session. One costs some hundred bytes.
+// runs has all executions of the session. Each uses some hundred bytes.
 type runs struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards all fields below
 	byID    map[uint32]*run
 	last    uint32
 	current *run
-	waiting int                 // executes that were asked for and have not begun
+	waiting int                 // executes that were requested and have not begun
 	pending bool                // an interrupt came for the first of them
 	now     atomic.Pointer[run] // current, without the lock
 	stopped atomic.Pointer[[]*run]
 }
 
-// waits notes that n more executes wait.
+// waits records that n more executes wait.
 func (x *runs) waits(n int) {
 	x.mu.Lock()
 	x.waiting += n
@@ -80,8 +80,8 @@ func (x *runs) begin(q wire.Request) *run {
 	return r
 }
 
-// settle ends a run. The alarm goes on as long as goroutines of stopped cells
-// are alive: blocked ones may wake much later.
+// settle ends a run. The alarm stays on while goroutines of stopped cells exist: blocked ones may
+// wake much later.
 func (s *Session) settle(r *run) {
 	x := &s.runs
 	x.mu.Lock()
@@ -103,7 +103,7 @@ func (s *Session) settle(r *run) {
 	}
 }
 
-// stoppedRuns are those that were stopped and may have goroutines.
+// stoppedRuns returns the runs that were stopped and may have goroutines.
 func (x *runs) stoppedRuns() []*run {
 	if p := x.stopped.Load(); p != nil {
 		return *p
@@ -130,9 +130,9 @@ func (s *Session) sweep() {
 	}
 }
 
-// of returns the run with an id, or, for a goroutine that belongs to none, the
-// one that is at work, or the last.
-func (x *runs) of(id uint32) *run {
+// find returns the run with an id. For a goroutine that belongs to no run it returns the running one,
+// or the last.
+func (x *runs) find(id uint32) *run {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if r := x.byID[id]; r != nil {
@@ -151,7 +151,7 @@ func (x *runs) byNumber(id uint32) *run {
 	return x.byID[id]
 }
 
-// halt makes a run stop. Only the first reason counts.
+// halt makes a run stop. Only the first reason is used.
 func (r *run) halt(reason *failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,15 +164,14 @@ func (r *run) halt(reason *failure) {
 	}
 }
 
-// failing reports whether the run was stopped for a reason of its own.
+// failing reports whether the run was stopped because of its own failure.
 func (r *run) failing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reason != nil
 }
 
-// interrupt stops the cell that is at work, or the first that waits. Without
-// any it has no effect.
+// interrupt stops the running cell, or the first waiting one. Without any it has no effect.
 func (s *Session) interrupt() {
 	x := &s.runs
 	x.mu.Lock()
@@ -188,25 +187,25 @@ func (s *Session) interrupt() {
 
 func (s *Session) stop(r *run, reason *failure) {
 	if r.stopped.Load() {
-		r.insist.Store(true) // deferred calls have had their time
+		r.insist.Store(true) // deferred calls had enough time
 	}
 	r.halt(reason)
 	atomic.StoreUint32(s.alarm, 1)
 	r.signal()
 }
 
-// stackOverflow is what a check panics with when the stack is too deep.
+// stackOverflow is the panic value of a check when the stack is too deep.
 type stackOverflow struct{}
 
 func (stackOverflow) Error() string {
 	return "stack overflow: the goroutine's stack is larger than 64 MiB"
 }
 
-// RuntimeError makes it a runtime.Error.
+// RuntimeError implements runtime.Error.
 func (stackOverflow) RuntimeError() {}
 
-// check is what a check of a cell's code calls while the alarm is set. It stops
-// the goroutines of cells that have to stop, and no others.
+// check is called by the checks in a cell's code while the alarm is set. It stops the goroutines of
+// stopped cells, and no others.
 func (s *Session) check() {
 	id := host.Now()
 	if depth := host.Stack(); depth > maxStack {
@@ -224,13 +223,12 @@ func (s *Session) check() {
 	if r == nil || !r.stopped.Load() || host.Ending() && !r.insist.Load() {
 		return
 	}
-	runtime.Goexit() // recover does not see it; deferred calls run
+	runtime.Goexit() // recover does not catch it; deferred calls run
 }
 
-// deep panics once for each overflow: the calls that are deferred then have as
-// much room again.
+// deep panics once for each overflow: the deferred calls then have as much room again.
 func (s *Session) deep(id uint32, depth uintptr) {
-	r := s.runs.of(id)
+	r := s.runs.find(id)
 	if r == nil || depth > 2*maxStack || !r.overflow.Swap(true) {
 		panic(stackOverflow{})
 	}

@@ -1,6 +1,5 @@
-// Package session runs cells: it has them translated, compiled, linked and
-// loaded, runs each in a goroutine of its own, and stops it when it is asked
-// to. It answers the requests of the driver protocol.
+// Package session runs cells: it translates, compiles, links and loads them, runs each in its own
+// goroutine, and stops it on request. It answers the requests of the driver protocol.
 package session
 
 import (
@@ -27,40 +26,40 @@ import (
 )
 
 const (
-	// maxWaiting is how many cells and questions may wait.
+	// maxWaiting is the largest number of waiting cells and questions.
 	maxWaiting = 64
-	// maxStack is the depth of a goroutine's stack, in bytes, from which on its
-	// next check is a panic. hardStack is where Go ends the process.
+	// maxStack is the depth of a goroutine's stack, in bytes, above which its next check panics. At
+	// hardStack Go ends the process.
 	maxStack  = 64 << 20
 	hardStack = 512 << 20
-	// lastPatience is how long the work may go on when nobody asks any more.
+	// lastPatience is how long work may continue after the requests have ended.
 	lastPatience = 5 * time.Second
 )
 
-// Session is one kernel. Serve is its life.
+// Session is one kernel. It exists as long as Serve runs.
 type Session struct {
 	out  *wire.Output
 	dir  tools.Dir
 	work string
-	// What programs print to. Cells may close descriptors 1 and 2.
+	// The streams that programs print to. Cells may close descriptors 1 and 2.
 	stdout, stderr *os.File
 	chain          *tools.Chain
 	modules        *modules.Cache
 
-	mu       sync.Mutex // guards the two below; held while a cell is made, not while it runs
+	mu       sync.Mutex // guards the two fields below; held while a cell is built, not while it runs
 	front    *front.Session
-	pointers map[string]any // of the session's variables, by name
+	pointers map[string]any // pointers to the session's variables, by name
 
 	sources sync.Map // text of cells, by the name of their file
 	runs    runs
-	alarm   *uint32 // of cell 0
-	count   int     // cells that were run, but for silent ones
+	alarm   *uint32 // variable of cell 0
+	count   int     // cells that were run, without silent ones
 	seq     int     // cells that were translated
 	memory  memory
 	stdin   stdin
 }
 
-// New makes a session in the folder work, with the installation dir.
+// New creates a session in the folder work, with the installation dir.
 func New(dir tools.Dir, work string, out *wire.Output) (*Session, error) {
 	s := &Session{out: out, dir: dir, work: work, pointers: map[string]any{}}
 	s.runs.byID = map[uint32]*run{}
@@ -98,7 +97,7 @@ func New(dir tools.Dir, work string, out *wire.Output) (*Session, error) {
 	return s, nil
 }
 
-// duplicate returns a descriptor's file under a number of the kernel's own.
+// duplicate returns a file for a copy of a descriptor, with a high number.
 func duplicate(fd int) (*os.File, error) {
 	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 100)
 	if errno != 0 {
@@ -107,7 +106,7 @@ func duplicate(fd int) (*os.File, error) {
 	return os.NewFile(n, fmt.Sprint("descriptor ", fd)), nil
 }
 
-// load compiles, links and opens a cell of the kernel's own.
+// load compiles, links and opens a cell of the kernel itself.
 func (s *Session) load(u *front.Unit, also []tools.Package) error {
 	o, err := s.chain.Build(background, u.Path, u.File, u.Source, also)
 	if err != nil {
@@ -120,8 +119,8 @@ func (s *Session) load(u *front.Unit, also []tools.Package) error {
 	return s.chain.Keep(o)
 }
 
-// Serve answers requests until they end. Cells run one after the other,
-// questions beside them.
+// Serve answers requests until they end. Cells run one after the other; questions are answered
+// meanwhile.
 func (s *Session) Serve(in io.Reader) error {
 	s.out.Reply(wire.Reply{Op: "ready", Status: "ok", Info: &wire.Info{
 		Language: "golang", Version: runtime.Version()[len("go"):], Implementation: "compiled cells",
@@ -135,7 +134,7 @@ func (s *Session) Serve(in io.Reader) error {
 		close(questions)
 		done := make(chan struct{})
 		go func() { working.Wait(); close(done) }()
-		select { // what has been asked for is done first
+		select { // earlier requests are finished first
 		case <-done:
 		case <-time.After(lastPatience):
 		}
@@ -191,7 +190,7 @@ func (s *Session) Serve(in io.Reader) error {
 			if q.Op == "execute" {
 				s.runs.waits(-1)
 			}
-			s.refuse(q, fmt.Sprintf("%d requests wait for the kernel, which is the most there may be", maxWaiting))
+			s.refuse(q, fmt.Sprintf("%d requests wait for the kernel, which is the limit", maxWaiting))
 		}
 	}
 }
@@ -202,7 +201,7 @@ func (s *Session) refuse(q wire.Request, why string) {
 	}
 }
 
-// reseed makes the process a stranger to others of the same snapshot.
+// reseed gives the process new randomness, so that it differs from others of the same snapshot.
 func (s *Session) reseed(q wire.Request) wire.Reply {
 	r := wire.Reply{Op: "reply", ID: q.ID, Status: "ok"}
 	var seed [32]byte

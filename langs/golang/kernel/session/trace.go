@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// maxFrames is how many frames a trace shows: half from the top, half from the
-// bottom.
+// maxFrames is how many frames a trace shows: half of them from the top, half from the bottom.
 const maxFrames = 40
 
 var cellPath = regexp.MustCompile(`^cells/\d+\.`)
 
-// trace says where a panic comes from: the frames of cells, each with its line,
-// and of packages between them by name.
+// trace returns the origin of a panic: the frames of cells, each with its line, and the names of
+// packages between them.
 func (s *Session) trace(head string, pcs []uintptr) []string {
 	var list []frame
 	frames := runtime.CallersFrames(pcs)
@@ -43,7 +42,7 @@ func (s *Session) trace(head string, pcs []uintptr) []string {
 			list = push(list, frame{f.Function + "(…)", filepath.Base(f.File) + ":" + strconv.Itoa(f.Line), "", 1})
 		}
 	}
-	// What called the cell is the kernel's.
+	// The frames that called the cell belong to the kernel.
 	for len(list) > 0 && list[len(list)-1].line == "" && !strings.HasPrefix(list[len(list)-1].at, "cell") {
 		list = list[:len(list)-1]
 	}
@@ -76,7 +75,7 @@ func (s *Session) line(file string, n int) string {
 	return ""
 }
 
-// frame is one call, or several of the same in a row.
+// frame is one call, or several equal ones in a row.
 type frame struct {
 	name, at, line string
 	times          int

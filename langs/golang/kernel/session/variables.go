@@ -24,7 +24,7 @@ func (s *Session) variable(name string, pointer any) {
 	s.mu.Unlock()
 }
 
-// variables lists the session's variables. No method of theirs is called.
+// variables lists the session's variables. None of their methods is called.
 func (s *Session) variables() []wire.Variable {
 	s.mu.Lock()
 	pointers := maps.Clone(s.pointers)
@@ -45,8 +45,8 @@ func (s *Session) variables() []wire.Variable {
 	return list
 }
 
-// guarded reads values that goroutines of cells may be changing. What goes
-// wrong then is a panic, and not the end of the process.
+// guarded reads values that goroutines of cells may be changing. A failure is then a panic, and not
+// the end of the process.
 func guarded(f func()) (ok bool) {
 	done := make(chan struct{})
 	go func() {
@@ -60,7 +60,7 @@ func guarded(f func()) (ok bool) {
 	return ok
 }
 
-// short is the value of a variable for inspection.
+// short returns the value of a variable for inspection.
 func (s *Session) short(name string) string {
 	s.mu.Lock()
 	p := s.pointers[name]

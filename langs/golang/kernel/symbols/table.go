@@ -1,5 +1,5 @@
-// Package symbols keeps which dynamic symbols a process holds, as hashes: the
-// linker of cells imports these instead of linking what defines them.
+// Package symbols stores hashes of the dynamic symbols of a process: the linker of cells imports
+// these symbols instead of linking their definitions.
 package symbols
 
 import (
@@ -36,7 +36,7 @@ func (t *Table) AddObject(file string) error {
 	return nil
 }
 
-// Bytes is the table as the linker reads it.
+// Bytes returns the table in the form that the linker reads.
 func (t *Table) Bytes() []byte {
 	b := make([]byte, 0, 8*len(t.hashes))
 	for _, h := range t.hashes {
@@ -45,7 +45,7 @@ func (t *Table) Bytes() []byte {
 	return b
 }
 
-// Len is the number of names.
+// Len returns the number of names.
 func (t *Table) Len() int { return len(t.hashes) }
 
 func hash(name string) uint64 {

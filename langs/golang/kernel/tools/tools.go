@@ -1,9 +1,9 @@
-// Package tools runs the compiler and the linker on cells.
+// Package tools runs the compiler and the linker for cells.
 //
-// Both are started before they are needed and wait for their arguments, so that
-// a cell does not pay for their start. With the patched linker a cell's object
-// holds the cell alone; the stock linker is the fallback: it needs whole
-// archives of the standard library and makes objects of megabytes.
+// Both are started before they are needed and wait for their arguments, so that a cell does not
+// wait for their start. With the patched linker a cell's object contains only the cell. The stock
+// linker is the fallback: it needs whole archives of the standard library and makes objects of
+// megabytes.
 package tools
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/symbols"
 )
 
-// Dir is an installation: the folder that toolchain/build made.
+// Dir is an installation: the folder that toolchain/build has made.
 type Dir string
 
 // Std returns the file of a package of the standard library.
@@ -37,16 +37,16 @@ type Chain struct {
 	patch bool // the linker is the patched one
 
 	config strings.Builder // lines of the import configuration, for the compiler
-	held   strings.Builder // the same for the linker: the standard library is held
-	loaded map[string]bool // packages that are in objects which were loaded
+	held   strings.Builder // the same for the linker: the standard library is in the process
+	loaded map[string]bool // packages in objects that were loaded
 	more   symbols.Table
 
-	mu       sync.Mutex // guards the two below
+	mu       sync.Mutex // guards the two fields below
 	compiler *waiting
 	linker   *waiting
 }
 
-// CompileError is what the compiler said.
+// CompileError is the output of the compiler.
 type CompileError struct{ Output string }
 
 func (e *CompileError) Error() string { return e.Output }
@@ -84,13 +84,13 @@ func New(dir Dir, work string) (*Chain, error) {
 	return c, nil
 }
 
-// Package is what is to be built: a cell, or one that it needs.
+// Package is a package to build: a cell, or one that it needs.
 type Package struct {
 	Path    string
-	Archive string // what the compiler made of it
+	Archive string // the compiler's result
 }
 
-// Object is a linked cell, to be loaded and then kept.
+// Object is a linked cell, which is loaded and then kept.
 type Object struct {
 	File    string
 	Path    string
@@ -98,8 +98,8 @@ type Object struct {
 	also    []Package
 }
 
-// Build compiles and links a cell. also are the packages that it brings: they
-// become part of its object.
+// Build compiles and links a cell. also are the packages that it adds: they become part of its
+// object.
 func (c *Chain) Build(ctx context.Context, path, file, source string, also []Package) (*Object, error) {
 	base := filepath.Join(c.work, strings.ReplaceAll(path, "/", "-"))
 	o := &Object{File: base + ".so", Path: path, archive: base + ".a", also: also}
@@ -137,8 +137,8 @@ func (c *Chain) Build(ctx context.Context, path, file, source string, also []Pac
 	return o, nil
 }
 
-// Compile makes the archive of a package that a cell needs. flags are further
-// ones, imports the packages that it may import.
+// Compile makes the archive of a package that a cell needs. flags are additional flags, imports the
+// packages that it may import.
 func (c *Chain) Compile(ctx context.Context, path, archive string, imports []Package, flags, files []string) error {
 	var lines strings.Builder
 	lines.WriteString(c.config.String())
@@ -160,7 +160,7 @@ func (c *Chain) Compile(ctx context.Context, path, archive string, imports []Pac
 	return nil
 }
 
-// Keep notes that an object has been loaded: later cells may import it.
+// Keep records that an object has been loaded: later cells may import it.
 func (c *Chain) Keep(o *Object) error {
 	for _, p := range append(o.also, Package{o.Path, o.archive}) {
 		c.loaded[p.Path] = true
@@ -180,7 +180,7 @@ func (c *Chain) Keep(o *Object) error {
 // Holds reports whether a package came with an object that was loaded.
 func (c *Chain) Holds(path string) bool { return c.loaded[path] }
 
-// Drop removes what Build made of a cell that was not loaded.
+// Drop removes the results of Build for a cell that was not loaded.
 func (c *Chain) Drop(o *Object) {
 	os.Remove(o.File)
 	os.Remove(o.archive)
@@ -204,7 +204,7 @@ func (c *Chain) linkFlags(path, config string, o *Object) []string {
 	return append(flags, o.archive)
 }
 
-// clean makes paths of the working folder disappear from what a tool said.
+// clean removes paths of the working folder from a tool's output.
 func (c *Chain) clean(out []byte, err error) string {
 	text := strings.TrimSpace(strings.ReplaceAll(string(out), c.work+"/", ""))
 	if text == "" {
@@ -213,7 +213,7 @@ func (c *Chain) clean(out []byte, err error) string {
 	return text
 }
 
-// waiting is a tool that has been started and waits for its arguments.
+// waiting is a started tool that waits for its arguments.
 type waiting struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -225,7 +225,7 @@ func (c *Chain) prepare() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.compiler == nil {
-		c.compiler, _ = c.start("compile") // run tries again, and tells
+		c.compiler, _ = c.start("compile") // run tries again, and reports the error
 	}
 	if c.linker == nil {
 		c.linker, _ = c.start("link")
@@ -235,7 +235,7 @@ func (c *Chain) prepare() {
 func (c *Chain) start(tool string) (*waiting, error) {
 	w := &waiting{}
 	if tool == "link" && !c.patch {
-		return nil, nil // the stock linker takes its arguments as any program
+		return nil, nil // the stock linker takes its arguments like any program
 	}
 	w.cmd = exec.Command(filepath.Join(string(c.dir), "bin", tool), "-wait")
 	w.cmd.Env = c.environment()
@@ -249,7 +249,7 @@ func (c *Chain) start(tool string) (*waiting, error) {
 	return w, w.cmd.Start()
 }
 
-// environment is that of the tools: nothing of the user's but where to find ld.
+// environment returns the environment of the tools: from the user's only the variables to find ld.
 func (c *Chain) environment() []string {
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + c.work, "HOME=/nonexistent",
@@ -262,8 +262,7 @@ func (c *Chain) environment() []string {
 	return env
 }
 
-// run gives a tool its arguments, and waits for its end. The next one is
-// started while it works.
+// run passes a tool its arguments, and waits for its end. Meanwhile the next one is started.
 func (c *Chain) run(ctx context.Context, slot **waiting, args []string) ([]byte, error) {
 	c.mu.Lock()
 	w := *slot
@@ -280,7 +279,7 @@ func (c *Chain) run(ctx context.Context, slot **waiting, args []string) ([]byte,
 		if out, err := w.run(ctx, args); err == nil || !w.killed() || ctx.Err() != nil {
 			return out, err
 		}
-		// Somebody has killed it while it waited. Another one gets the work.
+		// It was killed while it waited. Another one gets the work.
 	}
 	w, err := c.start(tool)
 	if err != nil {
@@ -297,13 +296,13 @@ func (w *waiting) run(ctx context.Context, args []string) ([]byte, error) {
 	return w.out.Bytes(), err
 }
 
-// killed reports whether a signal ended it.
+// killed reports whether a signal ended the tool.
 func (w *waiting) killed() bool {
 	s, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && s.Signaled()
 }
 
-// stockLink runs Go's own linker, with gcc behind it.
+// stockLink runs Go's own linker, which calls gcc.
 func (c *Chain) stockLink(ctx context.Context, args []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(string(c.dir), "bin/link"), args...)
 	cmd.Env = c.environment()
@@ -314,7 +313,7 @@ func (c *Chain) stockLink(ctx context.Context, args []string) ([]byte, error) {
 // Ready starts the tools for the next cell. It returns at once.
 func (c *Chain) Ready() { go c.prepare() }
 
-// Close ends the tools that wait.
+// Close ends the waiting tools.
 func (c *Chain) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

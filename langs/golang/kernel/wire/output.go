@@ -11,26 +11,25 @@ import (
 )
 
 const (
-	// flushBytes and flushTime bound what waits to be written: neither more
-	// bytes, nor older.
+	// flushBytes and flushTime bound the waiting output: it is written when there are more bytes,
+	// or when it is older.
 	flushBytes = 64 << 10
 	flushTime  = 20 * time.Millisecond
 	// maxText is the largest frame of text, in bytes.
 	maxText = 1 << 20
-	// patience is how long child processes' output may take to be read before
-	// a frame is written out of turn.
+	// patience is how long to wait until the agent has read child processes' output. After that a
+	// frame is written all the same.
 	patience = 5 * time.Millisecond
 )
 
-// Output is the one ordered queue of all that the kernel writes. A write
-// blocks while the agent does not read: nothing is lost, and what waits is
-// bounded by flushBytes and the pipe.
+// Output is the one ordered queue for all output of the kernel. A write blocks while the agent does
+// not read: nothing is lost, and flushBytes and the pipe bound the waiting output.
 type Output struct {
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards all fields below
 	file  *os.File
 	plain []int
 	buf   []byte
-	open  int // where the header of the last frame is, if text may join it; else -1
+	open  int // position of the last frame's header, if text may join it; otherwise -1
 	kind  byte
 	cell  uint32
 	timer *time.Timer
@@ -46,10 +45,10 @@ func NewOutput(file *os.File, plain ...int) *Output {
 	return o
 }
 
-// Stdout appends text of a cell's standard output, Stderr of its error output.
+// Stdout appends text of a cell's standard output.
 func (o *Output) Stdout(cell uint32, text []byte) { o.text(stdout, cell, text) }
 
-// Stderr is like Stdout.
+// Stderr appends text of a cell's error output.
 func (o *Output) Stderr(cell uint32, text []byte) { o.text(stderr, cell, text) }
 
 func (o *Output) text(kind byte, cell uint32, text []byte) {
@@ -82,7 +81,7 @@ func (o *Output) frame(kind byte, cell uint32, body []byte) {
 	o.buf = append(o.buf, body...)
 }
 
-// Message sends a message of a cell's.
+// Message sends a message of a cell.
 func (o *Output) Message(cell uint32, body []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -91,7 +90,7 @@ func (o *Output) Message(cell uint32, body []byte) {
 	o.flush()
 }
 
-// Reply sends a reply, behind all output before it.
+// Reply sends a reply, after all earlier output.
 func (o *Output) Reply(r Reply) {
 	body, err := json.Marshal(r)
 	if err != nil || len(body) > MaxBody {
@@ -104,15 +103,15 @@ func (o *Output) Reply(r Reply) {
 	o.flush()
 }
 
-// Flush writes what waits.
+// Flush writes the waiting output.
 func (o *Output) Flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flush()
 }
 
-// Settle writes what waits and gives the agent a moment to read it, before
-// somebody prints past the kernel.
+// Settle writes the waiting output and gives the agent a moment to read it, before other code
+// prints without the kernel.
 func (o *Output) Settle() {
 	o.Flush()
 	for end := time.Now().Add(patience); unread(int(o.file.Fd())) && time.Now().Before(end); {
@@ -132,7 +131,7 @@ func (o *Output) flush() {
 		}
 	}
 	if _, err := o.file.Write(o.buf); err != nil {
-		syscall.Exit(1) // nobody is there to be told
+		syscall.Exit(1) // the agent has disconnected
 	}
 	o.buf = o.buf[:0]
 	if cap(o.buf) > 1<<20 {
@@ -140,8 +139,7 @@ func (o *Output) flush() {
 	}
 }
 
-// clear waits until the plain descriptors are empty, for a moment, and reports
-// whether they are.
+// clear waits for a moment until the plain descriptors are empty, and reports whether they are.
 func (o *Output) clear() bool {
 	empty := func() bool {
 		for _, fd := range o.plain {
@@ -163,7 +161,7 @@ func (o *Output) clear() bool {
 	return false
 }
 
-// unread reports whether a pipe holds bytes that nobody has read.
+// unread reports whether a pipe has unread bytes.
 func unread(fd int) bool {
 	const fionread = 0x541B
 	var n int32

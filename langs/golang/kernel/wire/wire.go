@@ -1,7 +1,6 @@
-// Package wire speaks the driver protocol: requests come from one descriptor,
-// replies and output go to another, both as frames of a header of 16 bytes
-// (size u32, type u8, flags u8, two zero bytes, channel u32, cell u32,
-// big-endian) and a body.
+// Package wire implements the driver protocol: requests come from one descriptor, replies and
+// output go to another, both as frames of a header of 16 bytes (size u32, type u8, flags u8, two
+// zero bytes, channel u32, cell u32, big-endian) and a body.
 package wire
 
 import (
@@ -17,8 +16,8 @@ const MaxBody = 8 << 20
 
 const headerSize = 16
 
-// The types of frames, and the flag of one that was written while descriptors
-// 1 and 2 held nothing unread.
+// The types of frames, and the flag of a frame that was written while descriptors 1 and 2 had no
+// unread bytes.
 const (
 	control   = 1
 	stdout    = 4
@@ -27,7 +26,7 @@ const (
 	flagClear = 2
 )
 
-// Request is what the kernel is asked.
+// Request is a request to the kernel.
 type Request struct {
 	Op      string            `json:"op"`
 	ID      uint64            `json:"id"`
@@ -43,7 +42,7 @@ type Request struct {
 	Seed    string            `json:"seed"`
 }
 
-// Reply is what it answers.
+// Reply is the kernel's reply.
 type Reply struct {
 	Op         string         `json:"op"`
 	ID         uint64         `json:"id"`
@@ -88,12 +87,11 @@ type Info struct {
 	PID            int    `json:"pid,omitempty"`
 }
 
-// ErrMalformed is a request that could be delimited but not understood: the
-// stream goes on behind it.
+// ErrMalformed is the error for a request whose length is known but whose content is invalid: the
+// stream continues after it.
 var ErrMalformed = errors.New("malformed request")
 
-// Read reads the next request. An error that is not ErrMalformed ends the
-// stream.
+// Read reads the next request. Any error other than ErrMalformed ends the stream.
 func Read(r io.Reader) (Request, error) {
 	var q Request
 	var head [headerSize]byte
@@ -112,7 +110,7 @@ func Read(r io.Reader) (Request, error) {
 		return q, fmt.Errorf("%w: a frame of type %d", ErrMalformed, head[4])
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
-		// The id may be all that can be read; it lets the asker know.
+		// Perhaps only the id can be read; with it the sender gets a reply.
 		var only struct {
 			ID uint64 `json:"id"`
 		}

@@ -45,8 +45,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestOutputKeepsOrder writes to both streams and proves that text of one
-// stream and cell is joined, and nothing changes places.
+// TestOutputKeepsOrder writes to both streams and checks that text of one stream and cell is
+// joined, and that the order is kept.
 func TestOutputKeepsOrder(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -84,7 +84,7 @@ func TestOutputKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestLargeTextIsCut proves that no frame is larger than it may be.
+// TestLargeTextIsCut checks that no frame is larger than the limit.
 func TestLargeTextIsCut(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

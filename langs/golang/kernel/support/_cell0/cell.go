@@ -1,5 +1,5 @@
-// Package main is cell 0 of a session, which all cells import: what generated
-// code calls, and the helpers for people.
+// Package main is cell 0 of a session, which all cells import: functions that generated code calls,
+// and the helpers for users.
 package main
 
 import (
@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// alarm__ is not zero while some goroutine of a cell has to stop.
+// alarm__ is not zero while a goroutine of a cell has to stop.
 var alarm__ uint32
 
-// kernel__ is the kernel's side.
+// kernel__ has the kernel's functions.
 var kernel__ struct {
 	check   func()
 	result  func(v []any)
@@ -31,7 +31,7 @@ func Install__(check func(), result func([]any), local func(string, any),
 	return &alarm__
 }
 
-// Check__ stands in every loop and in every function that calls another.
+// Check__ is called in every loop and in every function that calls another.
 func Check__() {
 	if atomic.LoadUint32(&alarm__) != 0 {
 		check__()
@@ -44,10 +44,10 @@ func check__() { kernel__.check() }
 // Result__ shows the value of a cell.
 func Result__(v ...any) { kernel__.result(v) }
 
-// Var__ tells the kernel of a variable.
+// Var__ registers a variable with the kernel.
 func Var__(name string, pointer any) { kernel__.local(name, pointer) }
 
-// Cell__ is what each cell runs.
+// Cell__ is the function that runs a cell.
 func Cell__() {}
 
 // Keep__ makes the stock linker keep a function that only the kernel calls.
@@ -57,15 +57,14 @@ func Keep__(any) {}
 
 func main() { Keep__(Install__) }
 
-// displayer__ shows things in a client.
+// displayer__ shows values in a client.
 type displayer__ struct{ id string }
 
 // display shows values in forms that a client can draw.
 var display displayer__
 
-// Any shows a value in all the forms that it has: those of its methods HTML,
-// Markdown, SVG, JSON (string) and MIME (map[string]any), an image as PNG, and
-// text.
+// Any shows a value in all its forms: those of its methods HTML, Markdown, SVG, JSON (string) and
+// MIME (map[string]any), an image as PNG, and text.
 func (d displayer__) Any(v any) { kernel__.display("any", v, d.id, false) }
 
 // HTML shows a piece of HTML.
@@ -86,10 +85,10 @@ func (d displayer__) JSON(v any) { kernel__.display("json", v, d.id, false) }
 // Image shows a picture as PNG.
 func (d displayer__) Image(m image.Image) { kernel__.display("image", m, d.id, false) }
 
-// PNG shows a picture that is encoded already. JPEG is like it.
+// PNG shows an encoded PNG picture.
 func (d displayer__) PNG(data []byte) { kernel__.display("png", data, d.id, false) }
 
-// JPEG shows a picture that is encoded already.
+// JPEG shows an encoded JPEG picture.
 func (d displayer__) JPEG(data []byte) { kernel__.display("jpeg", data, d.id, false) }
 
 // Table shows a slice of structs, maps, slices or values, or a map, as a table.
@@ -98,7 +97,7 @@ func (d displayer__) Table(v any) { kernel__.display("table", v, d.id, false) }
 // Chart shows a Vega-Lite specification: a map, a struct, or JSON in a string.
 func (d displayer__) Chart(spec any) { kernel__.display("chart", spec, d.id, false) }
 
-// Line draws ys over xs. Bar, Points and Histogram are like it.
+// Line draws ys over xs.
 func (d displayer__) Line(xs, ys any) { kernel__.display("line", [2]any{xs, ys}, d.id, false) }
 
 // Bar draws a bar for each x, a number or a name.
@@ -113,10 +112,10 @@ func (d displayer__) Histogram(xs any) { kernel__.display("histogram", xs, d.id,
 // MIME shows a bundle: values by MIME type.
 func (d displayer__) MIME(bundle map[string]any) { kernel__.display("mime", bundle, d.id, false) }
 
-// ID returns a display that can be updated: what is shown with it has the id.
+// ID returns a display that can be updated: its content has the id.
 func (d displayer__) ID(id string) displayer__ { return displayer__{id} }
 
-// Update shows a value in place of what was shown under the id.
+// Update replaces the content that was shown under the id.
 func (d displayer__) Update(v any) { kernel__.display("any", v, d.id, true) }
 
 // Clear removes the cell's output; with wait, when the next output comes.
@@ -125,16 +124,17 @@ func (d displayer__) Clear(wait ...bool) { kernel__.clear(len(wait) > 0 && wait[
 // inputs__ asks the user.
 type inputs__ struct{}
 
-// input asks the user for lines. os.Stdin and what reads it ask as well.
+// input asks the user for lines. Reading os.Stdin asks as well.
 var input inputs__
 
-// Line asks for a line; io.EOF says that there is none.
+// Line asks for a line; io.EOF means the end of input.
 func (inputs__) Line(prompt string) (string, error) { return kernel__.input(prompt, false) }
 
 // Password asks for a line that is not shown.
 func (inputs__) Password(prompt string) (string, error) { return kernel__.input(prompt, true) }
 
-// print and println are the built-in ones, in order with all other output.
+// print and println replace the built-in functions, so that their output keeps its order with all
+// other output.
 func print(args ...any) {
 	for _, a := range args {
 		os.Stderr.WriteString(plain__(a))

@@ -1,5 +1,5 @@
-// Command exports copies the archives of a tree, each with its first member
-// alone: the export data, which is all that compiling against it needs.
+// Command exports copies the archives of a tree, each with only its first member: the export data,
+// which suffices for compiling against it.
 //
 //	exports FROM TO
 package main
@@ -16,7 +16,7 @@ import (
 
 const (
 	magic  = "!<arch>\n"
-	header = 60 // bytes of a member's header; its size stands in columns 48 to 57
+	header = 60 // bytes of a member's header; its size is in columns 48 to 57
 )
 
 func main() {
@@ -54,10 +54,10 @@ func copyTree(from, to string) error {
 	})
 }
 
-// first cuts an archive off behind its first member.
+// first cuts an archive off after its first member.
 func first(b []byte) ([]byte, error) {
 	if !bytes.HasPrefix(b, []byte(magic+"__.PKGDEF")) || len(b) < len(magic)+header {
-		return nil, fmt.Errorf("no archive that begins with __.PKGDEF")
+		return nil, fmt.Errorf("not an archive that begins with __.PKGDEF")
 	}
 	size, err := strconv.Atoi(strings.TrimSpace(string(b[len(magic)+48 : len(magic)+58])))
 	if err != nil {

@@ -2,8 +2,7 @@ package main
 
 import "maps"
 
-// added are the files that have no counterpart in Go: what is called by the
-// edits below.
+// added are the files that have no counterpart in Go: the functions that the edits below call.
 var added = map[string]string{
 	"cmd/compile/internal/types2/cells.go": "types/cells.go",
 	"go/types/cells.go":                    "types/cells.go",
@@ -24,11 +23,11 @@ var edits = merge(
 	compiler, linker, library,
 )
 
-// checker are the rules of the type checker. The compiler's and go/types, which
-// the kernel uses, have to agree.
+// checker returns the rules of the type checker. The compiler's and go/types, which the kernel
+// uses, have to agree.
 func checker(dir, isExported string) map[string][]edit {
 	return map[string][]edit{
-		// Cells count as one package where the identity of unexported names is asked for.
+		// Cells count as one package for the identity of unexported names.
 		dir + "/predicates.go": {{in: "samePkg", at: "a.path == b.path", text: or("cellPath(a.path) && cellPath(b.path)")}},
 		// A qualified identifier may be unexported: dot-imported ones resolve as such.
 		dir + "/call.go": {{in: "Checker.selector", at: "!exp.Exported()", text: and("!(cellPath(pkg.path) && cellPath(check.pkg.path))")}},
@@ -39,7 +38,7 @@ func checker(dir, isExported string) map[string][]edit {
 			{in: "Checker.collectObjects", at: isExported + "(name)", text: "(check.cellImport(imp, fileScope, name) || $)"},
 			// A declaration of the cell itself wins over a dot-imported one.
 			{in: "Checker.collectObjects", at: "pkg.scope.Lookup(name)", text: "check.cellOwn(scope, name, obj)"},
-			// A dot import of a cell that is not used is no error.
+			// An unused dot import of a cell is not an error.
 			{in: "Checker.unusedImports", at: "for _, obj := range check.imports", how: inside, text: " if cellPath(obj.imported.path) { continue };"},
 		},
 	}
@@ -50,7 +49,7 @@ var compiler = map[string][]edit{
 	"cmd/compile/internal/noder/unified.go": {{in: "writeUnifiedExport", at: "types.IsExported(xname)", text: or("cellBuild()")}},
 	// Unexported fields and methods belong to the session, not to one cell.
 	"cmd/compile/internal/noder/writer.go": {{in: "pkgWriter.selectorIdx", at: "pw.pkgIdx(obj.Pkg())", text: "pw.pkgIdx(cellOwner(obj))"}},
-	// A cell needs no table of its exports: the kernel finds what it calls as dynamic symbols.
+	// A cell needs no table of its exports: the kernel finds its functions as dynamic symbols.
 	"cmd/compile/internal/noder/reader.go": {{in: "reader.pkgObjs", at: `types.LocalPkg.Name == "main"`, text: and("!cellBuild()")}},
 }
 
@@ -65,13 +64,13 @@ var linker = map[string][]edit{
 		{in: "decodeTargetSym", at: "ldr.SymType(s) == sym.SDYNIMPORT", text: and("len(ctxt.Shlibs) > 0")},
 	},
 	ld + "deadcode.go": {
-		// All that the cell declares is kept.
+		// All declarations of the cell are kept.
 		{in: "deadcodePass.init", at: "var names []string", how: before, text: "cellRoots(d); "},
-		// What the process has is imported.
+		// Symbols of the process are imported.
 		{in: "deadcodePass.flood", at: "symIdx := d.wq.pop()", how: after, text: "; if cellExternal(d.ctxt, symIdx) { continue }"},
 		// Imported types have no data.
 		{in: "deadcodePass.flood", at: "if d.ldr.IsItab(rs)", how: before, text: "if cellOpaque(d, rs) { d.mark(rs, symIdx); continue }; "},
-		// What holds for shared linking holds here.
+		// The rules of shared linking apply here too.
 		{in: "deadcodePass.flood", at: "d.ctxt.linkShared", n: 3, text: "cellShared(d.ctxt)"},
 	},
 	ld + "data.go": {
@@ -83,14 +82,14 @@ var linker = map[string][]edit{
 		{in: "GCProg.AddType", at: "decodetypeSize(p.ctxt.Arch, ldr.Data(elem))", text: "cellSize(p.ctxt, elem)"},
 	},
 	ld + "symtab.go": {
-		// No hashes of packages: one toolchain made them all.
+		// No hashes of packages: one toolchain made all of them.
 		{in: "Link.symtab", at: "ctxt.Library", n: 3, text: "cellHashed(ctxt)"},
 		{in: "Link.symtab", at: "decodetypeSize(ctxt.Arch, ldr.Data(moduledatatype))", text: "cellSize(ctxt, moduledatatype)"},
 	},
 	// runtime.addmoduledata is an import here and must not join the text.
 	ld + "ld.go": {{in: "PrepareAddmoduledata", at: "ctxt.BuildMode == BuildModePlugin", text: and("ctxt.loader.SymType(amd).IsText()")}},
 	ld + "lib.go": {
-		// Archives of what the process has are not read.
+		// Archives of packages in the process are not read.
 		{in: "Link.loadlib", at: `lib.Shlib == ""`, n: 4, text: and("!cellSkip(ctxt, lib)")},
 		{in: "Link.loadlib", at: "ctxt.loader.LoadSyms(ctxt.Arch)", how: after, text: "; cellUndefined(ctxt)"},
 		// ld itself makes the object: gcc takes 20 times as long.
@@ -99,7 +98,7 @@ var linker = map[string][]edit{
 	ld + "pcln.go": {
 		// Inlined functions of packages that were not read.
 		{in: "genInlTreeSym", at: "!ctxt.linkShared", text: and("!cells.on")},
-		// The runtime takes a name at offset 0 for none. Elsewhere no user's function is first.
+		// The runtime treats a name at offset 0 as no name. Elsewhere no user's function is first.
 		{in: "pclntab.generateFuncnametab", at: "var size int64", how: after, text: "; if cells.on { size = 1 }"},
 	},
 	// The kernel starts the tools before they are needed.
@@ -112,10 +111,10 @@ var library = map[string][]edit{
 	"runtime/runtime2.go": {{in: "g", text: "\n\tcell uint32 // which cell it belongs to, 0 for none\n"}},
 	"runtime/proc.go": {
 		{in: "newproc1", at: "newg.startpc = fn.fn", how: after, text: "; newg.cell = 0"},
-		// Behind the question whether it is one of the runtime's own.
+		// After the check whether it is one of the runtime's own.
 		{in: "newproc1", at: "newg.bubble = callergp.bubble", how: after, text: "; newg.cell = callergp.cell"},
 	},
-	// What a timer calls has no caller.
+	// The function of a timer has no caller.
 	"time/sleep.go": {{in: "AfterFunc", how: inside, text: " f = cellFunc(f);"}},
 	"runtime/panic.go": {
 		// A panic that nobody recovers ends the goroutine of a cell, and not the process.
@@ -127,7 +126,7 @@ var library = map[string][]edit{
 	},
 	"runtime/stack.go":  {{in: "newstack", at: "if newsize > maxstacksize || newsize > maxstackceiling", how: before, text: "cellStackGrows(gp, newsize); "}},
 	"runtime/malloc.go": {{in: "mallocgcLarge", how: inside, text: " cellLarge(size);"}},
-	// Each load of a cell would walk all types of the library.
+	// Otherwise each load of a cell would iterate over all types of the library.
 	"runtime/type.go": {{in: "typelinksinit", how: inside, text: " if cellTypelinks() { return };"}},
 	"os/file.go": {
 		{in: "File.Write", how: inside, text: " if n, err, ok := cellWrite(f, b); ok { return n, err };"},

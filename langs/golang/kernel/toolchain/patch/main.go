@@ -1,13 +1,12 @@
-// Command patch writes a build overlay (go build -overlay) that changes Go's
-// compiler, type checker, linker and a little of its runtime, so that the
-// cells of one session can be compiled and linked one by one.
+// Command patch writes a build overlay (go build -overlay) that changes Go's compiler, type
+// checker, linker and a little of its runtime, so that the cells of one session can be compiled and
+// linked one by one.
 //
 //	patch -goroot DIR -src DIR -out DIR
 //
-// goroot is a toolchain with its source, which stays as it is; src holds the
-// files to be added; out gets the changed files and overlay.json. A place that
-// is not there, or more often than expected, ends the program with its name:
-// after an upgrade of Go, look at every edit of edits.go again.
+// goroot is a toolchain with its source, which is not changed. src has the files to add. out gets
+// the changed files and overlay.json. If a place is missing, or occurs more often than expected,
+// the program ends with its name: after an upgrade of Go, check every edit of edits.go again.
 package main
 
 import (
@@ -32,7 +31,7 @@ func main() {
 	fmt.Printf("patch: %d places in %d files\n", n, len(edits))
 }
 
-// write makes the overlay and returns how many places were changed.
+// write writes the overlay and returns how many places were changed.
 func write(goroot, src, out string) (places int, err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return 0, err

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// goroot is a toolchain with its source.
+// goroot returns a toolchain with its source.
 func goroot(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -18,8 +18,8 @@ func goroot(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestPlacesAreThere applies every edit to this Go. When it fails after an
-// upgrade, the message names the place to look at.
+// TestPlacesAreThere applies every edit to this Go. If it fails after an upgrade, the message names
+// the place to check.
 func TestPlacesAreThere(t *testing.T) {
 	out := t.TempDir()
 	n, err := write(goroot(t), "../_src", out)
@@ -34,7 +34,7 @@ func TestPlacesAreThere(t *testing.T) {
 	}
 }
 
-// TestMovedPlacesAreReported edits the source as another Go might have it.
+// TestMovedPlacesAreTold edits the source as another version of Go might have it.
 func TestMovedPlacesAreReported(t *testing.T) {
 	for rel, list := range edits {
 		src, err := os.ReadFile(filepath.Join(goroot(t), "src", rel))
@@ -91,8 +91,8 @@ type T struct { n int }
 		{e: edit{in: "T.f", at: "g", n: 2, text: "h"}, n: 2, want: "h(b)"},
 		{e: edit{in: "T.f", at: "a == 2", text: "z"}, problem: "0 places"},
 		{e: edit{in: "T.f", at: "g", text: "h"}, problem: "2 places"},
-		{e: edit{in: "T.g", at: "a", text: "h"}, problem: "there is no T.g"},
-		{e: edit{in: "T.f", at: "a == 1", text: "{"}, problem: "is no Go"},
+		{e: edit{in: "T.g", at: "a", text: "h"}, problem: "no longer a T.g"},
+		{e: edit{in: "T.f", at: "a == 1", text: "{"}, problem: "is not valid Go"},
 	}
 	for _, c := range cases {
 		got, n, err := apply("p.go", []byte(src), []edit{c.e})

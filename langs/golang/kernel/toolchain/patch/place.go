@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// An edit changes one place of a function, or of a struct type, or each of
-// several equal ones. A place is found by what it is in the syntax tree, so
-// that neither line numbers nor the layout of the source matter.
+// An edit changes one place of a function, or of a struct type, or each of several equal ones. A
+// place is found in the syntax tree, so that neither line numbers nor the layout of the source
+// matter.
 type edit struct {
-	// in is the function: F, T.F for a method; or a type.
+	// in names the function: F, T.F for a method; or a type.
 	in string
 	// at is an expression, a statement, or the head of a statement: the text
 	// before its body's brace. Empty: the start of the function's body, or the
 	// end of the struct's fields.
 	at string
-	// n is how many such places the function has; 0 stands for 1.
+	// n is how many such places the function has; 0 means 1.
 	n int
-	// how the text goes there.
+	// how defines where the text is inserted.
 	how  how
 	text string
 }
@@ -31,10 +31,10 @@ type edit struct {
 type how int
 
 const (
-	instead how = iota // of the expression; $ in the text is the expression
-	before             // the statement
-	after              // the statement
-	inside             // the body of the statement, at its start
+	instead how = iota // replaces the expression; $ in the text is the expression
+	before             // before the statement
+	after              // after the statement
+	inside             // in the body of the statement, at its start
 )
 
 // or and and widen and narrow a condition.
@@ -58,7 +58,7 @@ func apply(rel string, src []byte, list []edit) (text []byte, places int, err er
 	for _, e := range list {
 		scope := find(file, e.in)
 		if scope == nil {
-			return nil, 0, fmt.Errorf("%s: there is no %s any more", rel, e.in)
+			return nil, 0, fmt.Errorf("%s: there is no longer a %s", rel, e.in)
 		}
 		found, err := e.places(scope)
 		if err != nil {
@@ -86,7 +86,7 @@ func apply(rel string, src []byte, list []edit) (text []byte, places int, err er
 	}
 	b.Write(src[at:])
 	if _, err := parser.ParseFile(token.NewFileSet(), rel, b.Bytes(), 0); err != nil {
-		return nil, 0, fmt.Errorf("what was made of %s is no Go: %w", rel, err)
+		return nil, 0, fmt.Errorf("the result for %s is not valid Go: %w", rel, err)
 	}
 	return b.Bytes(), places, nil
 }
@@ -122,8 +122,7 @@ func find(file *ast.File, name string) ast.Node {
 	return nil
 }
 
-// places returns the ranges of source that the edit replaces, empty ones where
-// it inserts.
+// places returns the ranges of source that the edit replaces. They are empty if it inserts.
 func (e edit) places(scope ast.Node) (found [][2]token.Pos, err error) {
 	point := func(p token.Pos) { found = append(found, [2]token.Pos{p, p}) }
 	if e.at == "" {
@@ -201,7 +200,7 @@ func headOf(s ast.Stmt) (string, token.Pos) {
 	return text(s), token.NoPos
 }
 
-// text prints a node without comments, in one line.
+// text returns a node without comments, in one line.
 func text(n ast.Node) string {
 	if st, ok := n.(*ast.DeclStmt); ok {
 		if g, ok := st.Decl.(*ast.GenDecl); ok && g.Doc != nil {

@@ -1,5 +1,5 @@
-// Command symbols writes the hashes of the names that shared objects define as
-// dynamic symbols, sorted: what the linker of cells takes for held.
+// Command symbols writes the sorted hashes of the names that shared objects define as dynamic
+// symbols. The linker of cells assumes that the process has these names.
 //
 //	symbols OUT OBJECT...
 package main

@@ -1,17 +1,15 @@
-// Package ld links the cells of an interactive session. What the process
-// already holds (the shared standard library, earlier cells) becomes a dynamic
-// import; all that the cell declares is kept, for later cells; and ld is called
-// directly.
+// Package ld links the cells of an interactive session. Symbols of the process (the shared standard
+// library, earlier cells) become dynamic imports. All declarations of the cell are kept, for later
+// cells. The linker calls ld directly.
 //
-// The environment says what it needs:
+// The environment has the inputs:
 //
 //	CELLS_SYMS   hashes of the dynamic symbols of the standard library, sorted
 //	CELLS_TYPES  the side table of type sizes and pointer masks
-//	CELLS_MORE   hashes of what came later, sorted; read when linking begins
-//	CELLS_DUMP   write the side table there and go on (when an image is built)
+//	CELLS_MORE   hashes of later symbols, sorted; read when linking begins
+//	CELLS_DUMP   write the side table there and continue (when an image is built)
 //
-// An import configuration names "held" as the archive of a package of the
-// standard library.
+// An import configuration names "held" as the archive of a package of the standard library.
 package ld
 
 import (
@@ -25,13 +23,13 @@ import (
 	"strings"
 )
 
-// cells is what is known of the process that a cell is linked for.
+// cells has the data about the process that a cell is linked for.
 var cells struct {
 	on     bool
 	loaded bool
-	syms   []byte // of CELLS_SYMS
-	more   []byte // of CELLS_MORE
-	types  []byte // of CELLS_TYPES: count, records of hash, offset, length, then sizes and masks
+	syms   []byte // content of CELLS_SYMS
+	more   []byte // content of CELLS_MORE
+	types  []byte // content of CELLS_TYPES: count, records of hash, offset, length, then sizes and masks
 	ntypes int
 }
 
@@ -55,7 +53,7 @@ func cellFile(name string) []byte {
 	return b
 }
 
-// cellBegin is called before the first question about the process.
+// cellBegin is called before the first lookup of a symbol of the process.
 func cellBegin(ctxt *Link) {
 	CellTables()
 	if cells.on || !cells.loaded || ctxt.BuildMode != BuildModePlugin {
@@ -67,7 +65,7 @@ func cellBegin(ctxt *Link) {
 	}
 }
 
-// cellShared reports whether the rules of shared linking hold.
+// cellShared reports whether the rules of shared linking apply.
 func cellShared(ctxt *Link) bool { return ctxt.linkShared || cells.on }
 
 func cellHash(s string) uint64 {
@@ -89,8 +87,8 @@ func cellHas(name string) bool {
 	return in(cells.syms) || in(cells.more)
 }
 
-// cellName returns under which name the process holds a symbol. Functions have
-// one name for each calling convention.
+// cellName returns the process's name for a symbol. Functions have one name for each calling
+// convention.
 func cellName(name string, version int, text bool) (held string, isText bool) {
 	m := typeSymbolMangle(name)
 	switch {
@@ -117,8 +115,7 @@ func cellImportAs(ldr *loader.Loader, s loader.Sym, held string, text bool) {
 	}
 }
 
-// cellExternal turns a symbol that is reached into a dynamic import if the
-// process has it.
+// cellExternal converts a reached symbol to a dynamic import if the process has it.
 func cellExternal(ctxt *Link, s loader.Sym) bool {
 	cellBegin(ctxt)
 	if !cells.on {
@@ -132,7 +129,7 @@ func cellExternal(ctxt *Link, s loader.Sym) bool {
 	switch {
 	case strings.HasPrefix(name, "type:"):
 		if (name[5] == '.' && !t.IsText()) || strings.HasPrefix(name, "type:func(") {
-			return false // targets of section-relative offsets have to be here
+			return false // targets of section-relative offsets must be in this object
 		}
 	case strings.HasPrefix(name, "go:"):
 		if !strings.HasPrefix(name, "go:itab.") {
@@ -177,9 +174,8 @@ func cellUndefined(ctxt *Link) {
 	}
 }
 
-// cellRoots keeps everything that the cell, and a module that it brings,
-// declares: later cells may use it. Archives of earlier cells are read for the
-// layout of their types alone.
+// cellRoots keeps everything that the cell, and a module that it adds, declares: later cells may
+// use it. Archives of earlier cells are only read for the layout of their types.
 func cellRoots(d *deadcodePass) {
 	cellBegin(d.ctxt)
 	if !cells.on {
@@ -200,7 +196,7 @@ func cellRoots(d *deadcodePass) {
 	}
 }
 
-// cellTextp drops imported functions from the lists of text.
+// cellTextp removes imported functions from the lists of text.
 func cellTextp(ctxt *Link) {
 	if !cells.on {
 		return
@@ -222,8 +218,8 @@ func cellTextp(ctxt *Link) {
 	}
 }
 
-// cellHostlink makes the shared object with ld alone: a cell needs no start-up
-// files, libraries or C objects.
+// cellHostlink makes the shared object with ld alone: a cell needs no start-up files, libraries or
+// C objects.
 func cellHostlink(ctxt *Link) bool {
 	if !cells.on {
 		return false
@@ -236,8 +232,8 @@ func cellHostlink(ctxt *Link) bool {
 	return true
 }
 
-// cellSkip reports whether a library is of the standard library, so that its
-// archive is not read.
+// cellSkip reports whether a library belongs to the standard library, so that its archive is not
+// read.
 func cellSkip(ctxt *Link, l *sym.Library) bool {
 	cellBegin(ctxt)
 	return cells.on && (l.File == "held" || l.File == "")
@@ -248,8 +244,8 @@ func cellOpaque(d *deadcodePass, s loader.Sym) bool {
 	return cells.on && d.ldr.SymType(s) == sym.SDYNIMPORT && len(d.ldr.Data(s)) == 0
 }
 
-// cellHashed lists the libraries whose hashes the runtime compares at load:
-// none, because one image has them all.
+// cellHashed returns the libraries whose hashes the runtime compares at load: none, because all
+// come from one image.
 func cellHashed(ctxt *Link) []*sym.Library {
 	if cells.on {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// cellMaxMask is the most bytes of pointers that the side table keeps a mask
-// of, for one type: 1 MiB.
+// cellMaxMask is the largest range of a type, in bytes, for which the side table has a pointer
+// mask: 1 MiB.
 const cellMaxMask = 1 << 20
 
 // cellType looks a type without data up in the side table.
@@ -45,8 +45,7 @@ func cellPtrdata(ctxt *Link, s loader.Sym) int64 {
 	return decodetypePtrdata(ctxt.Arch, ctxt.loader.Data(s))
 }
 
-// cellMask adds the pointers of a type that the process holds to the program
-// of the collector.
+// cellMask adds the pointers of a type of the process to the program of the collector.
 func (p *GCProg) cellMask(off int64, s loader.Sym) bool {
 	_, ptrdata, mask, ok := cellType(p.ctxt, s)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package main of compile and link can be started before it has work: exec and
-// the start of the runtime then cost a cell nothing.
+// Package main of compile and link can start before there is work, so that a cell does not wait for
+// exec and the start of the runtime.
 package main
 
 import (
@@ -10,14 +10,13 @@ import (
 	"syscall"
 )
 
-// cellWait calls prepare and reads the arguments from standard input, when the
-// only argument says so: one after each NUL. The end of input without any
-// arguments ends the tool.
+// cellWait calls prepare and reads the arguments from standard input, if the only argument requests
+// it: one after each NUL. The end of input without any arguments ends the tool.
 func cellWait(prepare func()) {
 	if len(os.Args) != 2 || os.Args[1] != "-wait" {
 		return
 	}
-	signal.Ignore(syscall.SIGINT) // it is meant for what the user has started
+	signal.Ignore(syscall.SIGINT) // SIGINT is for the processes that the user has started
 	prepare()
 	b, err := io.ReadAll(os.Stdin)
 	if err != nil || len(b) == 0 {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// cellNames is the package of every unexported field and method name of a
-// session: one owner, so that interface satisfaction, itabs and reflection
-// agree over cells.
+// cellNames is the package of every unexported field and method name of a session: a single owner,
+// so that interface satisfaction, itabs and reflection agree across cells.
 var cellNames = types2.NewPackage("cells/session", "main")
 
 func cellBuild() bool { return strings.HasPrefix(base.Ctxt.Pkgpath, "cells/") }

@@ -1,16 +1,16 @@
-// Package os lets a kernel of an interactive session see what a cell does with
-// descriptors 0, 1 and 2, with child processes and with the process's end.
+// Package os lets a kernel of an interactive session handle a cell's use of descriptors 0, 1 and 2,
+// of child processes and of os.Exit.
 package os
 
 import _ "unsafe" // for linkname
 
-// cells is what the kernel has installed.
+// cells has the functions that the kernel has installed.
 var cells struct {
 	write func(fd int, b []byte)
 	read  func(b []byte) (int, error)
 	start func()
-	exit  func(code int) // returns where the process shall end
-	files [3]*file       // of the standard streams as they were then
+	exit  func(code int) // returns if the process has to end
+	files [3]*file       // the standard streams at that time
 }
 
 //go:linkname cellInstall
@@ -19,9 +19,8 @@ func cellInstall(write func(int, []byte), read func([]byte) (int, error), start 
 	cells.files = [3]*file{Stdin.file, Stdout.file, Stderr.file}
 }
 
-// cellStream reports whether f is the standard output or error that the process
-// began with. The number of the descriptor would not do: once closed, it is the
-// next file's.
+// cellStream reports whether f is the standard output or error that the process began with. The
+// descriptor's number does not suffice: after a close, the next file gets it.
 func cellStream(f *File) bool {
 	return cells.write != nil && f != nil && f.file != nil && (f.file == cells.files[1] && f.pfd.Sysfd == 1 || f.file == cells.files[2] && f.pfd.Sysfd == 2)
 }

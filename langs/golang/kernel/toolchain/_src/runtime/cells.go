@@ -1,5 +1,5 @@
-// Package runtime knows which cell of an interactive session a goroutine
-// belongs to, and keeps what would end the process to that goroutine.
+// Package runtime knows the cell of an interactive session that a goroutine belongs to, and limits
+// errors that would end the process to that goroutine.
 package runtime
 
 import (
@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// cells is what the kernel has installed. Without it, and in goroutines that
+// cells has the functions that the kernel has installed. Without them, and in goroutines that
 // belong to no cell, nothing here has an effect.
 var cells struct {
-	uncaught func(v any) // tells that nobody recovered v, in the goroutine that ends
-	alarm    func()      // tells that a stack has grown beyond maxStack; must not allocate or block
+	uncaught func(v any) // called with an unrecovered panic value v, in the goroutine that ends
+	alarm    func()      // called when a stack has grown beyond maxStack; must not allocate or block
 	maxStack uintptr     // bytes
 	maxHeap  uint64      // bytes
 }
@@ -21,13 +21,13 @@ func cellInstall(uncaught func(any), alarm func(), maxStack uintptr) {
 	cells.uncaught, cells.alarm, cells.maxStack = uncaught, alarm, maxStack
 }
 
-// cellHeap sets how many bytes the heap may have before a large allocation of
-// a cell panics. 0 is no limit.
+// cellHeap sets the size of the heap, in bytes, above which a large allocation of a cell panics. 0
+// means no limit.
 //
 //go:linkname cellHeap
 func cellHeap(max uint64) { cells.maxHeap = max }
 
-// cellEnter makes the calling goroutine, and those that it starts, the cell's.
+// cellEnter makes the calling goroutine, and those that it starts, belong to the cell.
 //
 //go:linkname cellEnter
 func cellEnter(n uint32) { getg().cell = n }
@@ -42,8 +42,7 @@ func cellNow() uint32 { return getg().cell }
 //go:linkname cellStack
 func cellStack() uintptr { return getg().stack.hi - sys.GetCallerSP() }
 
-// cellEnding reports whether the calling goroutine runs deferred calls because
-// of a Goexit.
+// cellEnding reports whether the calling goroutine runs deferred calls because of a Goexit.
 //
 //go:linkname cellEnding
 func cellEnding() bool {
@@ -67,8 +66,7 @@ func cellLive(n uint32) (count int) {
 	return count
 }
 
-// cellUncaught ends the goroutine of a cell that has panicked, after its
-// deferred calls.
+// cellUncaught ends the goroutine of a cell that has panicked, after its deferred calls.
 func cellUncaught(p *_panic) {
 	gp := getg()
 	if gp.cell == 0 || cells.uncaught == nil {
@@ -79,15 +77,15 @@ func cellUncaught(p *_panic) {
 	goexit1()
 }
 
-// cellFatal is a panic in a cell where it would be fatal elsewhere.
+// cellFatal panics in a cell for an error that would otherwise be fatal.
 func cellFatal(s string) {
 	if gp := getg(); gp.cell != 0 && cells.uncaught != nil && gp.m.curg == gp && gp.m.locks == 0 {
 		panic(errorString(s))
 	}
 }
 
-// cellStackGrows raises the alarm for a deep stack: the goroutine's next check
-// then panics, while there is room left for that.
+// cellStackGrows raises the alarm for a deep stack: the goroutine's next check then panics, while
+// there is still room for that.
 //
 //go:nosplit
 func cellStackGrows(gp *g, size uintptr) {
@@ -96,7 +94,7 @@ func cellStackGrows(gp *g, size uintptr) {
 	}
 }
 
-// cellLarge panics when an object of 32 KiB or more is beyond the limit.
+// cellLarge panics when an object of 32 KiB or more would exceed the limit.
 func cellLarge(size uintptr) {
 	gp := getg()
 	if gp.cell == 0 || cells.maxHeap == 0 || uint64(size)+gcController.heapLive.Load() <= cells.maxHeap {
@@ -106,7 +104,7 @@ func cellLarge(size uintptr) {
 		return
 	}
 	if uint64(size) < cells.maxHeap {
-		GC() // what lives is not known otherwise
+		GC() // otherwise the size of live objects is unknown
 		if uint64(size)+gcController.heapLive.Load() <= cells.maxHeap {
 			return
 		}
@@ -114,8 +112,7 @@ func cellLarge(size uintptr) {
 	panic(errorString("out of memory"))
 }
 
-// cellReseed replaces all random state that was copied with the memory of the
-// process.
+// cellReseed replaces all random state that was copied with the memory of the process.
 //
 //go:linkname cellReseed
 func cellReseed(seed *[32]byte) {
@@ -135,15 +132,14 @@ func cellReseed(seed *[32]byte) {
 	startTheWorldGC(stw)
 }
 
-// cellTypes are the types of all modules that typelinksinit has seen.
+// cellTypes has the types of all modules that typelinksinit has processed.
 var cellTypes struct {
 	byHash map[uint32][]*_type
 	seen   map[*moduledata]bool
 }
 
-// cellTypelinks does the work of typelinksinit without walking again through
-// the types of modules that it has seen. It reports false in a process without
-// a session.
+// cellTypelinks does the work of typelinksinit without iterating again over the types of modules
+// that it has already processed. It returns false in a process without a session.
 func cellTypelinks() bool {
 	if cells.uncaught == nil {
 		return false

@@ -1,5 +1,5 @@
-// Package time lets what a timer calls belong to the cell of an interactive
-// session that set the timer.
+// Package time makes the function of a timer run in the cell of an interactive session that set the
+// timer.
 package time
 
 import _ "unsafe" // for linkname
@@ -10,7 +10,7 @@ func cellNow() uint32
 //go:linkname cellEnter runtime.cellEnter
 func cellEnter(n uint32)
 
-// cellFunc is f in the cell of the calling goroutine.
+// cellFunc returns a function that runs f in the cell of the calling goroutine.
 func cellFunc(f func()) func() {
 	n := cellNow()
 	if n == 0 {

@@ -5,9 +5,8 @@ package types
 
 func cellPath(path string) bool { return len(path) > 6 && path[:6] == "cells/" }
 
-// cellImport reports whether a dot import of a cell declares name here,
-// exported or not. It makes room for the name: the cell that is imported last
-// wins.
+// cellImport reports whether a dot import of a cell declares name here, exported or not. It makes
+// room for the name: the last imported cell is used.
 func (check *Checker) cellImport(from *Package, file *Scope, name string) bool {
 	if !cellPath(from.path) || !cellPath(check.pkg.path) || name == "_" || name == "init" || name == "main" {
 		return false
@@ -16,9 +15,8 @@ func (check *Checker) cellImport(from *Package, file *Scope, name string) bool {
 	return true
 }
 
-// cellOwn returns the package's own object of that name, unless obj in the
-// file scope is the dot-imported object of an earlier cell: that one is
-// dropped.
+// cellOwn returns the package's own object of that name, unless obj in the file scope is the
+// dot-imported object of an earlier cell, which is dropped.
 func (check *Checker) cellOwn(file *Scope, name string, obj Object) Object {
 	own := check.pkg.scope.Lookup(name)
 	if own == nil {
