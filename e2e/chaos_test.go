@@ -20,7 +20,7 @@ import (
 // The users' sessions hold everything that was acknowledged, once. No process and
 // no file remains.
 func TestChaos(t *testing.T) {
-	a := newApart(t, apartOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
+	a := newSeparateCluster(t, separateOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
 	h := a.history()
 	c := a.crowd(t, h, 4)
 	stop := c.start()
@@ -63,7 +63,7 @@ func TestChaos(t *testing.T) {
 }
 
 // usersOf returns the users whose sessions a node has.
-func (a *apart) usersOf(c *crowd, n *part) []*worker {
+func (a *separateCluster) usersOf(c *crowd, n *part) []*worker {
 	var all []*worker
 	for _, w := range c.users {
 		if a.owner(w.id) == n {
@@ -73,33 +73,33 @@ func (a *apart) usersOf(c *crowd, n *part) []*worker {
 	return all
 }
 
-// spell is how long a failure lasts that only time makes bad: longer than a
-// request waits, shorter than the time after which a connection is given up.
-const spell = 1500 * time.Millisecond
+// outage is the duration of a failure: longer than a request waits, shorter than the time
+// after which a connection is given up.
+const outage = 1500 * time.Millisecond
 
 // cutOff disconnects a node from all gateways: completely, in one direction, by
 // delay, and with an end of each connection. Its users wait. The other node's
 // users do not.
-func (a *apart) cutOff(t *testing.T, c *crowd) {
+func (a *separateCluster) cutOff(t *testing.T, c *crowd) {
 	n := a.nodes[0]
-	for _, how := range []int{parted, half, shut} {
-		n.in.be(how, 0)
-		time.Sleep(spell) // this time is tested; no event ends it
-		n.in.be(clear, 0)
+	for _, how := range []int{dropping, noAnswers, refusing} {
+		n.in.setMode(how, 0)
+		time.Sleep(outage) // this time is tested; no event ends it
+		n.in.setMode(passing, 0)
 		c.rounds(1)
 	}
-	n.in.be(clear, 20*time.Millisecond)
+	n.in.setMode(passing, 20*time.Millisecond)
 	c.rounds(1)
-	n.in.be(clear, 0)
+	n.in.setMode(passing, 0)
 }
 
 // fencedOff disconnects a node from Redis for longer than a lease. The node
 // acknowledges nothing until it is connected again, and the other node's users
 // notice nothing.
-func (a *apart) fencedOff(t *testing.T, c *crowd) {
+func (a *separateCluster) fencedOff(t *testing.T, c *crowd) {
 	n := a.nodes[0]
 	w := a.usersOf(c, n)[0]
-	n.redis.be(parted, 0)
+	n.redis.setMode(dropping, 0)
 	eventually(t, "the fence", func() bool {
 		cell, err := w.kern.Execute(c.ctx, "pass", client.ExecuteOptions{})
 		if err == nil {
@@ -113,19 +113,19 @@ func (a *apart) fencedOff(t *testing.T, c *crowd) {
 		goal := w.done() + 1
 		eventually(t, "a cell of the other node", func() bool { return w.done() >= goal })
 	}
-	n.redis.be(clear, 0)
+	n.redis.setMode(passing, 0)
 }
 
 // blindGateway disconnects a gateway from Redis. It continues to serve the sessions
 // that it knows, and reports that it cannot find others. The other gateway can.
-func (a *apart) blindGateway(t *testing.T, c *crowd) {
+func (a *separateCluster) blindGateway(t *testing.T, c *crowd) {
 	blind, sees := a.gateways[0], a.gateways[1]
 	through := func(p *part) *client.Client {
 		cl, err := client.New(a.server(p.address).URL, a.token, client.Options{})
 		check(t, err)
 		return cl
 	}
-	blind.redis.be(parted, 0)
+	blind.redis.setMode(dropping, 0)
 	c.rounds(1)
 	var made protocol.Session
 	check(t, insist(c.ctx, func() (err error) {
@@ -135,23 +135,23 @@ func (a *apart) blindGateway(t *testing.T, c *crowd) {
 	if _, err := through(blind).Session(c.ctx, made.ID); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("for a session that it cannot know the error is %v", err)
 	}
-	blind.redis.be(clear, 0)
+	blind.redis.setMode(passing, 0)
 	check(t, insist(c.ctx, func() error { return through(blind).DeleteSession(c.ctx, made.ID) }))
 }
 
 // slowRedis delays each message to and from Redis by half the time limit of a step.
-func (a *apart) slowRedis(_ *testing.T, c *crowd) {
+func (a *separateCluster) slowRedis(_ *testing.T, c *crowd) {
 	all := append(append([]*part{}, a.nodes...), a.gateways...)
 	for _, p := range all {
-		p.redis.be(clear, 100*time.Millisecond)
+		p.redis.setMode(passing, 100*time.Millisecond)
 	}
 	c.rounds(1)
 	for _, p := range all {
-		p.redis.be(clear, 0)
+		p.redis.setMode(passing, 0)
 	}
 }
 
-func (a *apart) emptyRedis(t *testing.T, c *crowd) {
+func (a *separateCluster) emptyRedis(t *testing.T, c *crowd) {
 	again := a.claimedAgain(t)
 	a.StopRedis()
 	c.rounds(1)
@@ -160,7 +160,7 @@ func (a *apart) emptyRedis(t *testing.T, c *crowd) {
 }
 
 // claimedAgain waits until each node has claimed its sessions again.
-func (a *apart) claimedAgain(t *testing.T) (wait func()) {
+func (a *separateCluster) claimedAgain(t *testing.T) (wait func()) {
 	count := func(n *part) int {
 		log, err := os.ReadFile(filepath.Join(n.dir, "log"))
 		check(t, err)
@@ -179,16 +179,16 @@ func (a *apart) claimedAgain(t *testing.T) (wait func()) {
 }
 
 // stoodStill stops a node for longer than its lease.
-func (a *apart) stoodStill(_ *testing.T, c *crowd) {
+func (a *separateCluster) stoodStill(_ *testing.T, c *crowd) {
 	n := a.nodes[1]
 	n.signal(syscall.SIGSTOP)
-	time.Sleep(clusterLease + spell) // this time is tested
+	time.Sleep(clusterLease + outage) // this time is tested
 	n.signal(syscall.SIGCONT)
 }
 
 // clockJumps moves Redis' clock an hour forward, and back: leases end too early
 // and too late. Nodes use their own clocks.
-func (a *apart) clockJumps(t *testing.T, c *crowd) {
+func (a *separateCluster) clockJumps(t *testing.T, c *crowd) {
 	again := a.claimedAgain(t)
 	a.jump(time.Hour)
 	again()
@@ -199,7 +199,7 @@ func (a *apart) clockJumps(t *testing.T, c *crowd) {
 
 // fullDisk fills the disk of a node. Its sessions continue. None can be hibernated
 // or moved until there is room again.
-func (a *apart) fullDisk(t *testing.T, c *crowd) {
+func (a *separateCluster) fullDisk(t *testing.T, c *crowd) {
 	n := a.nodes[0]
 	all := a.usersOf(c, n)
 	if len(all) == 0 {
@@ -241,7 +241,7 @@ func (a *apart) fullDisk(t *testing.T, c *crowd) {
 	}
 }
 
-func (a *apart) killedGateway(t *testing.T, c *crowd) {
+func (a *separateCluster) killedGateway(t *testing.T, c *crowd) {
 	g := a.gateways[0]
 	check(t, g.stop(syscall.SIGKILL))
 	c.rounds(1)
@@ -251,7 +251,7 @@ func (a *apart) killedGateway(t *testing.T, c *crowd) {
 
 // killedNode kills a node. Its users learn that their sessions are lost. The other
 // node's users do not.
-func (a *apart) killedNode(t *testing.T, c *crowd) {
+func (a *separateCluster) killedNode(t *testing.T, c *crowd) {
 	n := a.nodes[1]
 	doomed := a.usersOf(c, n)
 	if len(doomed) == 0 {

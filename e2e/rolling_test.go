@@ -11,7 +11,7 @@ import (
 // that was acknowledged is lost, and no session ends.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel() // most of the time it waits for leases
-	a := newApart(t, apartOptions{nodes: 3, gateways: 2})
+	a := newSeparateCluster(t, separateOptions{nodes: 3, gateways: 2})
 	h := a.history()
 	c := newCrowd(t, a.server(a.front.address()), h, 4)
 	stop := c.start()

@@ -145,7 +145,7 @@ func (h *host) client() *http.Client {
 // acknowledged work are complete.
 func TestPartition(t *testing.T) {
 	t.Parallel() // most of the time it waits for leases
-	a := newApart(t, apartOptions{nodes: 2, gateways: 2, net: newNetwork(t)})
+	a := newSeparateCluster(t, separateOptions{nodes: 2, gateways: 2, net: newNetwork(t)})
 	h := a.history()
 	c := a.crowd(t, h, 2)
 	stop := c.start()
@@ -163,7 +163,7 @@ func TestPartition(t *testing.T) {
 				eventually(t, "a cell of the other node", func() bool { return w.done() >= goal })
 			}
 		}
-		time.Sleep(max(0, clusterLease+spell-time.Since(begin))) // this time is tested
+		time.Sleep(max(0, clusterLease+outage-time.Since(begin))) // this time is tested
 		x.host.cut(false)
 		c.rounds(1)
 		t.Logf("%s was disconnected, and all users continue after %s", x.name, time.Since(begin).Round(time.Millisecond))
@@ -181,7 +181,7 @@ func TestPartition(t *testing.T) {
 }
 
 // moveRedis starts Redis on a separate host.
-func (a *apart) moveRedis() {
+func (a *separateCluster) moveRedis() {
 	a.t.Helper()
 	a.StopRedis()
 	a.hub = a.net.host("redis")

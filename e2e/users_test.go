@@ -102,7 +102,7 @@ func (c *crowd) join(s *Server) {
 
 // crowd creates a crowd of n users or a few more. Some have their session on the first
 // node, some on the second.
-func (a *apart) crowd(t *testing.T, h *history, n int) *crowd {
+func (a *separateCluster) crowd(t *testing.T, h *history, n int) *crowd {
 	t.Helper()
 	s := a.server(a.front.address())
 	c := newCrowd(t, s, h, n)

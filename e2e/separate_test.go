@@ -23,49 +23,49 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// apart is a cluster whose nodes and gateways are separate processes. Each
+// separateCluster is a cluster whose nodes and gateways are separate processes. Each
 // connection between them goes through a proxy that can fail.
-type apart struct {
+type separateCluster struct {
 	*cluster
 	token    string
 	nodes    []*part
 	gateways []*part
-	front    *way     // the proxy before the gateways, the only address that users know
-	disk     string   // a separate filesystem, if there is one
-	net      *network // the network of the parts, if they have one
-	hub      *host    // the host of Redis in net
+	front    *faultProxy // the proxy before the gateways, the only address that users know
+	disk     string      // a separate filesystem, if there is one
+	net      *network    // the network of the parts, if they have one
+	hub      *host       // the host of Redis in net
 }
 
 // part is a node or a gateway.
 type part struct {
 	name, dir, role string
 	user            *syscall.Credential
-	host            *host  // nil for this machine
-	store           string // the address of Redis for this part
-	redis           *way   // to Redis; nil with a separate host
-	in              *way   // to this part; nil for a gateway, and with a separate host
+	host            *host       // nil for this machine
+	store           string      // the address of Redis for this part
+	redis           *faultProxy // to Redis; nil with a separate host
+	in              *faultProxy // to this part; nil for a gateway, and with a separate host
 	address         string
 	cmd             *exec.Cmd
 	done            chan error
 }
 
-// apartOptions describe a cluster.
-type apartOptions struct {
+// separateOptions describe a cluster.
+type separateOptions struct {
 	nodes, gateways int
 	clock           bool     // Redis has a clock of its own
 	disk            int      // MiB of the first node's data folder; 0 for a folder without a limit
 	net             *network // nil for this machine, with proxies
 }
 
-// newApart starts Redis, nodes and gateways.
-func newApart(t *testing.T, o apartOptions) *apart {
+// newSeparateCluster starts Redis, nodes and gateways.
+func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	all, err := NewCluster(ctx)
 	check(t, err)
 	dir := all.Dir
-	a := &apart{cluster: &cluster{all, t}, token: "sgt_" + strings.Repeat("test", 13), net: o.net}
+	a := &separateCluster{cluster: &cluster{all, t}, token: "sgt_" + strings.Repeat("test", 13), net: o.net}
 	t.Cleanup(func() {
 		a.stopAll()
 		a.unmount()
@@ -98,7 +98,7 @@ func newApart(t *testing.T, o apartOptions) *apart {
 		p := a.part(fmt.Sprint("n", i), "node")
 		reached := p.address
 		if p.host == nil {
-			p.in = newWay(t, p.address)
+			p.in = newFaultProxy(t, p.address)
 			reached = p.in.address()
 		}
 		if i == 0 && o.disk > 0 {
@@ -127,7 +127,7 @@ func newApart(t *testing.T, o apartOptions) *apart {
 	}
 	a.each(a.gateways, (*part).start)
 	a.each(a.gateways, (*part).answers)
-	a.front = newWay(t, addresses...)
+	a.front = newFaultProxy(t, addresses...)
 	if a.net != nil {
 		a.front.from(a.net.host("users"))
 	}
@@ -135,7 +135,7 @@ func newApart(t *testing.T, o apartOptions) *apart {
 }
 
 // each calls do for several parts at the same time.
-func (a *apart) each(all []*part, do func(*part) error) {
+func (a *separateCluster) each(all []*part, do func(*part) error) {
 	a.t.Helper()
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
@@ -146,14 +146,14 @@ func (a *apart) each(all []*part, do func(*part) error) {
 	check(a.t, errors.Join(errs...))
 }
 
-func (a *apart) part(name, role string) *part {
+func (a *separateCluster) part(name, role string) *part {
 	a.t.Helper()
 	p := &part{name: name, role: role, dir: filepath.Join(a.Dir, name)}
 	if a.net != nil {
 		p.host = a.net.host(name)
 		p.address, p.store = net.JoinHostPort(p.host.address, "8080"), a.Address
 	} else {
-		p.address, p.redis = freeAddress(a.t), newWay(a.t, a.Address)
+		p.address, p.redis = freeAddress(a.t), newFaultProxy(a.t, a.Address)
 		p.store = p.redis.address()
 	}
 	check(a.t, os.Mkdir(p.dir, 0o755))
@@ -257,10 +257,10 @@ func (p *part) stop(sig syscall.Signal) error {
 	}
 }
 
-func (a *apart) stopAll() {
+func (a *separateCluster) stopAll() {
 	for _, p := range append(append([]*part{}, a.gateways...), a.nodes...) {
 		if p.redis != nil {
-			p.redis.be(clear, 0)
+			p.redis.setMode(passing, 0)
 		}
 		if p.cmd == nil {
 			continue
@@ -279,7 +279,7 @@ func (a *apart) stopAll() {
 }
 
 // jump moves Redis' clock by d.
-func (a *apart) jump(d time.Duration) {
+func (a *separateCluster) jump(d time.Duration) {
 	a.t.Helper()
 	f, err := os.OpenFile(a.Clock, os.O_WRONLY, 0)
 	check(a.t, err)
@@ -289,12 +289,12 @@ func (a *apart) jump(d time.Duration) {
 }
 
 // server returns a gateway, or the proxy before all gateways, as a Server.
-func (a *apart) server(address string) *Server {
+func (a *separateCluster) server(address string) *Server {
 	return &Server{URL: "http://" + address, Token: a.token}
 }
 
 // history returns the history that the nodes have recorded.
-func (a *apart) history() *history {
+func (a *separateCluster) history() *history {
 	h := &history{nodes: map[string]string{}}
 	for _, n := range a.nodes {
 		h.nodes[n.name] = n.dir
@@ -303,7 +303,7 @@ func (a *apart) history() *history {
 }
 
 // owner returns the node that has the session, by the nodes' logs.
-func (a *apart) owner(id string) *part {
+func (a *separateCluster) owner(id string) *part {
 	var owner *part
 	var most uint64
 	for _, c := range a.history().claims() {
@@ -320,7 +320,7 @@ func (a *apart) owner(id string) *part {
 	return owner
 }
 
-func (a *apart) unmount() {
+func (a *separateCluster) unmount() {
 	if a.disk != "" {
 		check(a.t, syscall.Unmount(a.disk, 0))
 		a.disk = ""
@@ -329,7 +329,7 @@ func (a *apart) unmount() {
 
 // clean ends all parts and checks what they have left. The directory remembers the
 // owners of lost sessions for some time.
-func (a *apart) clean(lost ...string) {
+func (a *separateCluster) clean(lost ...string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

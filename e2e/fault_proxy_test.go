@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// The modes of a way.
+// The modes of a faultProxy.
 const (
-	clear  = iota // it works
-	parted        // no bytes pass and no error is reported, as in a network partition
-	half          // answers do not pass
-	shut          // connections are closed, and new ones refused
+	passing   = iota // it works
+	dropping         // no bytes pass and no error is reported, as in a network partition
+	noAnswers        // answers do not pass
+	refusing         // connections are closed, and new ones refused
 )
 
-// way is a TCP proxy for the network between two parts of a cluster. A test can make it
+// faultProxy is a TCP proxy for the network between two parts of a cluster. A test can make it
 // fail.
-type way struct {
+type faultProxy struct {
 	ln   net.Listener
 	work sync.WaitGroup
 
@@ -26,18 +26,18 @@ type way struct {
 	targets []string   // the first that can be reached gets the connection
 	turn    int
 	host    *host // the host that dials the targets; nil for this machine
-	how     int
+	mode    int
 	delay   time.Duration
 	changed chan struct{} // closed and replaced with each change
 	conns   map[net.Conn]struct{}
 	ended   bool
 }
 
-func newWay(t *testing.T, targets ...string) *way {
+func newFaultProxy(t *testing.T, targets ...string) *faultProxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	w := &way{ln: ln, targets: targets, changed: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	w := &faultProxy{ln: ln, targets: targets, changed: make(chan struct{}), conns: map[net.Conn]struct{}{}}
 	w.work.Go(func() {
 		for {
 			c, err := ln.Accept()
@@ -52,29 +52,29 @@ func newWay(t *testing.T, targets ...string) *way {
 		w.mu.Lock()
 		w.ended = true
 		w.mu.Unlock()
-		w.be(shut, 0)
+		w.setMode(refusing, 0)
 		w.work.Wait()
 	})
 	return w
 }
 
-func (w *way) address() string { return w.ln.Addr().String() }
+func (w *faultProxy) address() string { return w.ln.Addr().String() }
 
 // from makes the proxy dial the targets from a host.
-func (w *way) from(h *host) {
+func (w *faultProxy) from(h *host) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.host = h
 }
 
-// be changes the mode of the proxy, also for existing connections.
-func (w *way) be(how int, delay time.Duration) {
+// setMode changes the mode of the proxy, also for existing connections.
+func (w *faultProxy) setMode(mode int, delay time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.how, w.delay = how, delay
+	w.mode, w.delay = mode, delay
 	close(w.changed)
 	w.changed = make(chan struct{})
-	if how == shut {
+	if mode == refusing {
 		for c := range w.conns {
 			_ = c.(*net.TCPConn).SetLinger(0) // as a machine that has lost power
 			_ = c.Close()
@@ -83,15 +83,15 @@ func (w *way) be(how int, delay time.Duration) {
 }
 
 // pass waits until bytes may pass in a direction. It is false if the connection ends first.
-func (w *way) pass(back bool) bool {
+func (w *faultProxy) pass(back bool) bool {
 	for {
 		w.mu.Lock()
-		how, delay, changed, ended := w.how, w.delay, w.changed, w.ended
+		mode, delay, changed, ended := w.mode, w.delay, w.changed, w.ended
 		w.mu.Unlock()
 		switch {
-		case how == shut || ended:
+		case mode == refusing || ended:
 			return false
-		case how == parted || how == half && back:
+		case mode == dropping || mode == noAnswers && back:
 			<-changed
 			continue
 		}
@@ -105,10 +105,10 @@ func (w *way) pass(back bool) bool {
 }
 
 // add registers a connection, or closes it.
-func (w *way) add(c net.Conn) bool {
+func (w *faultProxy) add(c net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended || w.how == shut {
+	if w.ended || w.mode == refusing {
 		_ = c.Close()
 		return false
 	}
@@ -116,14 +116,14 @@ func (w *way) add(c net.Conn) bool {
 	return true
 }
 
-func (w *way) drop(c net.Conn) {
+func (w *faultProxy) drop(c net.Conn) {
 	_ = c.Close()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, c)
 }
 
-func (w *way) carry(down net.Conn) {
+func (w *faultProxy) carry(down net.Conn) {
 	if !w.add(down) {
 		return
 	}
@@ -165,7 +165,7 @@ func (w *way) carry(down net.Conn) {
 }
 
 // dial connects to one of the targets, in turn.
-func (w *way) dial() net.Conn {
+func (w *faultProxy) dial() net.Conn {
 	w.mu.Lock()
 	all, turn, host := w.targets, w.turn, w.host
 	w.turn++
