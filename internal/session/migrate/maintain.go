@@ -179,11 +179,17 @@ func (m *Migrator) Dispose(s Movable) (done bool) {
 	}
 	m.log.Warn("the copy of a session that has ended is still in the blob store", "session", d.ID, "owned", owned, "error", err)
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.ending) < maxEnding {
-		m.ending[d.ID] = true
-		_ = m.cfg.Copies.Mark(d.ID) // for the next start
+	full := len(m.ending) >= maxEnding
+	m.mu.Unlock()
+	if full {
+		return false
 	}
+	if err := m.cfg.Copies.Mark(d.ID); err != nil {
+		m.log.Warn("an ended session is not marked for the next start", "session", d.ID, "error", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ending[d.ID] = true
 	return false
 }
 
