@@ -86,3 +86,19 @@ func TestWarmKernelEndsEarly(t *testing.T) {
 		t.Errorf("the exit is %+v", v.Exit)
 	}
 }
+
+// TestOutputAllocations: the router adds no allocation to the ones of the log.
+func TestOutputAllocations(t *testing.T) {
+	r := newRig(t)
+	c := r.open("process")
+	f := stream.Frame{Type: stream.Stdout, Body: []byte(strings.Repeat("x", 100))}
+	const runs = 2000
+	alone := testing.AllocsPerRun(runs, func() {
+		if _, err := c.log.Append(stream.KindStdout, 0, f.Body); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if routed := testing.AllocsPerRun(runs, func() { r.Router().Output(c.wire, f) }); routed > alone {
+		t.Errorf("%v allocations for each frame, %v of them by the log", routed, alone)
+	}
+}
