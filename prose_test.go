@@ -68,19 +68,9 @@ var proseExcluded = []string{
 	"langs/python/driver",
 	"langs/python/tests",
 	"protocol",
-	"web/app",
-	"web/app/src",
-	"web/app/src/home",
-	"web/app/src/notebook",
-	"web/app/src/terminal",
-	"web/app/src/ui",
-	"web/app/test/server",
 	"web/client/src",
 	"web/client/test",
 	"web/client/test/server",
-	"web/run",
-	"web/run/src",
-	"web/run/test",
 }
 
 // excludedProse reports whether a file or its folder is in proseExcluded.

@@ -7,7 +7,7 @@ import { defineConfig, type Plugin } from 'vite'
 const here = import.meta.dirname
 const out = join(here, 'dist/site')
 
-/** What the frame of untrusted output may load, served at /sandbox/lib/. */
+/** Libraries that the frame of untrusted output may load, served at /sandbox/lib/. */
 const libraries = {
   'plotly.js': 'plotly.js-basic-dist-min/plotly-basic.min.js',
   'vega.js': 'vega/build/vega.min.js',
@@ -15,12 +15,12 @@ const libraries = {
   'vega-embed.js': 'vega-embed/build/vega-embed.min.js',
 }
 
-/** Leaves only name.gz of each file: that is what the binary holds and sends. */
+/** Keeps only name.gz of each file, because the binary contains and sends these. */
 function packed(): Plugin {
   return {
     name: 'packed',
     apply: 'build',
-    // Not generateBundle: Vite fills in the names of preloaded files after it.
+    // Not generateBundle, because Vite inserts the names of preloaded files after it.
     writeBundle() {
       const lib = join(out, 'sandbox/lib')
       mkdirSync(lib, { recursive: true })

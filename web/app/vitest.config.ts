@@ -4,13 +4,13 @@ import { defineConfig } from 'vitest/config'
 const resolve = { alias: { '@sandgate/client': join(import.meta.dirname, '../client/src/browser.ts') } }
 const oxc = { jsx: { runtime: 'automatic' as const, importSource: 'preact' } }
 
-// unit needs nothing but this folder; server needs a running Sandgate, whose
-// address and token are in SANDGATE_URL and SANDGATE_TOKEN.
+// unit needs only this folder. server needs a running Sandgate, whose address and token are in
+// SANDGATE_URL and SANDGATE_TOKEN.
 export default defineConfig({
   test: {
     projects: [
       { resolve, oxc, test: { name: 'unit', include: ['test/*.test.{ts,tsx}'], environment: 'happy-dom', testTimeout: 30_000 } },
-      // A machine that does much else stalls for seconds, and no test is about that.
+      // A busy machine stalls for seconds, and no test is about that.
       { resolve, oxc, test: { name: 'server', include: ['test/server/*.test.ts'], testTimeout: 240_000, hookTimeout: 60_000, maxWorkers: 2, expect: { poll: { timeout: 20_000 } } } },
     ],
   },

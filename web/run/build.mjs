@@ -1,11 +1,11 @@
-// Builds dist/: run.js, and what /embed/run is made of. With a folder as
-// argument also puts them there as the server serves them, packed.
+// Builds dist/: run.js, and the files of /embed/run. With a folder as argument it also copies them
+// there compressed, as the server sends them.
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 
-/** What run.js may have with gzip, in bytes. */
+/** The maximum size of run.js with gzip, in bytes. */
 const limit = 6000
 
 const site = process.argv[2] && resolve(process.argv[2])

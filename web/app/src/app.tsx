@@ -11,13 +11,13 @@ import { Questions } from './ui/dialog'
 import { Icon } from './ui/icon'
 import { Toasts } from './ui/toast'
 
-/** What a page is given; it is made anew for another session. */
+/** The properties of a page. It is created again for another session. */
 export interface PageProps {
   session: string
 }
 
 type Page = ComponentType<PageProps>
-// Each page is a chunk of its own.
+// Each page is a separate chunk.
 const pages: Record<Exclude<Route['page'], 'missing'>, () => Promise<{ default: Page }>> = {
   home: () => import('./home/page'),
   notebook: () => import('./notebook/page'),
@@ -71,7 +71,7 @@ function Loaded({ page, session }: { page: Exclude<Route['page'], 'missing'>; se
     }
   }, [page])
   if (error) return <main class="centred"><h1>This page could not be loaded</h1><p>{error.message}</p><button type="button" class="button primary" onClick={() => location.reload()}>Load it again</button></main>
-  // What somebody may do decides what a page shows.
+  // The rights of the user decide what a page shows.
   return Page && description.value ? <Page session={session} /> : <Bar />
 }
 

@@ -4,10 +4,10 @@ import { client, languageName } from './server'
 import { ask } from './ui/dialog'
 import { failed } from './ui/toast'
 
-/** What a link may bring of code, in characters. */
+/** The maximum length of code that a link may contain, in characters. */
 const maxCode = 100_000
 
-/** Code that a link brings in its fragment, which goes to no server: #new=python&code=… */
+/** Code that a link contains in its fragment, which is sent to no server: #new=python&code=… */
 export function parseGiven(hash: string): { language: string; code: string } | undefined {
   const q = new URLSearchParams(hash.slice(1))
   const [language, code] = [q.get('new'), q.get('code')]
@@ -15,15 +15,15 @@ export function parseGiven(hash: string): { language: string; code: string } | u
   return { language, code }
 }
 
-/** A notebook with this code in its one cell. */
+/** Returns a notebook with this code in its only cell. */
 export function asNotebook(code: string): string {
   const cell = { id: 'given', cell_type: 'code', execution_count: null, metadata: {}, outputs: [], source: code }
   return JSON.stringify({ nbformat: 4, nbformat_minor: 5, metadata: {}, cells: [cell] })
 }
 
 /**
- * Takes the code out of the address bar and offers to put it into a notebook
- * of a new session. Nothing is made, and nothing runs, before somebody says so.
+ * Removes the code from the address bar and offers to put it into a notebook of a new session.
+ * Nothing is created or run before the user confirms.
  */
 export function takeGiven(): void {
   const given = parseGiven(location.hash)
@@ -31,7 +31,7 @@ export function takeGiven(): void {
   history.replaceState(null, '', location.pathname + location.search)
   const stop = effect(() => {
     const sg = client.value
-    if (!sg) return // until somebody has signed in
+    if (!sg) return // before sign-in
     queueMicrotask(async () => {
       stop()
       const lines = given.code.split('\n')

@@ -10,7 +10,7 @@ import { startTheme } from './theme'
 import { takeToken } from './token'
 
 takeToken()
-// The printed address may be pasted into a tab that shows this page already.
+// The printed address may be pasted into a tab that already shows this page.
 addEventListener('hashchange', takeToken)
 startTheme()
 startServer()

@@ -2,7 +2,10 @@ import { signal } from '@preact/signals'
 import { SandgateError } from '@sandgate/client'
 import { token } from './token'
 
-/** What the server's interface has, as "POST /v1/sessions/{id}/fork"; what an older server lacks is not shown. */
+/**
+ * The routes of the server, such as "POST /v1/sessions/{id}/fork". Features that an older server
+ * lacks are not shown.
+ */
 export const offered = signal<ReadonlySet<string>>(new Set())
 
 export async function startOffers(): Promise<void> {
@@ -10,19 +13,19 @@ export async function startOffers(): Promise<void> {
     const doc = (await (await fetch('/v1/openapi.json')).json()) as { paths: Record<string, Record<string, unknown>> }
     offered.value = new Set(Object.entries(doc.paths).flatMap(([path, ops]) => Object.keys(ops).map((m) => `${m.toUpperCase()} ${path}`)))
   } catch {
-    // Then only what every server has is shown.
+    // Then only features of every server are shown.
   }
 }
 
 export const offers = (operation: string): boolean => offered.value.has(operation)
 
-/** Asks the server for what the client has no words for. */
+/** Sends a request for which the client has no method. */
 export async function rest<T>(method: string, path: string, body?: unknown): Promise<T> {
   const text = await (await ask(method, path, body)).text()
   return (text ? JSON.parse(text) : undefined) as T
 }
 
-/** What is at a path, whole. */
+/** Returns the content of a path. */
 export async function restBlob(path: string): Promise<Blob> {
   return (await ask('GET', path)).blob()
 }
@@ -44,12 +47,12 @@ async function ask(method: string, path: string, body?: unknown): Promise<Respon
   try {
     said = (JSON.parse(text) as { error: typeof said }).error
   } catch {
-    // A proxy's page.
+    // The error page of a proxy.
   }
   throw new SandgateError(said.kind ?? 'unavailable', said.message ?? `the server answered ${res.status}`)
 }
 
-/** The address of a path in a session's files; an empty one is the user's home. */
+/** Returns the address of a path in a session's files. An empty path is the user's home. */
 export function filesPath(session: string, path: string): string {
   return `/v1/sessions/${encodeURIComponent(session)}/files/${path.split('/').map(encodeURIComponent).join('/')}`
 }

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { viewing } from './token'
 
-/** Where the page is: / is home, /s/<session> its notebook, /s/<session>/terminal its terminals. */
+/** The location: / is home, /s/<session> its notebook, /s/<session>/terminal its terminals. */
 export interface Route {
   page: 'home' | 'notebook' | 'terminal' | 'missing'
   session: string
@@ -32,7 +32,7 @@ export const route = signal<Route>(parse(new URL(location.href)))
 /** Goes to an address of this application. */
 export function navigate(to: string, o: { replace?: boolean } = {}): void {
   const url = new URL(to, location.href)
-  // A link for viewing ends where its session does.
+  // A share link is only valid for its session.
   if (viewing.peek() && parse(url).session !== route.peek().session) return location.assign(url)
   if (o.replace) history.replaceState(null, '', url)
   else history.pushState(null, '', url)
@@ -44,7 +44,7 @@ function arrived(top: boolean): void {
   if (top) scrollTo(0, 0)
 }
 
-/** Keeps links of this application from loading the page anew. */
+/** Handles links of this application without loading the page again. */
 export function startRouter(): void {
   addEventListener('popstate', () => arrived(false))
   document.addEventListener('click', (e) => {
@@ -59,5 +59,5 @@ export function startRouter(): void {
 
 export const notebookPath = (session: string) => `/s/${encodeURIComponent(session)}`
 export const terminalPath = (session: string) => `/s/${encodeURIComponent(session)}/terminal`
-/** Where what a channel has printed is replayed, or one execution of it. */
+/** Returns the path of the replay of a channel's output, or of one execution. */
 export const castPath = (session: string, channel: string, cell?: number) => `${terminalPath(session)}?cast=${encodeURIComponent(channel)}${cell ? `&cell=${cell}` : ''}`

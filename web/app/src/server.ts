@@ -8,19 +8,19 @@ type Connection =
   | { state: 'waiting'; tries: number; ms: number; error: SandgateError }
   | { state: 'closed'; error: SandgateError }
 
-/** What becomes of the WebSocket, for the banner. */
+/** The state of the WebSocket, for the banner. */
 export const connection = signal<Connection | undefined>(undefined)
-/** What the server offers; undefined until it has answered. */
+/** The features of the server; undefined until it has answered. */
 export const description = signal<Description | undefined>(undefined)
-/** Why the server cannot be used with this token, or at all. */
+/** The reason why the server cannot be used with this token, or at all. */
 export const refused = signal<SandgateError | undefined>(undefined)
 
-/** The client of the server that this page came from; undefined while nobody is signed in. */
+/** The client of this page's server; undefined while no user is signed in. */
 export const client = signal<Sandgate | undefined>(undefined)
-/** The languages, Python first: most come for it. */
+/** The languages, with Python first, because most users want it. */
 export const languages = computed(() => [...(description.value?.languages ?? [])].sort((a, b) => Number(b.name === 'python') - Number(a.name === 'python')))
 
-/** Signed in, there is a client; signed out, there is none and all that it held ends. */
+/** A client exists while the user is signed in. Signing out closes it and everything it holds. */
 export function startServer(): void {
   effect(() => {
     const secret = token.value
@@ -35,7 +35,7 @@ export function startServer(): void {
       onState: (s) => {
         if (client.peek() !== sg) return
         connection.value = s
-        // Who watches by a link has nothing here to lose.
+        // A user of a share link has nothing to lose here.
         if (s.state === 'closed' && s.error.kind === 'unauthenticated' && viewing.peek()) refused.value = s.error
       },
     })
@@ -44,7 +44,7 @@ export function startServer(): void {
   })
 }
 
-/** Asks what the server offers. Fails into `refused`. */
+/** Requests the features of the server. Stores an error in `refused`. */
 export async function describe(sg: Sandgate): Promise<void> {
   try {
     const d = await sg.describe()
@@ -56,7 +56,7 @@ export async function describe(sg: Sandgate): Promise<void> {
   }
 }
 
-/** Whether whoever looks may do that; until the server has told, they may. */
+/** Whether the user has the scope. Until the server has answered, it is assumed. */
 export const may = (scope: string): boolean => description.value?.scopes.includes(scope) ?? true
 
 /** A language's name for people. */

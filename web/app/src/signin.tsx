@@ -5,7 +5,7 @@ import { provider, signIn, signOut, viewing } from './token'
 import { explain } from './ui/again'
 import { Bar } from './ui/bar'
 
-/** Asks for the token. */
+/** Shows a form for the token. */
 export function SignIn() {
   const field = useRef<HTMLInputElement>(null)
   const [login, setLogin] = useState<string>()

@@ -15,7 +15,7 @@ function stored(): Theme {
 export const theme = signal<Theme>(stored())
 const system = matchMedia('(prefers-color-scheme: dark)')
 const systemDark = signal(system.matches)
-/** Whether the page is dark now; for what cannot use light-dark(). */
+/** Whether the page is dark now, for code that cannot use light-dark(). */
 export const dark = signal(false)
 
 export function startTheme(): void {

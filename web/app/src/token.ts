@@ -1,22 +1,22 @@
 import { computed, signal } from '@preact/signals'
 
 const name = 'sandgate.token'
-/** What a link for viewing brought: kept by this tab, for this session. */
+/** The token of a share link, stored by this tab, for this session. */
 const viewName = 'sandgate.view'
 const viewPrefix = 'sgv_'
 
 /**
- * The access token. It comes in the fragment of the address that `sandgate
- * serve` prints, which browsers send to nobody, and is taken out of the address
- * bar at once. It is kept in this browser until sign-out, so that a link to a
- * session opens in a second tab. Output of programs never runs in this origin.
+ * The access token. It comes in the fragment of the address that `sandgate serve` prints, which
+ * browsers send to no server, and is removed from the address bar at once. This browser stores it
+ * until sign-out, so that a link to a session opens in a second tab. Output of programs never runs
+ * in this origin.
  */
 export const token = signal<string>('')
 
-/** The page was opened by a link for viewing: it is for one session, and changes nothing. */
+/** The page was opened with a share link: it is for one session, and changes nothing. */
 export const viewing = computed(() => token.value.startsWith(viewPrefix))
 
-/** The page of a session whose link this tab has. */
+/** Returns the page of the session whose share link this tab has. */
 function ownView(): string | undefined {
   try {
     const v = JSON.parse(sessionStorage.getItem(viewName) ?? 'null') as { at: string; token: string } | null
@@ -52,14 +52,14 @@ export function takeToken(): void {
   try {
     token.value = localStorage.getItem(name) ?? ''
   } catch {
-    // A browser that keeps nothing.
+    // The browser stores nothing.
   }
   if (!token.value) void takeSignIn()
 }
 
 /**
- * Takes the token of a user who has signed in at the server's provider. It is
- * kept by this page alone; the next one asks for its own.
+ * Takes the token of a user who has signed in at the server's provider. Only this page holds it;
+ * the next page requests its own.
  */
 async function takeSignIn(): Promise<void> {
   if (!(await provider())) return
@@ -67,11 +67,11 @@ async function takeSignIn(): Promise<void> {
     const res = await fetch('/auth/token', { method: 'POST', credentials: 'same-origin', redirect: 'error' })
     if (res.ok && !token.value) token.value = ((await res.json()) as { token: string }).token
   } catch {
-    // Then the page for signing in says what to do.
+    // Then the sign-in page explains what to do.
   }
 }
 
-/** Where users sign in at a provider, if the server has one. */
+/** Returns the address for signing in at a provider, if the server has one. */
 export async function provider(): Promise<string | undefined> {
   try {
     const res = await fetch('/auth', { credentials: 'omit', redirect: 'error' })
@@ -82,7 +82,7 @@ export async function provider(): Promise<string | undefined> {
 }
 
 export function signIn(t: string): void {
-  // The whole printed address may be pasted too.
+  // The user may also paste the whole printed address.
   const given = /#(?:.*&)?token=([^&\s]+)/.exec(t)?.[1]
   token.value = (given ? decodeURIComponent(given) : t).trim()
   try {
@@ -99,7 +99,7 @@ export function signOut(): void {
     } catch {
       // There is none.
     }
-    location.assign('/') // as whoever this browser knows
+    location.assign('/') // with the stored credentials of this browser
     return
   }
   try {

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 const site = join(import.meta.dirname, '../dist/site')
 type Chunk = { file: string; imports?: string[]; css?: string[] }
 
-/** Bytes, packed, that a page loads before it can be used. */
+/** The compressed bytes that a page loads before it can be used. */
 function initial(page: string, kind: 'js' | 'css'): number {
   const manifest = JSON.parse(gunzipSync(readFileSync(join(site, '.vite/manifest.json.gz'))).toString()) as Record<string, Chunk>
   const files = new Set<string>()

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { formatNotebook, NotNotebook, parseNotebook } from '../src/notebook/ipynb'
 
-/** As nbformat 5 writes it. */
+/** As written by nbformat 5. */
 const file = `{
  "cells": [
   {

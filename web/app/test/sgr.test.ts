@@ -3,7 +3,7 @@ import { node, readable, sgr, plain } from '../src/notebook/sgr'
 
 const [white, surface] = ['#ffffff', '#1b1e24'] // --surface, in light and dark
 
-/** WCAG's contrast of two colours. */
+/** Returns WCAG's contrast of two colours. */
 function contrast(a: string, b: string): number {
   const luminance = (c: string) => {
     const parts = c.startsWith('#') ? [1, 3, 5].map((i) => parseInt(c.slice(i, i + 2), 16)) : c.match(/\d+/g)!.map(Number)

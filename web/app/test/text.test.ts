@@ -70,7 +70,7 @@ describe('text as a terminal shows it', () => {
     vi.useRealTimers()
     const start = performance.now()
     for (let i = 0; i < 200; i++) view.write(`the quick brown fox ${i}\n`.repeat(500))
-    // The bound is for a machine that does much else; it takes a tenth of it.
+    // The bound is for a busy machine. Normally it takes a tenth of it.
     expect(performance.now() - start).toBeLessThan(10_000)
   })
 })

@@ -3,23 +3,23 @@ import { Run, type Event, type RunError } from './stream.js'
 import { Text, type Span } from './text.js'
 import type { CodeRun } from './element.js'
 
-/** How many lines are kept on the page; those before them are counted. */
+/** The number of lines that stay on the page. Earlier lines are counted. */
 const maxLines = 2000
-/** How many pictures and frames are shown. */
+/** The maximum number of images and frames. */
 const maxShown = 30
 
-/** A run button and what it shows. */
+/** A run button with its output. */
 export interface Button {
   run(): Promise<void>
   stop(): void
 }
 
-/** Fills the element's shadow. Functions over a scope: they pack smaller than a class. */
+/** Fills the element's shadow root. Functions over a scope compress better than a class. */
 export function button(host: CodeRun, root: ShadowRoot): Button {
   let going: Run | undefined
-  let text: Text | undefined // the one that the next output continues
-  let last: HTMLElement | undefined // its line that may still change
-  let lines = 0 // of it
+  let text: Text | undefined // the text that the next output continues
+  let last: HTMLElement | undefined // its last line, which may still change
+  let lines = 0 // the number of its lines
   let dropped = 0
   let shown = 0
   let clear = false
@@ -35,7 +35,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
   const notebook = host.options.notebook
   if (notebook) {
     const link = el('a', { target: '_blank', rel: 'noopener noreferrer', part: 'notebook' }, 'Open in notebook')
-    // The code may have changed since: the address is made when it is used.
+    // The code may have changed since, so the address is computed when it is used.
     const aim = () => (link.href = notebook(host.code, host.language))
     link.onpointerdown = link.onfocus = aim
     aim()
@@ -86,7 +86,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
   }
 
   function say(what: string, bad = false, quiet = false): void {
-    // A clock that is read aloud twice a second helps nobody.
+    // A clock that is read aloud twice a second does not help.
     state.ariaLive = quiet ? 'off' : 'polite'
     state.textContent = what
     state.className = bad ? 'bad' : ''
@@ -124,7 +124,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     if (bottom) out.scrollTop = out.scrollHeight
   }
 
-  /** Adds something behind the text so far, above a question. */
+  /** Adds an element after the text so far, above a question. */
   function add(e: HTMLElement): void {
     out.hidden = false
     out.insertBefore(e, out.querySelector('form'))
@@ -204,7 +204,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     out.hidden = false
     out.append(el('form', { part: 'input', onsubmit: answer }, prompt, field, el('button', {}, 'Send')))
     say('Waiting for input')
-    // Only who is here is taken there.
+    // Move the focus only if it is already in this element.
     if (host.matches(':focus-within')) field.focus()
   }
 

@@ -2,14 +2,14 @@ import { button, type Button } from './button.js'
 import type { Ticket } from './stream.js'
 import css from './style.css'
 
-/** What a page says once for all its run buttons. */
+/** Settings for all run buttons of a page. */
 export interface Settings {
-  /** The server's address; that of the script, if left out. */
+  /** The server's address; default the address of the script. */
   gateway?: string
   ticket?: Ticket
-  /** Makes the address behind "Open in notebook"; null leaves it out. */
+  /** Returns the address for "Open in notebook"; null removes the link. */
   notebook?: ((code: string, language: string) => string) | null
-  /** Seconds; the server's limit or the ticket's if left out. */
+  /** Seconds; default the limit of the server or the ticket. */
   timeout?: number
 }
 
@@ -19,14 +19,14 @@ const sheet = new CSSStyleSheet()
 sheet.replaceSync(css)
 
 /**
- * A run button with the output below it. It runs the code that is inside it,
- * or of the element whose id code names, or of source.
+ * A run button with the output below it. It runs the code inside it, or in the element whose id is
+ * in code, or in source.
  *
- * Events, which bubble: code-run:run (can be prevented), code-run:output,
- * code-run:done and code-run:error.
+ * Events, which bubble: code-run:run (can be prevented), code-run:output, code-run:done and
+ * code-run:error.
  */
 export class CodeRun extends HTMLElement {
-  /** Where the code stands, when it is not inside. */
+  /** The element with the code, if it is not inside. */
   source: Element | null = null
   settings: Settings = {}
   #button: Button | undefined
@@ -56,11 +56,11 @@ export class CodeRun extends HTMLElement {
   }
 
   disconnectedCallback(): void {
-    // A page that draws itself anew puts it back at once.
+    // A page that renders itself again puts it back at once.
     setTimeout(() => this.isConnected || this.stop(), 3000)
   }
 
-  /** Stops the run; what it still says follows. */
+  /** Stops the run. Remaining output still follows. */
   stop(): void {
     this.#button?.stop()
   }

@@ -1,5 +1,5 @@
-// The page /embed/run: one run button for pages that allow no script of
-// others. It has no credentials: the page around it hands it code and tickets.
+// The page /embed/run: one run button for pages that allow no foreign scripts. It has no
+// credentials: the embedding page sends it code and tickets.
 import type { CodeRun } from './element.js'
 import type { enhance } from './enhance.js'
 import type { Settings } from './element.js'
@@ -8,7 +8,7 @@ declare const window: Window & { CodeRun: { enhance: typeof enhance; configure(s
 
 const button = document.querySelector('code-run') as CodeRun
 const code = document.querySelector('code')!
-let host = '' // the origin of the page around, once it has spoken
+let host = '' // the origin of the embedding page, after its first message
 let waiting: ((ticket: string) => void)[] = []
 
 const tell = (message: object) => window.parent.postMessage(message, host || '*')

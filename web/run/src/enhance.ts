@@ -1,20 +1,20 @@
 import { CodeRun, type Settings } from './element.js'
 
 export interface Enhance extends Settings {
-  /** Which blocks; every <pre> with a <code> that names its language, if left out. */
+  /** The selector of blocks; default every <pre> with a <code> that names its language. */
   selector?: string
   /** The languages that get a button. */
   languages?: string[]
 }
 
 const known = 'python py javascript js typescript ts go golang java php bash sh sql'.split(' ')
-/** How many blocks of a page get a button. */
+/** The maximum number of blocks of a page that get a button. */
 const maxBlocks = 500
 
 /**
- * Puts a run button below each code block in root, also below those that come
- * later. A page that draws a block anew, as chat apps do, keeps the button of
- * the same code, with its output. Returns a function that ends it.
+ * Puts a run button below each code block in root, also below blocks that are added later. If a
+ * page renders a block again, as chat apps do, the button of the same code stays with its output.
+ * Returns a function that ends it.
  */
 export function enhance(root: Element = document.body, o: Enhance = {}): () => void {
   const { selector = 'pre > code[class*="lang"]', languages = known, ...settings } = o
@@ -48,7 +48,7 @@ export function enhance(root: Element = document.body, o: Enhance = {}): () => v
       buttons.delete(pre)
     }
   }
-  // A message that streams in changes hundreds of times a second.
+  // A streamed message changes hundreds of times a second.
   const observer = new MutationObserver(() => (timer ||= window.setTimeout(look, 100)))
   observer.observe(root, { childList: true, subtree: true })
   look()

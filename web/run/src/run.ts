@@ -6,7 +6,7 @@ const script = document.currentScript as HTMLScriptElement | null
 if (script?.src) settings.gateway = new URL(script.src).origin
 settings.notebook = (code, language) => `${settings.gateway}/#${new URLSearchParams({ new: language, code })}`
 
-// A script of the page's own server that mints a ticket: POST → {ticket}.
+// A script of the page's own server that issues a ticket: POST → {ticket}.
 const url = script?.dataset.ticket
 if (url) {
   settings.ticket = async () => {

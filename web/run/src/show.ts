@@ -1,4 +1,4 @@
-/** Makes an element; text goes in as text. */
+/** Creates an element. Text is inserted as text. */
 export function el<K extends keyof HTMLElementTagNameMap>(tag: K, props: Record<string, unknown> = {}, ...inside: (Node | string)[]): HTMLElementTagNameMap[K] {
   const e = document.createElement(tag)
   for (const [k, v] of Object.entries(props)) {
@@ -11,16 +11,15 @@ export function el<K extends keyof HTMLElementTagNameMap>(tag: K, props: Record<
 
 const pictures = 'png jpeg gif webp svg+xml'.split(' ').map((t) => 'image/' + t)
 
-// The first child of what is shown, so nothing in it can lift this. Scripts
-// are off by the frame's sandbox.
+// The first child of the shown document, so nothing in it can change this. The frame's sandbox
+// disables scripts.
 const policy = `<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none';style-src 'unsafe-inline';img-src data:">` +
   '<style>:root{color-scheme:SCHEME;font:13px system-ui;color:COLOUR}table{border-collapse:collapse}' +
   'td,th{padding:3px 10px;border-bottom:1px solid #8884}</style>'
 
 /**
- * Shows one thing that comes in several forms: a picture, HTML in a frame
- * that can run nothing and reach nothing, or text. Scripts never run here;
- * the notebook has more.
+ * Shows data that has several forms: an image, HTML in a frame that can run and load nothing, or
+ * text. Scripts never run here; the notebook shows more.
  */
 export function show(data: Record<string, unknown>, host: Element): HTMLElement {
   const text = (type: string) => {

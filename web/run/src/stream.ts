@@ -1,4 +1,4 @@
-/** One event of a run, as docs/reference/rest.md has them. */
+/** One event of a run, as in docs/reference/rest.md. */
 export interface Event {
   type: string
   session?: string
@@ -21,17 +21,17 @@ export interface Event {
   fault?: { kind: string; message: string }
 }
 
-/** Gets a run ticket that the host's server minted. */
+/** Returns a run ticket that the page's server issued. */
 export type Ticket = () => string | Promise<string>
 
-/** What went wrong before the code began, or when the connection broke. */
+/** An error before the code began, or when the connection broke. */
 export class RunError extends Error {
   constructor(message: string, readonly kind: string) {
     super(message)
   }
 }
 
-// Tickets that were good, by what gives them: most are good for several runs.
+// Valid tickets, by the function that returned them. Most tickets are valid for several runs.
 const tickets = new Map<Ticket, Promise<string>>()
 
 async function send(gateway: string, path: string, ticket: Ticket, body: object, signal?: AbortSignal): Promise<Response> {
@@ -55,7 +55,8 @@ async function send(gateway: string, path: string, ticket: Ticket, body: object,
       if (res.ok) return res
     } catch (e) {
       tickets.delete(ticket)
-      // An expired ticket's origin gets no answer that it could read.
+      // The page cannot read the response for an expired ticket, because the origin is not allowed
+      // any more.
       if (signal?.aborted || e instanceof RunError) throw e
       if (fresh || again) throw new RunError('The server cannot be reached.', 'unavailable')
       continue
@@ -68,14 +69,14 @@ async function send(gateway: string, path: string, ticket: Ticket, body: object,
   }
 }
 
-/** A run that goes on. */
+/** A run under way. */
 export class Run {
   #start: Event | undefined
   readonly #abort = new AbortController()
 
   constructor(private readonly gateway: string, private readonly ticket: Ticket) {}
 
-  /** Yields what comes of it; done is the last. */
+  /** Yields the events; done is the last one. */
   async *events(request: object): AsyncGenerator<Event> {
     const res = await send(this.gateway, '/v1/run', this.ticket, { ...request, interactive: true }, this.#abort.signal)
     const reader = res.body!.getReader()
@@ -104,7 +105,7 @@ export class Run {
     return this.#tell('input', { cell: this.#start!.cell, value, eof })
   }
 
-  /** Asks it to stop; a second time, or before it has begun, gives it up. */
+  /** Asks the run to stop. A second call, or a call before it has begun, aborts it. */
   stop(): void {
     const start = this.#start
     if (!start) return this.#abort.abort()

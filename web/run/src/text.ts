@@ -4,16 +4,15 @@ export interface Span {
   style: string
 }
 
-/** What one line may have, in characters; what is beyond goes to the next. */
+/** The maximum number of characters of a line. Further ones go to the next line. */
 const maxLine = 20_000
 
 const token = /\x1b(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])|./gsu
 const unfinished = /\x1b(?:\[[0-9;:? -/]*|\][^\x07\x1b]*\x1b?|[ -/]*)?$/
 
 /**
- * The lines of a program's text: carriage returns, backspaces, colours and
- * "erase to the end of the line" do what they do in a terminal, all else that
- * moves a cursor is left out.
+ * The lines of a program's text. Carriage returns, backspaces, colours and "erase to the end of the
+ * line" work as in a terminal. All other cursor movements are left out.
  */
 export class Text {
   #line: [string, string][] = []
@@ -22,12 +21,12 @@ export class Text {
   #held = ''
   readonly #done: (line: Span[]) => void
 
-  /** done is given each line once nothing can change it any more. */
+  /** done receives each line when it can no longer change. */
   constructor(done: (line: Span[]) => void) {
     this.#done = done
   }
 
-  /** Takes what the program wrote; style is added to that of the text. */
+  /** Takes output of the program. style is added to the style of the text. */
   write(text: string, style = ''): void {
     text = this.#held + text
     this.#held = unfinished.exec(text)?.[0].slice(0, 200) ?? ''
@@ -46,7 +45,7 @@ export class Text {
     }
   }
 
-  /** Ends the line, if anything is on it or always. */
+  /** Ends the line. */
   end(): void {
     this.#done(this.line)
     this.#line = []

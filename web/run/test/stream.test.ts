@@ -3,7 +3,7 @@ import { Run, type Event } from '../src/stream.js'
 
 afterEach(() => void vi.unstubAllGlobals())
 
-/** Answers each request with what the list says, and keeps what was asked. */
+/** Answers each request from the list, and stores the requests. */
 function answers(...list: (Response | Error)[]): { url: string; body: Record<string, unknown>; token: string }[] {
   const asked: { url: string; body: Record<string, unknown>; token: string }[] = []
   vi.stubGlobal('fetch', async (url: string, o: { body: string; headers: Record<string, string> }) => {

@@ -4,7 +4,7 @@ import { explain } from '../ui/again'
 import { Dialog } from '../ui/dialog'
 import type { Template } from './templates'
 
-/** What a template's build has printed, and why it failed, if it did. */
+/** Shows the output of a template's build, and the error if it failed. */
 export function BuildLog({ name, onClose }: { name: string; onClose(): void }) {
   const [found, setFound] = useState<Template & { log?: string }>()
   const [error, setError] = useState<Error>()

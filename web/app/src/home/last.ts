@@ -1,10 +1,10 @@
 import { recordKind, type ChannelInfo, type LogRecord, type Session } from '@sandgate/client'
 
-/** What is read of the end of a channel's log, in bytes. */
+/** The number of bytes that are read from the end of a channel's log. */
 const tail = 4096
-/** Channels of a session that are looked at: the kernels, then the newest others. */
+/** The channels of a session that are read: the kernels, then the newest others. */
 const maxChannels = 3
-/** Characters that are shown. */
+/** The number of characters that are shown. */
 const maxText = 160
 const patience = 5000
 
@@ -14,9 +14,12 @@ interface Line {
   time: number
 }
 
-const known = new Map<string, Line | undefined>() // by channel and where it ends
+const known = new Map<string, Line | undefined>() // by channel and the end of its log
 
-/** The last line that anything in a session has printed. Only looks: a session that sleeps goes on sleeping. */
+/**
+ * Returns the last line that anything in a session has printed. It only reads: a session that is
+ * not running stays so.
+ */
 export async function lastOutput(s: Session): Promise<string> {
   const channels = s.info.channels.filter((c) => c.end > 0)
   const kernels = channels.filter((c) => c.kind === 'kernel')
@@ -49,12 +52,12 @@ async function lastLine(s: Session, c: ChannelInfo): Promise<Line | undefined> {
       view.close()
     }
   } catch {
-    // What came until then will do.
+    // The lines received until then are enough.
   }
   return lineOf(records)
 }
 
-/** The last line of text among records; output of an error or a value counts. */
+/** Returns the last line of text among records, including output of errors and values. */
 export function lineOf(records: LogRecord[]): Line | undefined {
   let text = ''
   let time = 0
@@ -78,12 +81,15 @@ function said(payload: Uint8Array): string {
     if (msg_type === 'error') return `\n${c.ename}${c.evalue ? `: ${c.evalue}` : ''}\n`
     if (msg_type === 'execute_result' || msg_type === 'display_data') return typeof c.data?.['text/plain'] === 'string' ? `\n${c.data['text/plain']}\n` : ''
   } catch {
-    // It is of a kind that is not shown.
+    // This kind of record is not shown.
   }
   return ''
 }
 
-/** Text without what moves the cursor or colours it, and without what changes the direction of writing. */
+/**
+ * Removes sequences that move the cursor or set colours, and characters that change the direction
+ * of writing.
+ */
 function plain(s: string): string {
   return s.replace(/\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])/g, '')
     .replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '')

@@ -5,7 +5,7 @@ import { explain } from '../ui/again'
 import { Dialog } from '../ui/dialog'
 import { tar } from './tar'
 
-/** Files that packages are installed from, and the package that each is of. */
+/** Files from which packages are installed, with the package manager of each. */
 export function packageOf(file: string): { manager: 'python' | 'javascript' | 'java'; name: string } | undefined {
   if (/^[A-Za-z0-9_][\w.+-]*\.jar$/.test(file)) return { manager: 'java', name: file }
   const wheel = /^([A-Za-z0-9_.]+?)-\d[^/]*\.whl$/.exec(file) ?? /^([A-Za-z0-9_.-]+?)-\d[^/]*\.tar\.gz$/.exec(file)
@@ -14,7 +14,7 @@ export function packageOf(file: string): { manager: 'python' | 'javascript' | 'j
   return npm ? { manager: 'javascript', name: npm[1]! } : undefined
 }
 
-/** Lines of NAME=value; throws with the line that is none. */
+/** Parses lines of NAME=value. Throws with the invalid line. */
 export function parseEnv(text: string): Record<string, string> {
   return Object.fromEntries(text.split('\n').filter((l) => l.trim()).map((l) => {
     const m = /^\s*([A-Za-z_]\w*)=(.*)$/.exec(l)
@@ -23,7 +23,7 @@ export function parseEnv(text: string): Record<string, string> {
   }))
 }
 
-/** Lines of NAME, NAME:/PATH, NAME::ro or NAME:/PATH:ro; throws with the line that is none. */
+/** Parses lines of NAME, NAME:/PATH, NAME::ro or NAME:/PATH:ro. Throws with the invalid line. */
 export function parseVolumes(text: string): { name: string; path?: string; read_only?: boolean }[] {
   return text.split('\n').map((l) => l.trim()).filter(Boolean).map((l) => {
     const m = /^([A-Za-z0-9][\w.-]*)(?::(\/[^:]*)?)?(?::(ro|rw))?$/.exec(l)
@@ -32,12 +32,12 @@ export function parseVolumes(text: string): { name: string; path?: string; read_
   })
 }
 
-/** Languages whose packages have names, and an example of one. */
+/** Languages with named packages, and an example of a package. */
 const named: Record<string, string> = {
   python: 'tinydb numpy==2.1', javascript: 'left-pad @types/node', golang: 'golang.org/x/text/language', php: 'monolog/monolog:^3.0', java: 'com.google.code.gson:gson:2.11.0',
 }
 
-/** Asks what a template is to have, and has it built. */
+/** A form for the content of a template, which starts its build. */
 export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClose(): void; onMade(): void }) {
   const [name, setName] = useState('')
   const [description, setDescription] = useState('')

@@ -18,7 +18,10 @@ import './home.css'
 
 const sessions = signal<Session[] | undefined>(undefined)
 const lookEvery = 4000
-/** Sessions whose memory and last output are asked for: the first ones of the list. */
+/**
+ * The number of sessions, from the beginning of the list, whose memory and last output are
+ * requested.
+ */
 const maxDetails = 20
 
 interface Detail {
@@ -27,7 +30,10 @@ interface Detail {
 }
 const details = signal<Record<string, Detail>>({})
 
-/** What a list does not say. To ask is no work: it wakes no session and keeps none awake. */
+/**
+ * Requests details that a list lacks. These requests are not work: they resume no session and keep
+ * none awake.
+ */
 async function lookCloser(list: Session[]): Promise<void> {
   const some = list.filter((s) => s.info.state !== 'lost').slice(0, maxDetails)
   const found = await Promise.all(some.map(async (s): Promise<[string, Detail]> => {
@@ -41,7 +47,7 @@ async function lookCloser(list: Session[]): Promise<void> {
   details.value = Object.fromEntries(found)
 }
 
-/** All sessions of the user, and how to make one. */
+/** Lists all sessions of the user, and creates new ones. */
 export default function Home() {
   const [error, setError] = useState<SandgateError | undefined>()
   const [making, setMaking] = useState<string | undefined>()
@@ -57,7 +63,7 @@ export default function Home() {
   useEffect(() => {
     let gone = false
     void look()
-    // One after the other, however long the server takes.
+    // One request after the other, however long the server takes.
     let t = setTimeout(async function again() {
       if (!document.hidden) await look()
       if (!gone) t = setTimeout(again, lookEvery)

@@ -6,7 +6,7 @@ export interface Entry {
 
 const block = 512
 
-/** The files as a tar, in their order. A name has at most 100 bytes. */
+/** Returns the files as a tar, in order. A name has at most 100 bytes. */
 export function tar(entries: Entry[]): Blob {
   const parts: BlobPart[] = []
   for (const { name, content } of entries) {

@@ -25,11 +25,14 @@ export async function lookAtTemplates(): Promise<void> {
   templates.value = (await rest<{ templates: Template[] | null }>('GET', '/v1/templates')).templates ?? []
 }
 
-/** What sessions can start from besides the server's own image; nothing where there is none. */
+/**
+ * Lists the templates that sessions can start from besides the server's own image. Shows nothing if
+ * there is none.
+ */
 export function Templates({ disabled, make }: { disabled: boolean; make: (template: Template) => void }) {
   const all = templates.value
   const mayMake = offers('PUT /v1/templates/{id}') && may('sessions:manage')
-  // What few need is loaded when it is asked for.
+  // Rarely used parts are loaded on demand.
   const [over, setOver] = useState<ComponentType | undefined>()
   const close = () => setOver(undefined)
   const show = (load: Promise<ComponentType>) => void load.then((view) => setOver(() => view), (e: unknown) => failed('This part of the page could not be loaded', e))

@@ -15,7 +15,7 @@ interface Volume {
 }
 
 export const volumes = signal<Volume[]>([])
-/** Those that the next session is made with, by name. */
+/** The names of the volumes for the next session. */
 export const chosen = signal<string[]>([])
 
 export async function lookAtVolumes(): Promise<void> {
@@ -37,7 +37,7 @@ async function create(): Promise<void> {
   await lookAtVolumes().catch(() => {})
 }
 
-/** Which volumes a new session gets; nothing where the server has none to offer. */
+/** Selects the volumes of a new session. Shows nothing if the server offers none. */
 export function ChooseVolumes() {
   if (!offers('POST /v1/volumes') || volumes.value.length === 0) return null
   return (

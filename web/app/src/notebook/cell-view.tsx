@@ -10,7 +10,7 @@ import { keysOf } from './keys'
 import { facts } from './languages'
 import type { Notebook } from './notebook'
 
-/** The editors of the cells that have one; what moves the focus asks here. */
+/** The editors of the cells that have one. Code that moves the focus uses it. */
 export type Editors = Map<string, { focus(at?: 'start' | 'end'): void; editor: Editor | undefined }>
 
 interface Props {
@@ -49,7 +49,7 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
   )
 }
 
-/** Run or stop, how far it is, and a grip to drag the cell by. */
+/** Shows a button to run or stop, the progress, and a grip to drag the cell. */
 function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellModel; box: { current: HTMLElement | null } }) {
   const state = c.state.value
   if (c.type.value !== 'code') return <div class="gutter" />
@@ -101,7 +101,7 @@ function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: Cell
   )
 }
 
-/** The editor, once it is loaded and the cell is near; its text before that. */
+/** Shows the editor when it is loaded and the cell is near; before that, its text. */
 function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; cell: CellModel; editors: Editors; index: number }) {
   const at = useRef<HTMLDivElement>(null)
   const [ready, setReady] = useState(false)
@@ -137,7 +137,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
           n.mode.value = 'edit'
         },
         complete: async (code, cursor) => c.type.peek() === 'code' && !n.readOnly ? (await n.kernelOf(c).open()).complete(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
-        // Looking starts no kernel.
+        // Inspecting starts no kernel.
         inspect: async (code, cursor) => c.type.peek() === 'code' && !n.readOnly ? n.kernelOf(c).kernel?.inspect(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
       }, n.readOnly)
       entry.editor = editor
@@ -149,7 +149,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
         () => editor.destroy(),
       )
       setReady(true)
-      // Unless the person has gone on meanwhile, to another cell or beside the cells.
+      // Unless the user has moved the focus meanwhile, to another cell or outside of the cells.
       const focused = document.activeElement
       if (wanted && n.active.peek() === c.id && n.mode.peek() === 'edit' && (!focused || focused === document.body || focused.closest('.cell'))) editor.focus(wanted.at)
     }
@@ -183,7 +183,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
   )
 }
 
-/** A Markdown cell as a page. */
+/** Shows a Markdown cell as a page. */
 function Rendered({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
   const at = useRef<HTMLDivElement>(null)
   useSignalEffect(() => {
@@ -223,7 +223,7 @@ function Output({ notebook: n, cell: c, index }: { notebook: Notebook; cell: Cel
   )
 }
 
-/** What the execution has come to, and how long it took. */
+/** Shows the state of the execution, and how long it took. */
 function Status({ cell: c }: { cell: CellModel; notebook: Notebook }) {
   const state = c.state.value
   const [now, setNow] = useState(Date.now())

@@ -3,10 +3,10 @@ import { newCellID, type CellJSON, type CellType } from './ipynb'
 import { languageOf, facts } from './languages'
 import { OutputView } from './output'
 
-/** What an execution of a cell has come to. */
+/** The state of a cell's execution. */
 export type RunState = 'none' | 'queued' | 'running' | 'ok' | 'error' | 'aborted' | 'lost'
 
-/** A cell as the page holds it: what is typed, what ran, what came of it. */
+/** A cell in the page: its source, its execution and its output. */
 export class CellModel {
   readonly id: string
   readonly type: Signal<CellType>
@@ -14,18 +14,18 @@ export class CellModel {
   readonly source: Signal<string>
   readonly count: Signal<number | null>
   readonly state: Signal<RunState> = signal('none')
-  /** Milliseconds since 1970 UTC, of the execution that runs or ran last. */
+  /** The start of the current or last execution, in milliseconds since 1970 UTC. */
   readonly started: Signal<number> = signal(0)
   readonly elapsed: Signal<number> = signal(0)
-  /** The cell's output, or a Markdown cell's page, is folded away. */
+  /** Whether the cell's output, or a Markdown cell's page, is folded away. */
   readonly folded: Signal<boolean>
-  /** A Markdown cell shows its source. */
+  /** Whether a Markdown cell shows its source. */
   readonly editing: Signal<boolean> = signal(false)
-  /** A line that an error points to, from 1; the editor shows it. */
+  /** The line that an error points to, from 1. The editor marks it. */
   readonly errorLine: Signal<number> = signal(0)
   readonly output = new OutputView()
   readonly json: Pick<CellJSON, 'metadata' | 'attachments'>
-  /** What ran last, where its recording is found; 0 before it has run. */
+  /** The number of the last execution, which identifies its recording; 0 before the first. */
   execution = 0
   channel = ''
 
@@ -44,7 +44,7 @@ export class CellModel {
     return this.state.value === 'queued' || this.state.value === 'running'
   }
 
-  /** As the file has it; main is the language that cells have which say nothing. */
+  /** Returns the cell as in the file. main is the language of cells that name none. */
   toJSON(main: string): CellJSON {
     const { vscode, sandgate: _, ...metadata } = { ...this.json.metadata } as Record<string, unknown>
     const code = this.type.value === 'code'
@@ -73,7 +73,7 @@ function object(v: unknown): Record<string, unknown> {
   return typeof v === 'object' && v !== null ? (v as Record<string, unknown>) : {}
 }
 
-/** The language that a cell's metadata names, where the server offers it. */
+/** Returns the language in a cell's metadata if the server offers it. */
 function cellLanguage(metadata: Record<string, unknown>): string | undefined {
   return languageOf(object(metadata.vscode).languageId) ?? languageOf(object(metadata.dotnet_interactive).language)
 }

@@ -3,7 +3,7 @@ import { confirm } from '../ui/dialog'
 import { toast } from '../ui/toast'
 import type { Notebook } from './notebook'
 
-/** What the page itself does for commands. */
+/** Functions of the page for commands. */
 export interface Shell {
   pane(name: 'files' | 'variables' | 'outline' | 'search'): void
   palette(): void
@@ -15,12 +15,12 @@ export interface Shell {
 
 export interface Command {
   name: string
-  /** Left out of the palette: keys that walk. */
+  /** Not in the palette: keys for navigation. */
   hidden?: boolean
   run(n: Notebook, s: Shell): void
 }
 
-/** What is there for who may change nothing. */
+/** The commands for users who may change nothing. */
 const looking = new Set([
   'up', 'down', 'extend-up', 'extend-down', 'first', 'last', 'scroll-down', 'scroll-up', 'select-all', 'copy', 'line-numbers', 'fold-output', 'scroll-output', 'replay', 'download-output',
   'palette', 'help', 'search', 'files', 'outline', 'export-ipynb', 'export-html', 'export-script',

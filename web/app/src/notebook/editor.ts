@@ -8,7 +8,7 @@ import { codePoints, type Completion, type Inspection } from '@sandgate/client'
 
 export interface EditorHost {
   changed(source: string): void
-  /** Up in the first line, down in the last one. */
+  /** Called for Up in the first line and Down in the last one. */
   leave(by: -1 | 1): void
   escape(): void
   focused(): void
@@ -61,7 +61,7 @@ const look = EditorView.theme({
   '.cm-error-line': { backgroundColor: 'var(--danger-soft)' },
 })
 
-/** The line that an error points to, from 1; 0 for none. */
+/** The line that an error points to, from 1; 0 means none. */
 const setErrorLine = StateEffect.define<number>()
 const errorLine = StateField.define<DecorationSet>({
   create: () => Decoration.none,
@@ -76,7 +76,7 @@ const errorLine = StateField.define<DecorationSet>({
   provide: (f) => EditorView.decorations.from(f),
 })
 
-/** What Shift-Tab has asked for, shown until something is typed. */
+/** The result of Shift-Tab, shown until something is typed. */
 const setTip = StateEffect.define<Tooltip | null>()
 const tip = StateField.define<Tooltip | null>({
   create: () => null,
@@ -109,7 +109,8 @@ export class Editor {
           autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
           EditorView.contentAttributes.of({ 'aria-label': label, autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
-          // An update that tells of the focus comes 10 ms later: too late for the key that follows a click.
+          // The update for a focus change comes 10 ms later, which is too late for a key that
+          // follows a click.
           EditorView.domEventHandlers({ focus: () => host.focused() }),
           EditorView.updateListener.of((u) => {
             if (u.docChanged) host.changed(u.state.doc.toString())
@@ -150,7 +151,7 @@ export class Editor {
     this.view.dispatch({ effects: setErrorLine.of(n), ...(line ? { selection: { anchor: line.from }, scrollIntoView: true } : {}) })
   }
 
-  /** Shows another text, if it is another. */
+  /** Shows another text, unless it is equal. */
   set(source: string): void {
     const now = this.view.state.doc.toString()
     if (now !== source) this.view.dispatch({ changes: { from: 0, to: now.length, insert: source } })
@@ -179,13 +180,13 @@ export class Editor {
     if (ranges.length > 1 || !main.empty) return false
     const line = v.state.doc.lineAt(main.head)
     if (by < 0 ? line.number !== 1 : line.number !== v.state.doc.lines) return false
-    // A line that wraps has rows of its own.
+    // A wrapped line has several rows.
     if (v.moveVertically(main, by > 0).head !== main.head && v.coordsAtPos(v.moveVertically(main, by > 0).head)?.top !== v.coordsAtPos(main.head)?.top) return false
     this.#host.leave(by)
     return true
   }
 
-  /** Indents behind white space, else completes; takes what is chosen. */
+  /** Indents after white space, otherwise completes; accepts the selected completion. */
   #tab(v: EditorView): boolean {
     if (completionStatus(v.state) === 'active') return acceptCompletion(v)
     const { main } = v.state.selection
@@ -236,7 +237,7 @@ export class Editor {
   }
 }
 
-/** A position in code points as an index of the string. */
+/** Converts a position in code points to an index of the string. */
 export function utf16(text: string, point: number): number {
   let i = 0
   for (const c of text) {

@@ -6,18 +6,17 @@ interface Failure {
   traceback: string[]
 }
 
-/** A frame of a traceback that lies in a cell. */
+/** A frame of a traceback in a cell. */
 export interface Frame {
   line: number
-  /** The number of the execution, where the language tells it. */
+  /** The number of the execution, if the language reports it. */
   cell?: number
 }
 
 /**
- * Finds frames of cells in the lines of tracebacks, per language:
- * IPython's "Cell In[3], line 2" and "File <ipython-input-3-…>:2", V8's
- * "at cell:3:2:5" or "cell-3.js:2:5", Go's "cell3.go:2" or "cell 3, line 2",
- * JShell's "(#3:2)", PHP's "cell 3:2" or "cell 3 on line 2", Bash's "line 2:".
+ * Finds frames of cells in the lines of tracebacks, per language: IPython's "Cell In[3], line 2"
+ * and "File <ipython-input-3-…>:2", V8's "at cell:3:2:5" or "cell-3.js:2:5", Go's "cell3.go:2" or
+ * "cell 3, line 2", JShell's "(#3:2)", PHP's "cell 3:2" or "cell 3 on line 2", Bash's "line 2:".
  */
 export function frameOf(line: string): Frame | undefined {
   const text = line.replace(/\x1b\[[\d;]*m/g, '')
@@ -36,7 +35,7 @@ export function frameOf(line: string): Frame | undefined {
   return undefined
 }
 
-/** An error: what went wrong first, and where; the traceback folded below. */
+/** An error: first its message and its line, with the traceback folded below. */
 export class ErrorView {
   readonly el = document.createElement('div')
 
@@ -105,7 +104,7 @@ function button(text: string): HTMLButtonElement {
   return b
 }
 
-/** A line with its colours. */
+/** Returns the nodes of a line with its colours. */
 function coloured(line: string): Node[] {
   const out: Node[] = []
   let look = plain

@@ -4,7 +4,7 @@ import { facts } from './languages'
 import { preferred, save } from './rich'
 import { TextView } from './text'
 
-/** Gives the user the notebook as a file. */
+/** Downloads the notebook as a file. */
 export async function exportNotebook(n: Notebook, as: 'ipynb' | 'html' | 'script'): Promise<void> {
   const name = (n.path.split('/').pop() ?? 'notebook').replace(/\.ipynb$/, '')
   if (as === 'ipynb') return save(new Blob([n.export()], { type: 'application/x-ipynb+json' }), `${name}.ipynb`)
@@ -13,7 +13,10 @@ export async function exportNotebook(n: Notebook, as: 'ipynb' | 'html' | 'script
   save(new Blob([script(n.toJSON().cells, n.cells.peek().map((c) => c.language.peek()), main)], { type: 'text/plain' }), `${name}.${facts(main).extension}`)
 }
 
-/** The code of the main language; other cells as comments, with the marks that editors know. */
+/**
+ * Returns the code of the main language, and other cells as comments, with the marks that editors
+ * know.
+ */
 export function script(cells: CellJSON[], languages: string[], main: string): string {
   const mark = facts(main).comment
   const comment = (s: string) => s.split('\n').map((l) => `${mark} ${l}`.trimEnd()).join('\n')
@@ -31,7 +34,7 @@ iframe{width:100%;height:320px;border:0}small{color:#777}`
 
 const frameStyle = '<meta name="color-scheme" content="light dark"><style>body{margin:0;font:14px/1.5 system-ui,sans-serif}table{border-collapse:collapse}th,td{padding:4px 10px;text-align:end}</style>'
 
-/** One page that needs nothing else. What programs wrote as HTML is in frames that may run no script. */
+/** Returns a page that needs no other files. HTML from programs is in frames that run no script. */
 async function page(n: Notebook, title: string): Promise<string> {
   const { markdown } = await import('./markdown')
   const doc = document.implementation.createHTMLDocument(title)
@@ -45,8 +48,8 @@ async function page(n: Notebook, title: string): Promise<string> {
   style.textContent = css
   doc.head.prepend(charset, policy)
   doc.head.append(style)
-  // What a frame shows is named so while it is a document, whose policy would
-  // refuse it, and rightly only when it is written out.
+  // The page's policy would block the content of frames, so attributes have this name until the
+  // page is written out.
   const inner = `data-${crypto.randomUUID()}`
   for (const c of n.toJSON().cells) {
     if (c.cell_type === 'markdown') {

@@ -24,16 +24,16 @@ interface Listing {
   next?: string
 }
 
-/** Uploads under way at once. */
+/** The maximum number of concurrent uploads. */
 const parallel = 3
 
-/** The session's files: a folder at a time, uploads with progress, drag and drop. */
+/** Shows the session's files: one folder at a time, uploads with progress, drag and drop. */
 export function Files({ notebook: n }: PaneProps) {
   const s = n.session
   const listing = offers('POST /v1/sessions/{id}/files/{path}')
   const [folder, setFolder] = useState('')
   const [list, setList] = useState<Listing | undefined>()
-  const home = useRef('') // where paths begin that are not absolute
+  const home = useRef('') // the base of relative paths
   const [error, setError] = useState<SandgateError | undefined>()
   const [uploads, setUploads] = useState<Upload[]>([])
   const [over, setOver] = useState(false)
@@ -43,8 +43,8 @@ export function Files({ notebook: n }: PaneProps) {
   const short = (path: string) => (path.startsWith(`${home.current}/`) ? path.slice(home.current.length + 1) : path)
   const within = (name: string) => (folder ? `${folder.replace(/\/$/, '')}/${name}` : name)
 
-  const ended = n.turns.value // cells write files
-  const kept = n.saved.value === 'saved' // and so does the notebook
+  const ended = n.turns.value // because cells write files
+  const kept = n.saved.value === 'saved' // because saving the notebook writes a file
   useEffect(() => {
     if (!listing) return
     let here = true
@@ -179,7 +179,7 @@ export function Files({ notebook: n }: PaneProps) {
   )
 }
 
-/** The files below what was dropped, folders with all that is in them. */
+/** Lists the dropped files, and folders with their content. */
 async function walk(e: FileSystemEntry, at: string): Promise<{ name: string; file: File }[]> {
   const name = at + e.name
   if (e.isFile) return [{ name, file: await new Promise<File>((ok, no) => (e as FileSystemFileEntry).file(ok, no)) }]

@@ -2,10 +2,13 @@ import { effect } from '@preact/signals'
 import { dark } from '../theme'
 import { confirm } from '../ui/dialog'
 
-/** Frames that are alive at once; beyond it the one that has been out of sight longest is put away. */
+/**
+ * The maximum number of frames that are alive. When there are more, the frame that was out of sight
+ * longest is removed.
+ */
 const maxAlive = 12
 const maxHeight = 20_000
-/** Changes of a frame's height in a second. */
+/** The maximum number of height changes of a frame per second. */
 const maxResizes = 10
 
 export type FrameContent =
@@ -51,10 +54,9 @@ function colours(): Record<string, string> {
 }
 
 /**
- * A frame for what a program wrote for a browser. Its origin is nobody's, its
- * policy lets it load nothing but the libraries of /sandbox/lib/; it is told
- * what to show, and tells its height and which link was clicked. It lives
- * while it is in sight, or near.
+ * Creates a frame for HTML that a program wrote. Its origin is opaque, and its policy allows it to
+ * load only the libraries of /sandbox/lib/. It receives its content by message, and reports its
+ * height and clicked links. It is alive while it is in sight, or near.
  */
 export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () => void } {
   const el = document.createElement('div')
@@ -101,16 +103,16 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
       frame.src = '/sandbox/frame'
       frame.style.height = el.style.minHeight || '24px'
       frame.addEventListener('load', () => {
-        // A cell that is moved, or comes back, begins its frame anew, in another window.
+        // When a cell is moved or shown again, its frame loads again in a new window.
         if (frame?.contentWindow !== world) loads = 0
         world = frame?.contentWindow ?? null
-        if (!frame?.contentWindow || ++loads > 2) return // one that goes elsewhere is told nothing
-        // One channel a frame: nothing that comes another way is listened to.
+        if (!frame?.contentWindow || ++loads > 2) return // a frame that navigates elsewhere receives nothing
+        // Each frame has one channel. Messages from other channels are ignored.
         port?.close()
         const channel = new MessageChannel()
         port = channel.port1
         port.onmessage = (e) => heard(e.data)
-        // The frame's origin is opaque and has no name to send to.
+        // The frame's origin is opaque, so there is no origin to send to.
         frame.contentWindow.postMessage({ content, dark: dark.peek(), colours: colours() }, '*', [channel.port2])
       })
       el.replaceChildren(frame)
@@ -128,7 +130,7 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
   let first = true
   const stop = effect(() => {
     const d = dark.value
-    // Once the page has its new colours.
+    // After the page has applied its new colours.
     if (!first) requestAnimationFrame(() => port?.postMessage({ dark: d, colours: colours() }))
     first = false
   })

@@ -1,4 +1,4 @@
-/** Draws what has changed once a frame; in a page that nobody sees, every 100 ms. */
+/** Draws changes once per animation frame; in a hidden page every 100 ms. */
 const due = new Set<() => void>()
 let waiters: (() => void)[] = []
 let planned = false
@@ -19,7 +19,7 @@ function plan(): void {
     waiters = []
     for (const w of told) w()
   }
-  // A page may be hidden before its frame comes.
+  // A page may become hidden before its animation frame.
   timer = setTimeout(run, 100)
 }
 
@@ -28,7 +28,7 @@ export function draw(f: () => void): void {
   plan()
 }
 
-/** Resolves when what was asked for is drawn. */
+/** Resolves when the requested changes are drawn. */
 export function drawn(): Promise<void> {
   return new Promise((resolve) => {
     waiters.push(resolve)

@@ -1,5 +1,4 @@
-// Jupyter's notebook format, version 4: reading and writing so that what
-// nobody touched comes out as it went in.
+// Jupyter's notebook format, version 4. Untouched content is written as it was read.
 
 export interface Bundle {
   [mime: string]: unknown
@@ -29,7 +28,7 @@ export interface NotebookJSON {
   nbformat_minor: number
 }
 
-/** What a notebook that cannot be read is told as. */
+/** The error for a notebook that cannot be read. */
 export class NotNotebook extends Error {}
 
 export const newCellID = (): string => Array.from(crypto.getRandomValues(new Uint8Array(4)), (b) => b.toString(16).padStart(2, '0')).join('')
@@ -38,18 +37,18 @@ type Raw = Record<string, unknown>
 const isRaw = (v: unknown): v is Raw => typeof v === 'object' && v !== null && !Array.isArray(v)
 const object = (v: unknown): Raw => (isRaw(v) ? v : {})
 
-/** Text that is written as lines. */
+/** Joins text that is stored as lines. */
 function joined(v: unknown): string {
   return Array.isArray(v) ? v.map((s) => (typeof s === 'string' ? s : '')).join('') : typeof v === 'string' ? v : ''
 }
 
-/** As Python's splitlines does it, which is what Jupyter writes. */
+/** Splits text like Python's splitlines, which Jupyter uses. */
 function lines(s: string): string[] {
   // eslint-disable-next-line no-control-regex
   return s === '' ? [] : s.split(/(?<=\n|\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029])/)
 }
 
-/** Whether a MIME type's data is JSON; other data are text, which files hold as lines. */
+/** Whether the data of a MIME type is JSON. Other data is text, which files store as lines. */
 const isJSON = (mime: string) => /^application\/(?:.*\+)?json$/.test(mime)
 
 function bundle(v: unknown): Bundle {
@@ -108,7 +107,7 @@ function output(o: unknown): OutputJSON[] {
   return []
 }
 
-/** The file, with the order of keys, the lines and the indent that Jupyter writes. */
+/** Writes the file with the order of keys, the lines and the indentation of Jupyter. */
 export function formatNotebook(n: NotebookJSON): string {
   const packed = (b: Bundle) => Object.fromEntries(Object.entries(b).map(([mime, v]) =>
     [mime, !isJSON(mime) && typeof v === 'string' && !/^(?:image\/(?!svg)|audio\/|video\/|application\/pdf)/.test(mime) ? lines(v) : v]))

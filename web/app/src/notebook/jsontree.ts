@@ -1,7 +1,7 @@
-/** Members of one level that are shown; further ones wait for a click. */
+/** The number of members of one level that are shown. Further ones are shown after a click. */
 const page = 100
 
-/** JSON as text nodes that fold; a list of alike objects as a table. */
+/** Shows JSON as text nodes that fold, and a list of similar objects as a table. */
 export function jsonTree(value: unknown): HTMLElement {
   const el = document.createElement('div')
   el.className = 'json'

@@ -7,31 +7,31 @@ import type { Bundle } from './ipynb'
 
 export type KernelState = 'none' | 'starting' | 'idle' | 'busy' | 'dead'
 
-/** What is saved of a kernel, so that a page that comes back goes on where the file ends. */
+/** The saved position of a kernel, from which a page continues after a reload. */
 export interface Mark {
   channel: string
   epoch: number
   offset: number
 }
 
-/** What kernels need of the notebook. */
+/** Functions of the notebook for kernels. */
 export interface Cells {
   find(id: string): CellModel | undefined
-  /** A cell that another page has run and this one does not know. */
+  /** Returns the cell for an execution that another page started and this page does not know. */
   unknown(id: string, language: string, code: string): CellModel | undefined
-  /** Something is to be saved. */
+  /** There is something to save. */
   changed(): void
-  /** A cell has ended. */
+  /** Called when a cell has ended. */
   ended(cell: CellModel, kernel: KernelLink): void
   failed(what: string, e: unknown): void
 }
 
-/** Bytes of text after which a page draws before it takes more. */
+/** The number of bytes of text after which a page draws before it reads more. */
 const drawAfter = 64 << 10
-/** Executions whose late output finds its cell. */
+/** The number of executions whose late output is still assigned to a cell. */
 const maxKnown = 500
 
-/** One language's kernel of the session, and which cell its output belongs to. */
+/** One language's kernel of the session. It assigns output to cells. */
 export class KernelLink {
   readonly language: string
   readonly state: Signal<KernelState> = signal('none')
@@ -39,11 +39,11 @@ export class KernelLink {
   readonly #cells: Cells
   #kernel: Kernel | undefined
   #opening: Promise<Kernel> | undefined
-  #from: Position | undefined // where this page began
+  #from: Position | undefined // where this page began to read
   #running = new Map<number, { cell: CellModel; from: Position | undefined }>()
   #queued = new Map<CellModel, Run>()
   #own = new Map<CellModel, Run>()
-  /** Whose output an execution's is, also what threads print after its end. */
+  /** The cell of each execution, also for output that threads print after its end. */
   #cellOf = new Map<number, CellModel>()
   #displays = new Map<string, CellModel>()
   #pending = 0
@@ -60,25 +60,28 @@ export class KernelLink {
     return this.#kernel
   }
 
-  /** Where a page that comes back has to begin: at the oldest cell that runs, else at the end. */
+  /**
+   * The position from which a page must read after a reload: the start of the oldest running cell,
+   * otherwise the end.
+   */
   get mark(): Mark | undefined {
     const k = this.#kernel
     if (!k) return undefined
     const from = [...this.#running.values()].map((r) => r.from)
-    // One that began before this page knew where: then all is read again.
+    // A cell began before this page knew its position: then everything is read again.
     if (from.includes(undefined)) return undefined
     const at = (from as Position[]).reduce((a, b) => (b.epoch === a.epoch && b.offset < a.offset ? b : a), k.position)
     return { channel: k.id, ...at }
   }
 
-  /** Follows a kernel that runs already. Starts nothing. */
+  /** Follows a kernel that already runs. Starts none. */
   async follow(channel: string, from: Position | undefined): Promise<void> {
     this.#from = from
     this.#opening ??= this.#attach(() => this.#session.kernel(channel, { ...(from ? { from } : { offset: 0 }), readOnly: this.#readOnly, other: (e) => this.#other(e) }))
     await this.#opening
   }
 
-  /** The kernel, which is started if there is none. */
+  /** Returns the kernel, and starts it if there is none. */
   open(): Promise<Kernel> {
     this.#opening ??= this.#attach(() => this.#session.openKernel(this.language, { offset: 0, other: (e) => this.#other(e) }))
     return this.#opening
@@ -109,7 +112,7 @@ export class KernelLink {
     let run: Run | undefined
     try {
       const kernel = await this.open()
-      // Interrupted before it was sent.
+      // The cell was interrupted before it was sent.
       if (cell.state.peek() !== 'queued') return
       run = kernel.execute(code, { key: `nb.${cell.id}.${Math.random().toString(36).slice(2, 12)}` })
       this.#queued.set(cell, run)
@@ -127,7 +130,10 @@ export class KernelLink {
     }
   }
 
-  /** What belongs to no cell that this page runs: other pages' cells, and what ran before this page came. */
+  /**
+   * Handles output of executions that this page did not start: cells of other pages, and cells that
+   * ran before this page was opened.
+   */
   async #other(e: CellEvent): Promise<void> {
     if (e.type === 'event') {
       if (e.event === 'epoch') this.#gone(e.event)
@@ -143,7 +149,7 @@ export class KernelLink {
       if (!id) return
       const cell = this.#cells.find(id) ?? this.#cells.unknown(id, this.language, e.code)
       if (!cell) return
-      if (this.#readOnly) cell.source.value = e.code // the file may say so later
+      if (this.#readOnly) cell.source.value = e.code // the file may contain it later
       cell.output.clear()
     }
     const cell = e.type === 'execute_input' ? this.#cells.find(/^nb\.([\w-]+)\./.exec(e.key)![1]!) : this.#cellOf.get(e.cell)
@@ -169,7 +175,7 @@ export class KernelLink {
       case 'stdout': case 'stderr':
         out.settle()
         out.text(e.text, e.type === 'stderr')
-        // Going on says that this is rendered: so it is drawn first.
+        // Reading the next event acknowledges this one, so draw first.
         this.#pending += e.bytes.length
         if (this.#pending > drawAfter) {
           this.#pending = 0
@@ -188,7 +194,7 @@ export class KernelLink {
       case 'update_display_data': {
         const id = e.transient?.display_id
         if (id) this.#displays.get(id)?.output.update(id, e.data as Bundle, e.metadata ?? {})
-        await drawn() // 60 a second are enough
+        await drawn() // 60 times a second is enough
         break
       }
       case 'error':
@@ -242,7 +248,7 @@ export class KernelLink {
     if (this.state.peek() !== 'dead' && this.#kernel) this.state.value = this.#running.size + this.#queued.size > 0 ? 'busy' : 'idle'
   }
 
-  /** The kernel began anew: nothing that ran goes on. */
+  /** The kernel was restarted: all executions have ended. */
   #gone(why: string): void {
     for (const { cell } of this.#running.values()) {
       if (this.#own.has(cell)) continue
@@ -258,7 +264,7 @@ export class KernelLink {
     this.#settle()
   }
 
-  /** Stops what runs. With a grace the kernel is killed after it. */
+  /** Interrupts the running cells. With a grace time, the kernel is killed after it. */
   async interrupt(grace?: number): Promise<void> {
     for (const [cell] of this.#queued) {
       if (!this.#own.has(cell)) cell.state.value = 'aborted'
@@ -304,13 +310,14 @@ export class Kernels {
     return fresh
   }
 
-  /** Follows kernels that others have started since. */
+  /** Follows kernels that other pages have started since. */
   catchUp(channels: string[]): void {
     const known = new Set(this.all.peek().map((k) => k.kernel?.id))
-    if (channels.some((c) => c.startsWith('k') && !known.has(c))) void this.follow({}).catch(() => {}) // with the next news again
+    // Again with the next event
+    if (channels.some((c) => c.startsWith('k') && !known.has(c))) void this.follow({}).catch(() => {})
   }
 
-  /** Follows the kernels that run in the session, each from where the file ends. */
+  /** Follows the running kernels of the session, each from the position in the file. */
   async follow(marks: Record<string, Mark>): Promise<void> {
     const channels = await this.#session.channels()
     await Promise.all(channels.filter((c) => c.kind === 'kernel' && c.language && c.state !== 'exited').map(async (c) => {

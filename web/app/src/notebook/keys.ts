@@ -1,20 +1,22 @@
-/** A key press as it is written in the tables: Mod is Ctrl, or Command on a Mac. */
+/** Returns a key press as in the tables. Mod is Ctrl, or Command on a Mac. */
 export function chord(e: Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>): string {
   let key = e.key === ' ' ? 'Space' : e.key
   const letter = key.length === 1
   if (letter) key = key.toUpperCase()
   const mod = e.ctrlKey || e.metaKey
-  // A sign such as ? or _ has its Shift in it already.
+  // A sign such as ? or _ already includes Shift.
   const shift = e.shiftKey && (!letter || /[A-Z]/.test(key))
   return `${mod ? 'Mod+' : ''}${e.altKey ? 'Alt+' : ''}${shift ? 'Shift+' : ''}${key}`
 }
 
-/** Recognises keys and pairs of keys, such as D D, within a second of each other. */
+/** Recognises keys and pairs of keys, such as D D, within one second. */
 export class Keys {
   #before = ''
   #at = 0
 
-  /** The entry of the table that this press completes; `pending` when it may begin a pair. */
+  /**
+   * Returns the entry of the table that this press completes, or `pending` if it may begin a pair.
+   */
   match(table: ReadonlyMap<string, string>, press: string, now: number): string | undefined | 'pending' {
     const pair = now - this.#at < 1000 ? `${this.#before} ${press}` : ''
     this.#before = ''
@@ -31,7 +33,7 @@ export class Keys {
   }
 }
 
-/** Jupyter's keys, exactly. What stands at a command is its name in commands.ts. */
+/** Jupyter's keys. The second column is the name of the command in commands.ts. */
 const command: [string, string][] = [
   ['Enter', 'edit'], ['ArrowUp', 'up'], ['K', 'up'], ['ArrowDown', 'down'], ['J', 'down'],
   ['Shift+ArrowUp', 'extend-up'], ['Shift+K', 'extend-up'], ['Shift+ArrowDown', 'extend-down'], ['Shift+J', 'extend-down'],
@@ -51,7 +53,7 @@ const edit: [string, string][] = [['Mod+Shift+-', 'split'], ['Mod+Shift+_', 'spl
 export const commandKeys: ReadonlyMap<string, string> = new Map([...command, ...both])
 export const editKeys: ReadonlyMap<string, string> = new Map([...edit, ...both])
 
-/** The keys of a command, for people. */
+/** Returns the keys of a command, for people. */
 export function keysOf(id: string): string[] {
   const mac = typeof navigator !== 'undefined' && /Mac|iP/.test(navigator.platform)
   return [...new Map([...commandKeys, ...editKeys])].filter(([, c]) => c === id).map(([k]) => k

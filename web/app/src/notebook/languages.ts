@@ -1,6 +1,6 @@
 import { languages } from '../server'
 
-/** How other tools call and show a language: `editor` of its manifest. */
+/** The names of a language in other tools: `editor` of its manifest. */
 interface Editor {
   jupyter: string
   vscode: string
@@ -9,10 +9,10 @@ interface Editor {
   short: string
 }
 
-/** The facts of a language that the server does not send. */
+/** Facts about a language that the server does not send. */
 interface Facts {
   name: string
-  /** The name of its kernel in Jupyter, and of its mode in VS Code. */
+  /** The names of its kernel in Jupyter and of its mode in VS Code. */
   kernelspec: string
   vscode: string
   extension: string
@@ -21,7 +21,7 @@ interface Facts {
   short: string
 }
 
-// The build takes them from the manifests, so that a language is one folder.
+// The build reads them from the manifests, so that a language is one folder.
 const editors = import.meta.glob<Editor>('../../../../langs/*/manifest.json', { eager: true, import: 'editor' })
 const extensions = import.meta.glob<string[]>('../../../../langs/*/manifest.json', { eager: true, import: 'extensions' })
 
@@ -36,7 +36,7 @@ export function facts(language: string): Facts {
     { name: language, kernelspec: language, vscode: language, extension: 'txt', comment: '#', colour: '#6b7280', short: language.slice(0, 4) }
 }
 
-/** The server's name of a language that a file calls by this one. */
+/** Returns the server's name for a language with this name in a file. */
 export function languageOf(name: unknown): string | undefined {
   if (typeof name !== 'string' || name === '') return undefined
   const lower = name.toLowerCase()

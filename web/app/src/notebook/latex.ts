@@ -1,12 +1,12 @@
 import katex from 'katex'
 import 'katex/dist/katex.min.css'
 
-/** Draws TeX. What cannot be read is shown as it is, with what is wrong as its title. */
+/** Draws TeX. Invalid TeX is shown unchanged, with the error as its title. */
 export function render(tex: string, el: HTMLElement, display: boolean): void {
   katex.render(tex, el, { displayMode: display, throwOnError: false, trust: false, maxExpand: 500, maxSize: 40, strict: 'ignore', output: 'htmlAndMathml' })
 }
 
-/** An output of the type text/latex. */
+/** Shows an output of the type text/latex. */
 export function latex(source: string): HTMLElement {
   const el = document.createElement('div')
   el.className = 'math'

@@ -53,8 +53,8 @@ const allowed = new Set([
 ])
 
 /**
- * Markdown as DOM nodes, made from the parser's tokens and from no HTML. Links
- * go to http, https and mailto; pictures are the cell's attachments and data.
+ * Converts Markdown to DOM nodes, from the parser's tokens and never from HTML. Links may use http,
+ * https and mailto. Images come from the cell's attachments and data URLs.
  */
 export function markdown(source: string, attachments: Record<string, Bundle> = {}): HTMLElement {
   const root = document.createElement('div')
@@ -131,14 +131,14 @@ function picture(t: Token, attachments: Record<string, Bundle>): Node {
     img.src = src
     return img
   }
-  // Nothing is loaded from elsewhere: what is there can be opened.
+  // The page loads nothing from other servers. The user can open the address.
   const a = document.createElement('a')
   link(a, src)
   a.textContent = `Picture: ${t.content || src}`
   return a
 }
 
-/** An equation, drawn as soon as the library is there. */
+/** Shows an equation as soon as the library is loaded. */
 function math(tex: string, display: boolean): HTMLElement {
   const el = document.createElement(display ? 'div' : 'span')
   el.className = 'math'
@@ -147,7 +147,7 @@ function math(tex: string, display: boolean): HTMLElement {
   return el
 }
 
-/** The headings of a Markdown cell. */
+/** Returns the headings of a Markdown cell. */
 export function headings(source: string): { level: number; text: string }[] {
   const tokens = md.parse(source, {})
   return tokens.flatMap((t, i) => t.type === 'heading_open' ? [{ level: Number(t.tag[1]), text: (tokens[i + 1]?.children ?? []).map((c) => c.content).join('') }] : [])

@@ -11,24 +11,26 @@ import { Store } from './store'
 
 export type SaveState = 'saved' | 'unsaved' | 'saving' | 'failed'
 
-/** Steps that can be undone. */
+/** The number of steps that can be undone. */
 const maxUndo = 100
 const saveAfter = 800
-/** How often a save that others come before is tried. */
+/** How often a save is retried when other saves come first. */
 const maxWrites = 5
 const lookEvery = 3000
-/** How long after the last sign of life the file is looked at: to look keeps the session awake. */
+/**
+ * How long after the last activity the file is checked, because each check keeps the session awake.
+ */
 const lookFor = 60_000
 
 type Object = Record<string, unknown>
 const object = (v: unknown): Object => (typeof v === 'object' && v !== null ? (v as Object) : {})
 
-/** A notebook that is open: its cells, which are selected, its kernels, its file. */
+/** An open notebook: its cells, the selection, its kernels, its file. */
 export class Notebook {
   readonly session: Session
   readonly path: string
   readonly cells: Signal<CellModel[]> = signal([])
-  /** The cell that keys go to, and where a selection of several began. */
+  /** The cell that receives keys, and the cell where a selection of several cells began. */
   readonly active: Signal<string> = signal('')
   readonly anchor: Signal<string> = signal('')
   readonly mode: Signal<'command' | 'edit'> = signal('command')
@@ -36,15 +38,15 @@ export class Notebook {
   readonly saved: Signal<SaveState> = signal('saved')
   readonly problem: Signal<SandgateError | Error | undefined> = signal(undefined)
   readonly ready: Signal<boolean> = signal(false)
-  /** There was nothing to open. */
+  /** There was no file to open. */
   fresh = false
   readonly lineNumbers: Signal<boolean> = signal(false)
   readonly kernels: Kernels
-  /** Whoever looks may change and run nothing. */
+  /** A read-only user may change and run nothing. */
   readonly readOnly: boolean
-  /** Rises when a cell has ended: panes that show the kernel's state look again. */
+  /** Grows when a cell has ended, so that panes with the kernel's state update themselves. */
   readonly turns: Signal<number> = signal(0)
-  /** What is told to those who cannot see. */
+  /** Announcements for screen readers. */
   readonly said: Signal<string> = signal('')
   readonly selected = computed(() => {
     const cells = this.cells.value
@@ -52,7 +54,7 @@ export class Notebook {
     const b = cells.findIndex((c) => c.id === this.anchor.value)
     return b < 0 ? cells.slice(a, a + 1) : cells.slice(Math.min(a, b), Math.max(a, b) + 1)
   })
-  /** Puts the page's focus where the model says; told by the page. */
+  /** Sets the page's focus as in the model. The page provides this function. */
   focus: () => void = () => {}
   readonly #store: Store
   #metadata: Object = {}
@@ -166,14 +168,14 @@ export class Notebook {
     this.#edits.set(c, stop)
   }
 
-  /** Somebody is there: what others write is shown as they save it. */
+  /** The user is active: show changes of others when they are saved. */
   stir(): void {
     const long = Date.now() - this.#stirred >= lookFor
     this.#stirred = Date.now()
     if (long) void this.refresh()
   }
 
-  /** Something is to be saved. */
+  /** Schedules a save. */
   touch(c?: CellModel): void {
     if (this.readOnly) return
     this.#stirred = Date.now()
@@ -198,7 +200,7 @@ export class Notebook {
     }
   }
 
-  /** The notebook as a file for others: nothing in it is of this server. */
+  /** Returns the notebook as a file for others, without data of this server. */
   export(): string {
     return formatNotebook(this.toJSON())
   }
@@ -226,7 +228,7 @@ export class Notebook {
     }
   }
 
-  /** Writes over what was read last; what somebody else has written meanwhile is taken in first. */
+  /** Replaces the version that was read last. Merges changes that others made meanwhile. */
   async #write(): Promise<void> {
     for (let tries = 1; ; tries++) {
       const n = this.toJSON()
@@ -243,13 +245,13 @@ export class Notebook {
     }
   }
 
-  /** Takes what somebody else has written, where this page has nothing newer. */
+  /** Takes over changes of others where this page has no newer ones. */
   async refresh(): Promise<void> {
     if (this.#closed || !this.ready.peek() || this.saved.peek() === 'saving') return
     try {
       if (await this.#store.changed()) await this.#merge()
     } catch {
-      // The banner says that the server is away.
+      // The banner reports that the server cannot be reached.
     }
   }
 
@@ -265,7 +267,7 @@ export class Notebook {
         const c = here.get(j.id)
         here.delete(j.id)
         if (!c) {
-          if (dirty && this.#undo.some((u) => u.cells.some((x) => x.id === j.id))) continue // removed here
+          if (dirty && this.#undo.some((u) => u.cells.some((x) => x.id === j.id))) continue // removed in this page
           next.push(new CellModel(j, this.language.peek()))
           continue
         }
@@ -276,7 +278,7 @@ export class Notebook {
         const language = new CellModel({ ...j, outputs: [] }, this.language.peek()).language.peek()
         c.language.value = language
       }
-      // What is only here stays where it is, if it is new.
+      // Cells that exist only here keep their place if they are new.
       for (const [id, c] of here) {
         if (!this.#touched.has(id) && !dirty && !c.busy) continue
         const at = this.cells.peek().indexOf(c)
@@ -286,7 +288,7 @@ export class Notebook {
       if (next.length !== this.cells.peek().length || next.some((c, i) => c !== this.cells.peek()[i])) this.#set(next)
       if (!this.find(this.active.peek()) && next[0]) this.active.value = this.anchor.value = next[0].id
     })
-    // What came from the file is no change to it.
+    // Content from the file is not a change of the file.
     if (!dirty) {
       this.#version = before
       this.#touched.clear()
@@ -296,15 +298,15 @@ export class Notebook {
     }
   }
 
-  /** A cell that another page has run before it saved. */
+  /** Returns the cell for code that another page ran before saving it. */
   #appear(id: string, language: string, source: string): CellModel | undefined {
-    if (!this.ready.peek()) return undefined // of an older history
+    if (!this.ready.peek()) return undefined // from an older history
     const c = new CellModel({ id, source, cell_type: 'code' }, language)
     this.#set([...this.cells.peek(), c])
     return c
   }
 
-  // What was typed in the last moments before a page went away.
+  // The name for text that was typed in the last moments before a page was closed.
   get #draftName(): string {
     return `sandgate.draft.${this.session.id}.${this.path}`
   }
@@ -315,7 +317,7 @@ export class Notebook {
       const cells = this.cells.peek().map((c) => ({ ...c.toJSON(this.language.peek()), outputs: [] }))
       localStorage.setItem(this.#draftName, formatNotebook({ cells, metadata: {}, nbformat_minor: 5 }))
     } catch {
-      // It is too large, or nothing is kept here.
+      // The text is too large, or the browser stores nothing.
     }
   }
 
@@ -346,7 +348,7 @@ export class Notebook {
     }
   }
 
-  /** Puts the cells of a file in place of these. */
+  /** Replaces these cells by the cells of a file. */
   import(text: string): void {
     const n = parseNotebook(text)
     this.#remember()
@@ -358,7 +360,9 @@ export class Notebook {
 
   // --- cells ---
 
-  /** source: that of the active cell, where the step changes it. Cells keep their output. */
+  /**
+   * source is the old source of the active cell, if the step changes it. Cells keep their output.
+   */
   #remember(source?: string): void {
     this.#undo.push({ cells: this.cells.peek(), active: this.active.peek(), ...(source === undefined ? {} : { source }) })
     if (this.#undo.length > maxUndo) this.#undo.shift()
@@ -381,7 +385,7 @@ export class Notebook {
     })
   }
 
-  /** Selects the neighbour; false at the end. */
+  /** Selects the neighbour. Returns false at the end. */
   step(by: number, extend = false): boolean {
     const cells = this.cells.peek()
     const to = cells[cells.findIndex((c) => c.id === this.active.peek()) + by]
@@ -444,7 +448,7 @@ export class Notebook {
     this.touch()
   }
 
-  /** Puts a cell before another one, or at the end. */
+  /** Moves a cell before another one, or to the end. */
   moveTo(id: string, before: string | undefined): void {
     const c = this.find(id)
     if (!c || id === before) return
@@ -510,7 +514,7 @@ export class Notebook {
 
   // --- running ---
 
-  /** Runs cells in their order; Markdown is drawn. */
+  /** Runs cells in order. Markdown is rendered. */
   run(which: CellModel[] = this.selected.peek()): void {
     for (const c of which) {
       const type = c.type.peek()
@@ -543,7 +547,7 @@ export class Notebook {
     this.run(this.cells.peek().slice(this.cells.peek().findIndex((c) => c.id === this.active.peek())))
   }
 
-  /** Stops what runs in all languages. */
+  /** Interrupts the running cells of all languages. */
   async interrupt(grace?: number): Promise<void> {
     for (const c of this.cells.peek()) if (c.state.peek() === 'queued') c.state.value = 'aborted'
     await Promise.all(this.kernels.all.peek().filter((k) => k.state.peek() === 'busy').map((k) => k.interrupt(grace))).catch((e: unknown) => failed('Nothing was interrupted', e))
@@ -559,7 +563,7 @@ export class Notebook {
     }
   }
 
-  /** What the cell's last execution has printed, all that the kernel's log still holds of it. */
+  /** Downloads the output of the cell's last execution, as far as the kernel's log still has it. */
   async download(c: CellModel): Promise<void> {
     if (!c.execution || !c.channel) return toast('The cell has not run while this page was open')
     try {

@@ -7,7 +7,7 @@ interface Entry {
   text: string
 }
 
-/** The headings of the text cells. */
+/** Lists the headings of the text cells. */
 export function Outline({ notebook: n }: PaneProps) {
   const [entries, setEntries] = useState<Entry[] | undefined>()
   const cells = n.cells.value

@@ -3,11 +3,11 @@ import type { Bundle, OutputJSON } from './ipynb'
 import { Rich } from './rich'
 import { TextView } from './text'
 
-/** Rich outputs of one cell that are shown; further ones wait for a click. */
+/** The number of rich outputs that a cell shows. Further ones are shown after a click. */
 const maxRich = 50
 
 type Entry =
-  /** Text as it came from a file is written back as it was while nothing is added to it. */
+  /** Text from a file is written back unchanged as long as nothing is added. */
   | { kind: 'text'; el: HTMLElement; view: TextView; json?: OutputJSON[] }
   | { kind: 'rich'; el: HTMLElement; view: Rich; json: Extract<OutputJSON, { data: Bundle }>; display?: string | undefined }
   | { kind: 'error'; el: HTMLElement; view: ErrorView; json: Extract<OutputJSON, { ename: string }> }
@@ -19,14 +19,14 @@ export interface Question {
   end(): void
 }
 
-/** Everything that a cell has put out, as DOM nodes that are only ever added to. */
+/** All output of a cell as DOM nodes, which are only ever appended. */
 export class OutputView {
   readonly el = document.createElement('div')
-  /** Goes to the line of an error's frame; told by the page. */
+  /** Goes to the line of an error's frame. The page provides this function. */
   jump: ((line: number, cell: number | undefined) => void) | undefined
-  /** Downloads all that was printed, what is left out here too; told by the page. */
+  /** Downloads the whole output, including omitted parts. The page provides this function. */
   download: (() => void) | undefined
-  /** Told when there is something else to save. */
+  /** Called when there is something new to save. */
   changed: (() => void) | undefined
   #entries: Entry[] = []
   #clearNext = false
@@ -88,7 +88,7 @@ export class OutputView {
     this.changed?.()
   }
 
-  /** Shows something else in place of what was displayed under an id; false when nothing was. */
+  /** Replaces the content that was displayed under an id. Returns false if there was none. */
   update(id: string, data: Bundle, metadata: Record<string, unknown>): boolean {
     let found = false
     for (const e of this.#entries) {
@@ -108,7 +108,7 @@ export class OutputView {
     this.changed?.()
   }
 
-  /** Says something that no program has printed. It is not saved. */
+  /** Shows a message that no program printed. It is not saved. */
   note(text: string, bad = false): void {
     const el = document.createElement('p')
     el.className = bad ? 'out-note bad' : 'out-note'
@@ -129,7 +129,7 @@ export class OutputView {
     this.changed?.()
   }
 
-  /** Asks for the line that the program waits for. */
+  /** Shows an input for the line that the program waits for. */
   ask(q: Question): void {
     this.settle()
     const form = document.createElement('form')
@@ -171,12 +171,12 @@ export class OutputView {
     })
     this.#question = form
     this.el.append(form)
-    // Whoever is typing elsewhere goes on typing there.
+    // A user who is typing elsewhere keeps the focus there.
     const at = document.activeElement
     if (!at || at === document.body || this.el.closest('.cell')?.contains(at)) field.focus()
   }
 
-  /** The question is answered, here or by somebody else. */
+  /** The question was answered, here or by another user. */
   settle(): void {
     this.#question?.remove()
     this.#question = undefined
@@ -216,13 +216,13 @@ export class OutputView {
     })
   }
 
-  /** What there is to copy. */
+  /** The text for the clipboard. */
   get textContent(): string {
     return this.#entries.map((e) => e.kind === 'rich' ? String(e.json.data['text/plain'] ?? '') : e.el.textContent ?? '').filter(Boolean).join('\n')
   }
 }
 
-/** Keeps a box that scrolls at its end, unless somebody has scrolled back. */
+/** Keeps a scrolling box at its end, unless the user has scrolled back. */
 function follow(box: HTMLElement): void {
   let stick = true
   box.addEventListener('scroll', () => {

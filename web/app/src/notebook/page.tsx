@@ -20,7 +20,10 @@ import { Notebook } from './notebook'
 import { Pane, type PaneName } from './pane'
 import './notebook.css'
 
-/** The notebook of a session; its file is the query's, or notebook.ipynb. Opening it runs nothing. */
+/**
+ * The notebook of a session. Its file is in the query, default notebook.ipynb. Opening it runs
+ * nothing.
+ */
 export default function NotebookPage({ session }: PageProps) {
   const [notebook, setNotebook] = useState<Notebook | undefined>()
   const [error, setError] = useState<SandgateError | undefined>()
@@ -57,7 +60,7 @@ export default function NotebookPage({ session }: PageProps) {
   return <Workspace notebook={notebook} />
 }
 
-/** Tries again what a server that has too much to do may do yet: five times, within 6 s. */
+/** Retries a request to an overloaded server: five times, within 6 s. */
 async function patiently<T>(f: () => Promise<T>, gone: () => boolean): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -116,8 +119,8 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     },
   }), [n])
 
-  // Moved once, at once or as soon as the cell is in the page. Never later: what somebody
-  // has clicked meanwhile keeps the focus.
+  // Moves the focus once, at once or when the cell appears in the page. If the user has clicked
+  // elsewhere meanwhile, that focus stays.
   const owed = useRef(false)
   n.focus = () => {
     const el = document.getElementById(`cell-${n.active.peek()}`)
@@ -145,19 +148,19 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     const inEditor = !!target.closest('.cm-editor')
     if (!inEditor && target.closest('input, textarea, select')) return
     const press = chord(e)
-    // Buttons and what scrolls have keys of their own.
+    // Buttons and scrolling elements handle their own keys.
     if (!inEditor && /^(Enter|Space|Shift\+Space)$/.test(press) && target.closest('button, a, summary')) return
-    // An editor that is still being loaded is left, too.
+    // Escape also works while the editor is still being loaded.
     if (press === 'Escape' && !inEditor && n.mode.peek() === 'edit') {
       e.preventDefault()
       n.mode.value = 'command'
       return n.focus()
     }
-    // What is typed while the editor is loaded is no command.
+    // Text that is typed while the editor is being loaded is not a command.
     const writing = inEditor || (n.mode.peek() === 'edit' && target.matches('.cell.active'))
     const found = keys.match(writing ? editKeys : commandKeys, press, e.timeStamp)
     if (!found) return
-    // Text that is selected is copied as text.
+    // Selected text is copied as text.
     if (found === 'copy' && String(getSelection())) return
     if (found === 'pending' || !allowed(found, n)) return
     e.preventDefault()
@@ -170,7 +173,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     commands[found]!.run(n, shell)
   }
   useLayoutEffect(() => {
-    // Before the editor sees them.
+    // Handle keys before the editor does.
     addEventListener('keydown', key, true)
     return () => removeEventListener('keydown', key, true)
   }, [n])
@@ -265,7 +268,7 @@ function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; she
   )
 }
 
-/** What the kernels do, in words. */
+/** Shows the state of the kernels in words. */
 function KernelChip({ notebook: n, shell }: { notebook: Notebook; shell: Shell }) {
   const all = n.kernels.all.value
   const busy = all.filter((k) => k.state.value === 'busy')
@@ -290,12 +293,12 @@ function KernelChip({ notebook: n, shell }: { notebook: Notebook; shell: Shell }
   )
 }
 
-/** What the session takes of its machine, as it is when the menu opens. */
+/** Shows the resource use of the session at the time the menu opens. */
 function Usage({ notebook: n }: { notebook: Notebook }) {
   const [used, setUsed] = useState<Session['info']['usage']>()
   useEffect(() => {
     let here = true
-    n.session.refresh().then((i) => here && setUsed(i.usage), () => {}) // a session that sleeps uses nothing
+    n.session.refresh().then((i) => here && setUsed(i.usage), () => {}) // a session that is not running uses nothing
     return () => {
       here = false
     }
@@ -303,7 +306,7 @@ function Usage({ notebook: n }: { notebook: Notebook }) {
   return used ? <p class="usage muted">{Math.round(used.memory_bytes / 1e6).toLocaleString('en')} MB of memory, {duration(used.cpu_ms)} of processor time</p> : null
 }
 
-/** Interrupts; when that has not helped within 3 s it kills. */
+/** Interrupts. If that has not helped within 3 s, it kills. */
 function StopButton({ notebook: n }: { notebook: Notebook }) {
   const busy = n.kernels.busy.value
   const [asked, setAsked] = useState<'no' | 'asked' | 'force'>('no')

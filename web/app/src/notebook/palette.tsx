@@ -4,7 +4,7 @@ import { allowed, commands, type Shell } from './commands'
 import { keysOf } from './keys'
 import type { Notebook } from './notebook'
 
-/** All commands, to be found by typing; or all keys. */
+/** Lists all commands with a search, or all keys. */
 export function Palette({ what, notebook: n, shell, close }: { what: 'palette' | 'keys'; notebook: Notebook; shell: Shell; close: () => void }) {
   const [text, setText] = useState('')
   const [at, setAt] = useState(0)
@@ -14,7 +14,7 @@ export function Palette({ what, notebook: n, shell, close }: { what: 'palette' |
   const found = all.filter(([, c]) => words.every((w) => c.name.toLowerCase().includes(w)))
   const run = (id: string) => {
     close()
-    // The dialog gives the focus back first.
+    // The dialog first returns the focus.
     setTimeout(() => commands[id]!.run(n, shell))
   }
   useEffect(() => list.current?.children[at]?.scrollIntoView({ block: 'nearest' }), [at])

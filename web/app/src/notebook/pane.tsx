@@ -12,7 +12,7 @@ export interface PaneProps {
   editors: Editors
 }
 
-// Loaded when they are opened first.
+// Loaded when they are first opened.
 const panes: Record<PaneName, { title: string; load: () => Promise<ComponentType<PaneProps>> }> = {
   files: { title: 'Files', load: () => import('./files').then((m) => m.Files) },
   variables: { title: 'Variables', load: () => import('./variables').then((m) => m.Variables) },
@@ -20,7 +20,7 @@ const panes: Record<PaneName, { title: string; load: () => Promise<ComponentType
   search: { title: 'Search', load: () => import('./search').then((m) => m.Search) },
 }
 
-/** What stands beside the cells, or over them on a phone. */
+/** Shows a pane beside the cells, or over them on a phone. */
 export function Pane({ name, close, ...props }: PaneProps & { name: PaneName; close: () => void }) {
   const [View, setView] = useState<{ name: PaneName; view: ComponentType<PaneProps> } | undefined>()
   useEffect(() => {

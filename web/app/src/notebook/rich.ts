@@ -5,7 +5,7 @@ import type { Bundle } from './ipynb'
 import { jsonTree } from './jsontree'
 import { TextView } from './text'
 
-/** Bytes of one output that are shown; more is downloaded. */
+/** The maximum number of bytes of one output that are shown. Larger outputs can be downloaded. */
 const maxShown = 8 << 20
 
 type Render = (data: unknown, metadata: Record<string, unknown>, bundle: Bundle) => Node | Promise<Node>
@@ -13,7 +13,7 @@ type Kind = [mime: RegExp, render: Render]
 
 const text = (v: unknown) => (typeof v === 'string' ? v : JSON.stringify(v))
 
-/** By preference. HTML and scripts are shown in a frame of nobody's origin, whoever wrote them. */
+/** In order of preference. HTML and scripts are always shown in a frame with an opaque origin. */
 const kinds: Kind[] = [
   [/^application\/vnd\.vegalite\.v\d+(\.json|\+json)$/, (v) => framed({ kind: 'vega-lite', spec: v })],
   [/^application\/vnd\.vega\.v\d+(\.json|\+json)$/, (v) => framed({ kind: 'vega', spec: v })],
@@ -35,9 +35,9 @@ const kinds: Kind[] = [
   }],
 ]
 
-/** The MIME type that is shown of those in a bundle. */
+/** Returns the MIME type of a bundle that is shown. */
 export function preferred(data: Bundle): string | undefined {
-  // A widget's view without a widget: its text says more.
+  // A widget's view without a widget: its text contains more.
   const mimes = Object.keys(data).filter((m) => m !== 'application/vnd.jupyter.widget-view+json')
   for (const [re] of kinds) {
     const mime = mimes.find((m) => re.test(m))
@@ -46,7 +46,7 @@ export function preferred(data: Bundle): string | undefined {
   return mimes[0]
 }
 
-/** One rich output, shown in an element that it is given. */
+/** One rich output, shown in the given element. */
 export class Rich {
   readonly #el: HTMLElement
   #shown = 0
@@ -101,7 +101,7 @@ export function base64(s: string): Uint8Array<ArrayBuffer> {
   return out
 }
 
-/** A picture. Scripts in an SVG never run in an <img>. */
+/** Shows an image. Scripts in an SVG never run in an <img>. */
 function image(blob: Blob, type: string, m: Record<string, unknown>, bundle: Bundle): Node {
   const img = document.createElement('img')
   const url = URL.createObjectURL(blob)
@@ -111,7 +111,7 @@ function image(blob: Blob, type: string, m: Record<string, unknown>, bundle: Bun
   if (typeof m.height === 'number' && m.height > 0 && typeof m.width !== 'number') img.height = m.height
   if (m.needs_background === 'light') img.style.background = '#fff'
   img.addEventListener('error', () => img.replaceWith(note(`The ${type} could not be read.`)))
-  // Pictures are made for white paper, unless they say otherwise.
+  // Images are made for white paper, unless their metadata says otherwise.
   const stop = effect(() => void img.classList.toggle('on-paper', dark.value && m.needs_background !== 'dark'))
   return Object.assign(img, {
     dispose: () => {
@@ -138,7 +138,7 @@ function note(words: string, content?: string, mime?: string): HTMLElement {
   return p
 }
 
-/** Gives the user a file. */
+/** Downloads data as a file. */
 export function save(blob: Blob, name: string): void {
   const a = document.createElement('a')
   a.href = URL.createObjectURL(blob)

@@ -12,10 +12,10 @@ interface Hit {
   at: number
 }
 
-/** Hits that are listed. */
+/** The maximum number of listed hits. */
 const maxHits = 500
 
-/** Where a text stands in the cells; `replace` changes sources only. */
+/** Searches text in the cells; `replace` changes sources only. */
 export function Search({ notebook: n, editors }: PaneProps) {
   const field = useRef<HTMLInputElement>(null)
   const [text, setText] = useState('')

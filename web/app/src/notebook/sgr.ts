@@ -1,4 +1,4 @@
-/** How text looks. Equal ones are one object, so that they can be compared. */
+/** The look of text. Equal looks are one object, so that they can be compared. */
 export interface Look {
   bold?: boolean
   dim?: boolean
@@ -9,7 +9,7 @@ export interface Look {
   /** 0 to 15, or a CSS colour. */
   fg?: number | string
   bg?: number | string
-  /** Written to standard error. */
+  /** Whether it was written to standard error. */
   err?: boolean
 }
 
@@ -20,7 +20,7 @@ function intern(l: Look): Look {
   const key = JSON.stringify([l.bold, l.dim, l.italic, l.underline, l.strike, l.inverse, l.fg, l.bg, l.err])
   const known = looks.get(key)
   if (known) return known
-  if (looks.size > 4096) looks.clear() // a program that paints in all colours
+  if (looks.size > 4096) looks.clear() // the program uses many colours
   const fresh = Object.freeze(JSON.parse(JSON.stringify(l)) as Look)
   looks.set(key, fresh)
   return fresh
@@ -81,8 +81,8 @@ function palette(n: number): number | string {
   return `rgb(${c(Math.trunc(n / 36))} ${c(Math.trunc(n / 6) % 6)} ${c(n % 6)})`
 }
 
-// The luminance that text may have at most on the light surface and must have at least on the dark
-// one (at most 0.013), for a contrast of 4.5 to 1 (WCAG 2.2, 1.4.3).
+// The maximum luminance of text on the light surface and its minimum on the dark one (with a
+// luminance of at most 0.013), for a contrast of 4.5 to 1 (WCAG 2.2, 1.4.3).
 const darkest = 1.05 / 4.5 - 0.05
 const lightest = 0.063 * 4.5 - 0.05
 
@@ -93,7 +93,7 @@ function luminance(rgb: number[]): number {
 
 const pairs = new Map<string, string>()
 
-/** A colour of a program's own, mixed with black or white as far as it takes to read it. */
+/** Mixes a program's colour with as much black or white as needed to read it. */
 export function readable(colour: string): string {
   const known = pairs.get(colour)
   if (known) return known
@@ -105,12 +105,12 @@ export function readable(colour: string): string {
     }
   }
   const pair = `light-dark(${mix(0, (l) => l <= darkest)}, ${mix(255, (l) => l >= lightest)})`
-  if (pairs.size > 4096) pairs.clear() // as the looks
+  if (pairs.size > 4096) pairs.clear() // like looks above
   pairs.set(colour, pair)
   return pair
 }
 
-/** The sequence that sets a look after a reset, for what is saved. */
+/** Returns the sequence that sets a look after a reset, for saving. */
 export function sequence(l: Look): string {
   const p: (number | string)[] = []
   if (l.bold) p.push(1)
@@ -128,7 +128,7 @@ export function sequence(l: Look): string {
   return p.length ? `\x1b[${p.join(';')}m` : ''
 }
 
-/** The node that shows text in a look. */
+/** Returns the node that shows text in a look. */
 export function node(text: string, l: Look): Node {
   if (l === plain) return document.createTextNode(text)
   const span = document.createElement('span')
@@ -139,7 +139,8 @@ export function node(text: string, l: Look): Node {
   if (fg !== undefined) span.style.color = typeof l.fg === 'string' && bg === undefined ? readable(l.fg) : css(fg)
   if (bg !== undefined) {
     span.style.background = css(bg)
-    // The page's colours are made to be read on its surface, and so is the surface on them; others may not be.
+    // The page's own colours are readable on its surface, and the surface colour is readable on
+    // them. Other colours may not be.
     if (fg === undefined || typeof bg === 'number') span.style.color = 'var(--surface)'
   }
   if (l.bold) span.style.fontWeight = '650'

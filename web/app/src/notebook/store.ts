@@ -5,7 +5,7 @@ import { parseNotebook, type NotebookJSON } from './ipynb'
 export class Store {
   readonly path: string
   readonly #session: Session
-  /** The etag of what was read or written last; null while there is no file. */
+  /** The etag of the version that was read or written last; null while there is no file. */
   #seen: string | null = null
   #saving: Promise<void> | undefined
   #channel: BroadcastChannel
@@ -17,10 +17,10 @@ export class Store {
     this.#channel.onmessage = told
   }
 
-  /** The notebook; undefined while there is no such file. */
+  /** Returns the notebook, or undefined if there is no such file. */
   async load(): Promise<NotebookJSON | undefined> {
     try {
-      await this.#session.stat(this.path) // asked this way, a file that is not there is no fault on the console
+      await this.#session.stat(this.path) // a missing file in this request is not logged as an error on the console
       const file = await this.#session.download(this.path)
       const text = await file.text()
       this.#seen = file.etag ?? null
@@ -32,7 +32,7 @@ export class Store {
     }
   }
 
-  /** Whether somebody else has written the file since it was read or written here. */
+  /** Whether another program has written the file since it was read or written here. */
   async changed(): Promise<boolean> {
     try {
       return (await this.#session.stat(this.path)).etag !== this.#seen
@@ -42,7 +42,10 @@ export class Store {
     }
   }
 
-  /** Writes the file, whole or not at all; one at a time. A conflict when it is not what was seen last. */
+  /**
+   * Writes the file, completely or not at all, one write at a time. Throws conflict when the file
+   * has changed since it was last read or written.
+   */
   async save(text: string): Promise<void> {
     while (this.#saving) await this.#saving.catch(() => {})
     this.#saving = (async () => {

@@ -1,13 +1,16 @@
 import { draw } from './frames'
 import { node, plain, sequence, sgr, withErr, type Look } from './sgr'
 
-/** Lines of a block that is drawn once and left alone. */
+/** The number of lines of a block that is drawn once and then left unchanged. */
 const blockLines = 500
-/** Lines at the end that a program can still go back to. */
+/** The number of lines at the end that a program can still change. */
 const mutableLines = 100
-/** Characters of a line; what is beyond is counted. */
+/** The maximum number of characters of a line. Further ones are counted. */
 const maxLine = 20_000
-/** What is kept beside the first block, in lines and characters; beyond it the oldest go. */
+/**
+ * The limit of lines and characters beside the first block. When it is reached, the oldest are
+ * dropped.
+ */
 const maxLines = 200_000
 const maxChars = 16 << 20
 
@@ -29,14 +32,13 @@ interface Block {
 }
 
 /**
- * Text as a terminal's last lines show it: carriage returns, backspaces, the
- * cursor up and down, erasing, colours. It is drawn as blocks of 500 lines,
- * which the browser passes over while they are out of sight; only the last one
- * changes. Whoever searches or selects finds all of it.
+ * Text as a terminal's last lines show it: carriage returns, backspaces, cursor movement up and
+ * down, erasing, colours. It is drawn as blocks of 500 lines, which the browser skips while they
+ * are out of sight. Only the last block changes. Search and selection find all of it.
  */
 export class TextView {
   readonly el: HTMLElement
-  /** Lines that are gone because there were too many. */
+  /** The number of lines that were dropped because there were too many. */
   dropped = 0
   #frozen: Block[] = []
   #chars = 0
@@ -46,10 +48,10 @@ export class TextView {
   #row = 0
   #col = 0
   #look = plain
-  #rest = '' // of a sequence that is cut
-  #added: Run[] = [] // since it was drawn
+  #rest = '' // the beginning of an incomplete sequence
+  #added: Run[] = [] // runs added since the last drawing
   #rewrite = false
-  /** Brings what is left out too, from where it was printed. */
+  /** Downloads the output including omitted parts, from the log. */
   download: (() => void) | undefined
   #note: HTMLElement | undefined
   #noteText: HTMLElement | undefined
@@ -93,7 +95,7 @@ export class TextView {
       else if (c === '\x1b' || c === '\x9b') {
         const end = this.#escape(text, m.index)
         if (end < 0) {
-          // A sequence that never ends is none.
+          // A sequence that does not end is not a sequence.
           if (text.length - m.index < 4096) this.#rest = text.slice(m.index)
           break
         }
@@ -103,7 +105,10 @@ export class TextView {
     draw(this.#draw)
   }
 
-  /** Obeys the sequence at from and returns what lies behind it; −1 when its end is not there yet. */
+  /**
+   * Applies the sequence at from and returns the index after it, or −1 when its end has not arrived
+   * yet.
+   */
   #escape(text: string, from: number): number {
     const csi = text[from] === '\x9b' ? from + 1 : text[from + 1] === '[' ? from + 2 : -1
     if (csi > 0) {
@@ -299,8 +304,8 @@ export class TextView {
   }
 
   /**
-   * What it shows, as parts of standard output and standard error with their
-   * colours; of long text the first and the last half of limit.
+   * Returns the content as parts of standard output and standard error with their colours. For long
+   * text it returns the first and the last half of limit.
    */
   parts(limit = 1 << 20): { name: 'stdout' | 'stderr'; text: string }[] {
     const parts: { name: 'stdout' | 'stderr'; text: string }[] = []
@@ -353,7 +358,7 @@ function slice(runs: Run[], from: number, to: number): Run[] {
   return out
 }
 
-/** The nodes that show lines, neighbours of one look in one. */
+/** Returns the nodes for lines. Neighbours with the same look are one node. */
 function nodes(lines: Line[]): Node[] {
   const runs: Run[] = []
   const say = (text: string, look: Look) => {

@@ -3,7 +3,7 @@ import type { Variable } from '@sandgate/client'
 import { languageName } from '../server'
 import type { PaneProps } from './pane'
 
-/** The variables of the kernels that run; asked for again when a cell has ended. */
+/** Lists the variables of the running kernels. It is updated when a cell has ended. */
 export function Variables({ notebook: n }: PaneProps) {
   const all = n.kernels.all.value.filter((k) => k.state.value !== 'none')
   const [chosen, choose] = useState<string | undefined>()

@@ -1,4 +1,4 @@
-/** A recording, as asciicast v2 has it: times in seconds. */
+/** A recording in the format asciicast v2: times in seconds. */
 export interface Cast {
   cols: number
   rows: number
@@ -8,17 +8,17 @@ export interface Cast {
 
 export interface CastEvent {
   at: number
-  /** o is output, r another size such as 80x24. */
+  /** o means output, r another size such as 80x24. */
   code: string
   text: string
 }
 
-/** What is read of a recording, in characters. */
+/** The maximum number of characters that are read from a recording. */
 export const maxCast = 64 << 20
-/** How long nothing happens at most when idle time is left out, in seconds. */
+/** The longest pause when idle time is skipped, in seconds. */
 export const maxIdle = 1
 
-/** Reads a recording; lines that are none are passed over. */
+/** Parses a recording. Skips invalid lines. */
 export function parseCast(text: string): Cast {
   const lines = text.split('\n')
   const head = JSON.parse(lines[0]!) as { version: number; width: number; height: number; title?: string }
@@ -32,7 +32,7 @@ export function parseCast(text: string): Cast {
   return { cols: head.width, rows: head.height, title: head.title ?? '', events }
 }
 
-/** The same with pauses of at most so many seconds. */
+/** Returns the recording with pauses of at most so many seconds. */
 export function withoutIdle(cast: Cast, most = maxIdle): Cast {
   let left = 0
   let before = 0
@@ -46,7 +46,7 @@ export function withoutIdle(cast: Cast, most = maxIdle): Cast {
   }
 }
 
-/** How many of the events have happened at a time. */
+/** Returns the number of events until a time. */
 export function count(events: CastEvent[], at: number): number {
   let low = 0
   let high = events.length

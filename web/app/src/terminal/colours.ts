@@ -2,11 +2,11 @@ import type { ITheme } from '@xterm/xterm'
 
 const ansi = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'] as const
 
-/** The page's colours for a terminal. Read anew when the theme changes. */
+/** The page's colours for a terminal. Read again when the theme changes. */
 export function colours(): ITheme {
   const probe = document.createElement('i')
-  // A transition, which reduced motion makes very short and not none, would
-  // begin at the colour before.
+  // A transition would begin at the previous colour. Reduced motion makes it very short, but does
+  // not remove it.
   probe.style.setProperty('transition', 'none', 'important')
   document.body.append(probe)
   // Only a property that is used resolves light-dark().

@@ -2,11 +2,11 @@ import type { Session } from '@sandgate/client'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Dialog } from '../ui/dialog'
 
-/** How much of a file is shown, in characters and in lines around the one that was asked for. */
+/** How much of a file is shown, in characters, and in lines around the requested line. */
 const maxText = 2_000_000
 const around = 400
 
-/** A file at a line, to read. */
+/** Shows a file at a line, read-only. */
 export function FileView({ session, path, line, onClose }: { session: Session; path: string; line: number; onClose(): void }) {
   const [text, setText] = useState<string>()
   const [error, setError] = useState('')

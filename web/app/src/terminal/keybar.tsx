@@ -6,7 +6,7 @@ const plain: [string, string, string][] = [
 ]
 const arrows: [string, string, string][] = [['←', 'Left', 'D'], ['↓', 'Down', 'B'], ['↑', 'Up', 'A'], ['→', 'Right', 'C']]
 
-/** The keys that a phone's keyboard lacks. CSS shows it where the pointer is coarse. */
+/** Shows the keys that a phone's keyboard lacks. CSS shows it if the pointer is coarse. */
 export function KeyBar({ screen, onPaste }: { screen(): Screen | undefined; onPaste(): void }) {
   const [held, setHeld] = useState({ ctrl: false, alt: false })
   useEffect(() => {
@@ -17,7 +17,7 @@ export function KeyBar({ screen, onPaste }: { screen(): Screen | undefined; onPa
     screen()?.modify(ctrl, alt)
     screen()?.term.focus()
   }
-  // The terminal keeps the focus, so that the keyboard stays.
+  // The terminal keeps the focus, so that the keyboard stays visible.
   return (
     <div class="keybar" role="toolbar" aria-label="Keys" onMouseDown={(e) => e.preventDefault()}>
       <button type="button" aria-pressed={held.ctrl} onClick={() => hold(!held.ctrl, held.alt)}>Ctrl</button>

@@ -1,14 +1,16 @@
 /** Tabs, each with one or more terminals side by side or below each other. */
 export interface Tab {
   panes: string[]
-  /** Below each other rather than side by side. */
+  /** Whether they are below each other rather than side by side. */
   rows: boolean
 }
 
-/** How many terminals one tab shows. */
+/** The maximum number of terminals in one tab. */
 export const maxPanes = 4
 
-/** The tabs for the terminals that there are: as they were left, with those that are new behind. */
+/**
+ * Returns the tabs for the existing terminals: the stored tabs, followed by tabs for new terminals.
+ */
 export function arrange(left: Tab[], there: string[]): Tab[] {
   const tabs = left.map((t) => ({ ...t, panes: t.panes.filter((id) => there.includes(id)) })).filter((t) => t.panes.length > 0)
   const placed = new Set(tabs.flatMap((t) => t.panes))
@@ -29,7 +31,7 @@ export function without(tabs: Tab[], id: string): Tab[] {
   return tabs.map((t) => ({ ...t, panes: t.panes.filter((p) => p !== id) })).filter((t) => t.panes.length > 0)
 }
 
-/** Reads what was stored; nothing of it is trusted. */
+/** Parses the stored text, which may contain anything. */
 export function parse(text: string | null): Tab[] {
   try {
     const all = JSON.parse(text ?? '[]') as Tab[]

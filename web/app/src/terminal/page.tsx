@@ -22,7 +22,7 @@ const remember = (name: string, value: string) => {
   try {
     localStorage.setItem(name, value)
   } catch {
-    // A browser that keeps nothing.
+    // The browser stores nothing.
   }
 }
 const remembered = (name: string) => {
@@ -33,13 +33,13 @@ const remembered = (name: string) => {
   }
 }
 
-/** The terminals of a session, or a recording of one of its channels. */
+/** Shows the terminals of a session, or a recording of one of its channels. */
 export default function Page({ session }: PageProps) {
   const channel = route.value.query.get('cast')
   return channel ? <Player key={channel} session={session} channel={channel} /> : <Terminals session={session} />
 }
 
-/** The terminals of a session, in tabs. */
+/** Shows the terminals of a session, in tabs. */
 function Terminals({ session: id }: PageProps) {
   const mayWrite = may('sessions:write')
   const readOnly = !mayWrite || route.value.query.has('watch')
@@ -91,13 +91,13 @@ function Terminals({ session: id }: PageProps) {
     setFontSize(n)
     remember('sandgate.terminal.size', String(n))
   }
-  /** Opens a terminal, in a tab of its own or beside another. */
+  /** Opens a terminal, in a separate tab or beside another. */
   const open = async (beside?: string, rows = false) => {
     try {
       const s = session!
       const size = screen.current ? { cols: screen.current.term.cols, rows: screen.current.term.rows } : { cols: 80, rows: 24 }
       const t = await s.openTerminal(size)
-      t.close() // its pane attaches
+      t.close() // the pane attaches itself
       setTabs((all) => {
         const next = beside ? split(all, beside, t.id, rows) : [...all, { panes: [t.id], rows: false }]
         if (!beside) setAt(next.length - 1)

@@ -26,7 +26,7 @@ export interface PaneProps {
   onFile(path: string, line: number): void
 }
 
-/** One terminal with what is to be said about it. */
+/** Shows one terminal with its messages. */
 export function Pane(p: PaneProps) {
   const box = useRef<HTMLDivElement>(null)
   const screen = useRef<Screen>(undefined)

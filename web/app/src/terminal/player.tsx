@@ -11,7 +11,7 @@ import { colours } from './colours'
 
 const speeds = [0.5, 1, 2, 4, 8]
 
-/** Plays what the server still has of a channel's output. */
+/** Plays the part of a channel's output that the server still has. */
 export function Player({ session, channel }: { session: string; channel: string }) {
   const box = useRef<HTMLDivElement>(null)
   const term = useRef<Terminal>(undefined)
@@ -21,7 +21,7 @@ export function Player({ session, channel }: { session: string; channel: string 
   const [speed, setSpeed] = useState(1)
   const [idle, setIdle] = useState(false)
   const [at, setAt] = useState(0)
-  const shown = useRef(0) // events on the screen
+  const shown = useRef(0) // the number of events on the screen
   const cast = whole && (idle ? whole : withoutIdle(whole))
   const end = cast?.events.at(-1)?.at ?? 0
 
@@ -58,7 +58,10 @@ export function Player({ session, channel }: { session: string; channel: string 
   }, [whole])
   useEffect(() => { if (term.current) term.current.options.theme = colours() }, [dark.value])
 
-  /** Brings the screen to a time: on from where it is, or anew from the beginning. */
+  /**
+   * Shows the screen at a time: continues from the current time, or starts again from the
+   * beginning.
+   */
   const go = (to: number) => {
     const t = term.current
     if (!t || !cast) return

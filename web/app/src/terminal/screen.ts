@@ -7,60 +7,69 @@ import '@xterm/xterm/css/xterm.css'
 import { colours } from './colours'
 import { cleanPaste, cleanTitle, clipboardText, findPlaces, isAnswer } from './text'
 
-/** What a screen tells the page around it. */
+/** Events of a screen for the page. */
 export interface Host {
   title(text: string): void
   bell(): void
-  /** Nothing follows. */
+  /** The program has ended. */
   ended(exit: Exit): void
   failed(e: Error): void
-  /** Asks before lines are pasted that would run at once. */
+  /** Asks before pasting lines that would run at once. */
   confirmPaste(text: string): Promise<boolean>
   copied(characters: number, by: 'user' | 'program'): void
   openFile(path: string, line: number): void
   openLink(url: string): void
-  /** Who drives it has another size than this page. */
+  /** The user who controls the terminal has another size than this page. */
   size(cols: number, rows: number, own: boolean): void
 }
 
-/** How much of an older log is read, in bytes. */
+/** The number of bytes of older output that are read. */
 const history = 256 << 10
-/** Keys that wait for the first attach; further ones are lost. */
+/** The number of keys that wait for the first attach. Further ones are lost. */
 const maxEarly = 1000
 /**
- * How a page keeps up with a flood. Who types looks for the answer: what has arrived before it and is not drawn is left
- * out too. Who does not, looks for lines that the scrollback would still hold.
+ * How a page keeps up with a flood. A user who types looks for the answer, so older output that is
+ * not drawn yet is skipped. A user who does not type looks for the lines that the scrollback would
+ * still have.
  */
 const keepUp = {
   reading: { behind: 4 << 20, before: 32 << 10, window: 256 << 10 },
   typing: { behind: 64 << 10, before: 16 << 10, window: 16 << 10, drop: true },
 }
-/** How long after a key its answer is looked for, in ms. */
+/** How long after a key the user looks for its answer, in ms. */
 const answered = 1000
-/** A flood is that many bytes in less than that many ms, on a slow machine too, and then lasts for that many ms. */
+/**
+ * A flood is that many bytes in less than that many ms, also on a slow machine. It then lasts for
+ * that many ms.
+ */
 const flood = { bytes: 32 << 10, in: 5000, lasts: 5000 }
-/** What is parsed of a flood before it is drawn, in bytes. */
+/** The number of bytes of a flood that are parsed before drawing. */
 const drawn = { reading: 128 << 10, typing: 16 << 10 }
-/** How long lies between two drawings of a flood, in ms: drawing takes more of a processor than parsing. */
+/**
+ * The time between two drawings of a flood, in ms. Drawing takes more processor time than parsing.
+ */
 const frame = { reading: 40, typing: 16 }
 /** How long after a key or a click a program may write to the clipboard, in ms. */
 const gesture = 10_000
 
-/** One terminal on the page. What it has parsed is what it acknowledges, so that the echo is quick in a flood. */
+/**
+ * One terminal on the page. It acknowledges the bytes that it has parsed, so that an echo is quick
+ * during a flood.
+ */
 export class Screen {
   readonly term: Terminal
   readonly #fit = new FitAddon()
   readonly #host: Host
   readonly #readOnly: boolean
   #channel: Channel | undefined
-  #early: (string | Uint8Array)[] = [] // typed before there was a channel
+  #early: (string | Uint8Array)[] = [] // typed before the channel was attached
   #search: SearchAddon | undefined
-  #left = 0 // bytes that were left out before what comes next
+  #left = 0 // bytes that were skipped before the next event
   #typing: ReturnType<typeof setTimeout> | undefined
   #parsed = { bytes: 0, since: 0, floodAt: -Infinity }
   #undrawn = 0
   #drawnAt = 0
-  #end = 0 // of the log when it was attached: questions before it are old
+  #end = 0 // the end of the log at the time of the attach; queries before it are old
   #behind = true
   #own = { cols: 0, rows: 0 }
   #touched = 0
@@ -88,7 +97,7 @@ export class Screen {
     this.term.registerLinkProvider({ provideLinks: (y, tell) => tell(this.#places(y)) })
   }
 
-  /** Shows it in the element, which has a size. */
+  /** Shows the terminal in the element, which must have a size. */
   open(element: HTMLElement): void {
     this.term.open(element)
     this.fit()
@@ -146,7 +155,7 @@ export class Screen {
     }
   }
 
-  /** Goes on where the program is by now. What has been shown stays above. */
+  /** Continues at the program's current output. The shown output stays above. */
   async #goOn(e: Extract<ProgramEvent, { type: 'restore' }>): Promise<void> {
     const left = this.#left
     this.#left = 0
@@ -157,7 +166,10 @@ export class Screen {
     await this.#write(e.bytes)
   }
 
-  /** Counts what is parsed, to know a flood, and lets each part of one be drawn before the next: else the page heeds no key meanwhile. */
+  /**
+   * Counts the parsed bytes to detect a flood, and draws each part of a flood before the next.
+   * Otherwise the page would ignore keys meanwhile.
+   */
   async #pace(bytes: number): Promise<void> {
     const now = performance.now()
     this.#parsed.bytes += bytes
@@ -174,7 +186,7 @@ export class Screen {
     return performance.now() - this.#parsed.floodAt < flood.lasts
   }
 
-  /** Keeps close to the end of a flood while its answer to a key is looked for. */
+  /** Stays close to the end of a flood while the user looks for the answer to a key. */
   #answering(): void {
     if (!this.#typing && !this.#flooded) return
     if (!this.#typing) this.#channel?.follow(keepUp.typing)
@@ -185,7 +197,7 @@ export class Screen {
     }, answered)
   }
 
-  /** Resolves once it is parsed. */
+  /** Resolves when the data is parsed. */
   #write(data: string | Uint8Array): Promise<void> {
     return new Promise((resolve) => this.term.write(data, resolve))
   }
@@ -195,7 +207,7 @@ export class Screen {
     this.#host.size(cols, rows, this.#readOnly || (cols === this.#own.cols && rows === this.#own.rows))
   }
 
-  /** Takes the size of its element, and tells the server. */
+  /** Takes the size of its element, and reports it to the server. */
   fit(): void {
     const d = this.#fit.proposeDimensions()
     if (!d || !d.cols || !d.rows || this.#readOnly) return
@@ -207,7 +219,7 @@ export class Screen {
     this.#channel?.resize(cols, rows).catch(() => {})
   }
 
-  /** Makes this page's size the terminal's, as typing does. */
+  /** Applies this page's size to the terminal, as typing does. */
   take(): void {
     if (this.#readOnly) return
     const { cols, rows } = this.#own
@@ -231,7 +243,7 @@ export class Screen {
     this.term.focus()
   }
 
-  /** Holds Ctrl or Alt for the next key. */
+  /** Applies Ctrl or Alt to the next key. */
   modify(ctrl: boolean, alt: boolean): void {
     this.#ctrl = ctrl
     this.#alt = alt
@@ -254,14 +266,14 @@ export class Screen {
       if (this.#early.length < maxEarly) this.#early.push(data)
       return
     }
-    // While the connection is lost this waits and goes out when it is back.
+    // While the connection is lost, this waits. It is sent after the reconnection.
     this.#channel.write(data).catch((e: Error & { kind?: string }) => {
       if (e.kind === 'exhausted') this.#host.failed(e)
     })
     this.#answering()
   }
 
-  /** Pastes text, once it can do no harm. */
+  /** Pastes text after removing dangerous sequences. */
   async paste(text: string): Promise<void> {
     if (this.#readOnly || !text || !this.#channel) return
     const clean = cleanPaste(text)
@@ -280,12 +292,12 @@ export class Screen {
     return true
   }
 
-  /** Keys of the page rather than the program's. */
+  /** Handles keys of the page instead of the program. */
   #key(e: KeyboardEvent): boolean {
     if (e.type !== 'keydown') return true
     const mac = navigator.platform.startsWith('Mac')
     const key = e.key.toLowerCase()
-    // Ctrl-C copies what is selected, and is SIGINT otherwise.
+    // Ctrl-C copies selected text, and otherwise means SIGINT.
     if (key === 'c' && ((e.ctrlKey && !e.altKey && !e.metaKey) || (mac && e.metaKey)) && this.term.hasSelection()) {
       void this.copy().then(() => this.term.clearSelection())
       e.preventDefault()
@@ -306,7 +318,9 @@ export class Screen {
     return !(e.ctrlKey && e.shiftKey && ['f', 't', 'w', 'e', 'o'].includes(key)) && !(e.ctrlKey && ['=', '+', '-', '0'].includes(e.key))
   }
 
-  /** OSC 52 writes to the clipboard, soon after the user did something, and never reads it. */
+  /**
+   * OSC 52 may write to the clipboard shortly after an action of the user. It can never read it.
+   */
   #clipboard(data: string): boolean {
     const text = clipboardText(data)
     if (text === undefined || this.#readOnly || this.#behind || !document.hasFocus() || Date.now() - this.#touched > gesture) return true
@@ -329,7 +343,7 @@ export class Screen {
     }))
   }
 
-  /** Looks for text in all that is kept; says whether there is some. */
+  /** Searches text in the whole scrollback. Returns whether it was found. */
   async find(text: string, back: boolean): Promise<boolean> {
     if (!this.#search) {
       const { SearchAddon } = await import('@xterm/addon-search')
@@ -339,7 +353,10 @@ export class Screen {
     return back ? this.#search.findPrevious(text) : this.#search.findNext(text)
   }
 
-  /** Draws with the graphics processor, where that is one: software is slower than the page itself. */
+  /**
+   * Draws with the graphics processor, if there is one. Software rendering is slower than the page
+   * itself.
+   */
   async #accelerate(): Promise<void> {
     const gl = document.createElement('canvas').getContext('webgl2')
     const info = gl?.getExtension('WEBGL_debug_renderer_info')
@@ -364,7 +381,7 @@ export class Screen {
     this.fit()
   }
 
-  /** Brings back a screen that a program has left in disorder. */
+  /** Resets a screen that a program has left in disorder. */
   reset(): void {
     this.term.reset()
     this.take()

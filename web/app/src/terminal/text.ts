@@ -1,26 +1,35 @@
-/** What the page does with text that programs and clipboards bring. */
+/** Checks of text from programs and clipboards. */
 
-// Controls, and what turns or hides text: bidirectional overrides, invisible characters.
+// Control characters, and characters that change the direction of text or are invisible.
 const unseen = /[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g
 
-/** A program's title for its tab: plain, at most 80 characters. */
+/** Returns a program's title for its tab: plain, at most 80 characters. */
 export function cleanTitle(title: string): string {
   const t = title.replace(unseen, '').trim()
   return t.length > 80 ? t.slice(0, 79) + '…' : t
 }
 
-/** A paste without anything that a terminal would take for a key or a sequence; the server does the same. */
+/**
+ * Removes everything from a paste that a terminal would treat as a key or a sequence. The server
+ * does the same.
+ */
 export function cleanPaste(text: string): string {
   return text.replace(/\r\n?/g, '\n').replace(/[\x00-\x08\x0b-\x1f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
     .replace(/\x7f/g, '\u2421').replace(/[\x80-\x9f]/g, '\ufffd')
 }
 
-/** Whether what a terminal sends by itself is an answer to a program's question: state, colours, size, name, focus. */
+/**
+ * Whether data that a terminal sends is an answer to a program's query: state, colours, size, name,
+ * focus.
+ */
 export function isAnswer(data: string): boolean {
   return /^\x1b(?:\[[?>=]?[\d;]*(?:[cnRy]|\$y|t)|\[[IO]|\][\s\S]*|P[\s\S]*)$/.test(data)
 }
 
-/** The text of OSC 52, which a program puts on the clipboard; undefined for a question or what is no base64. */
+/**
+ * Returns the text of OSC 52, which a program puts on the clipboard; undefined for a query or
+ * invalid base64.
+ */
 export function clipboardText(data: string): string | undefined {
   const b64 = data.slice(data.indexOf(';') + 1)
   if (b64 === '?' || b64 === '' || b64.length > 140_000) return undefined
@@ -31,7 +40,7 @@ export function clipboardText(data: string): string | undefined {
   }
 }
 
-/** A file and a line that text names, such as src/main.go:12:3 or File "a.py", line 7. */
+/** A file and a line in text, such as src/main.go:12:3 or File "a.py", line 7. */
 export interface Place {
   index: number
   length: number

@@ -1,9 +1,8 @@
 import type { SandgateError } from '@sandgate/client'
 
 /**
- * What an error means for who looks at a page: whether the same may work when it
- * is tried again, and, where the client's advice speaks to programmers, what to
- * say instead.
+ * The meaning of an error for a user of a page: whether a retry may help and, if the client's
+ * advice is for programmers, other words.
  */
 const kinds: Record<string, { again: boolean; words?: string }> = {
   invalid_argument: { again: false },
@@ -29,12 +28,12 @@ const kinds: Record<string, { again: boolean; words?: string }> = {
 
 const row = (e: Error) => (Object.hasOwn(kinds, (e as SandgateError).kind ?? '') ? kinds[(e as SandgateError).kind] : undefined)
 
-/** Whether there is a point in trying the same again. What is no error of the server's may pass. */
+/** Whether a retry may help. An error that is not from the server may be temporary. */
 export function mayHelp(e: Error): boolean {
   return row(e)?.again ?? (e as SandgateError).retryable ?? true
 }
 
-/** What happened, as a sentence, and what that means. */
+/** Describes an error in a sentence, with its meaning. */
 export function explain(e: Error): string {
   const message = e.message.trim().replace(/\.$/, '')
   const said = message ? `${message[0]!.toUpperCase()}${message.slice(1)}.` : ''

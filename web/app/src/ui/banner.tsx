@@ -3,8 +3,9 @@ import { client, connection } from '../server'
 import { explain, mayHelp } from './again'
 
 /**
- * Says that the connection is lost, and what is done about it. Nothing while all is well, or for a moment only. It lies
- * over the page, which stays where it is. A terminal says it itself, where somebody types.
+ * Reports that the connection is lost, and the next steps. It shows nothing while the connection
+ * works, or during a short loss. It lies over the page, which does not move. A terminal shows the
+ * loss itself while the user types.
  */
 export function Banner() {
   return <div class="banners" role="status" aria-live="polite">{content()}</div>

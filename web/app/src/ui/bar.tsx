@@ -6,7 +6,7 @@ import { signOut, token, viewing } from '../token'
 import { Icon } from './icon'
 import { Menu, MenuItem } from './menu'
 
-/** The bar on top of each page: home, what the page puts there, settings. */
+/** The bar at the top of each page: home, the content of the page, settings. */
 export function Bar({ children }: { children?: ComponentChildren }) {
   return (
     <header class="bar">

@@ -1,4 +1,4 @@
-/** A number of bytes for people. */
+/** Formats a number of bytes for people. */
 export function bytes(n: number): string {
   if (n < 1000) return `${n} B`
   for (const unit of ['kB', 'MB', 'GB']) {

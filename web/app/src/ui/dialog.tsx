@@ -2,7 +2,7 @@ import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 
-/** A dialog over the page. Escape and a click beside it close it. */
+/** A dialog over the page. Escape and a click outside close it. */
 export function Dialog({ label, onClose, class: cls, children }: { label: string; onClose: () => void; class?: string; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null)
   const gone = useRef(false)
@@ -12,7 +12,7 @@ export function Dialog({ label, onClose, class: cls, children }: { label: string
     d.showModal()
     return () => {
       gone.current = true
-      d.close() // before it goes, nothing beside it can take the focus
+      d.close() // until it is removed, nothing outside of it can get the focus
       before?.focus?.()
     }
   }, [])
@@ -27,7 +27,7 @@ export function Dialog({ label, onClose, class: cls, children }: { label: string
 interface Question {
   title: string
   text?: ComponentChildren
-  /** Asks for a line of text that begins as this. */
+  /** The initial text of the input. */
   value?: string
   placeholder?: string
   yes: string
@@ -37,12 +37,12 @@ interface Question {
 
 const question = signal<Question | undefined>(undefined)
 
-/** Asks whether to go on. */
+/** Asks for confirmation. */
 export async function confirm(q: Omit<Question, 'answer' | 'value'>): Promise<boolean> {
   return (await ask(q)) !== undefined
 }
 
-/** Asks for a line of text; undefined when the question is put away. */
+/** Asks for a line of text; undefined when the user cancels. */
 export function ask(q: Omit<Question, 'answer'>): Promise<string | undefined> {
   question.value?.answer(undefined)
   return new Promise((resolve) => {
@@ -56,7 +56,7 @@ export function ask(q: Omit<Question, 'answer'>): Promise<string | undefined> {
   })
 }
 
-/** Where questions are shown; once on a page. */
+/** Shows questions; used once on a page. */
 export function Questions() {
   const q = question.value
   const field = useRef<HTMLInputElement>(null)

@@ -39,7 +39,7 @@ const paths = {
 
 export type IconName = keyof typeof paths
 
-/** A drawing of 16 px beside words, or inside a button that has a label. */
+/** An icon of 16 px beside words, or inside a button with a label. */
 export function Icon({ name, spin }: { name: IconName; spin?: boolean }) {
   return <svg class={spin ? 'icon-svg spin' : 'icon-svg'} viewBox="0 0 16 16" aria-hidden="true"><path d={paths[name]} /></svg>
 }

@@ -3,14 +3,14 @@ import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 export interface MenuProps {
   label: string
-  /** What the button shows. */
+  /** The content of the button. */
   button: ComponentChildren
   class?: string
-  /** Buttons, links and rules; a click on one closes the menu. Made when it opens. */
+  /** Buttons, links and separators. A click on one closes the menu. Created when the menu opens. */
   children: () => ComponentChildren
 }
 
-/** A button with a menu: arrow keys walk, Escape closes and gives the focus back. */
+/** A button with a menu. Arrow keys move, Escape closes it and returns the focus. */
 export function Menu({ label, button, class: cls = 'button icon quiet', children }: MenuProps) {
   const id = useId()
   const opener = useRef<HTMLButtonElement>(null)
@@ -41,7 +41,7 @@ export function Menu({ label, button, class: cls = 'button icon quiet', children
   const close = () => {
     menu.current?.hidePopover()
     opener.current?.focus()
-    setOpen(false) // the event that says so comes later than the next click may
+    setOpen(false) // the event for it may come later than the next click
   }
   return (
     <>
@@ -68,7 +68,7 @@ export function MenuItem(p: { children: ComponentChildren; onClick: () => void; 
 
 const items = (el: HTMLElement) => [...el.querySelectorAll<HTMLElement>('button:not(:disabled), a')]
 
-/** Below the button, or above it, where there is room. */
+/** Places the menu below the button, or above it, depending on the space. */
 function place(el: HTMLElement, at: HTMLElement): void {
   const b = at.getBoundingClientRect()
   const { width, height } = el.getBoundingClientRect()

@@ -2,7 +2,10 @@ import type { Presence, Session } from '@sandgate/client'
 import { useEffect, useState } from 'preact/hooks'
 import { Icon } from './icon'
 
-/** Who else is at the session, while the page is open. Servers that cannot tell are not asked twice. */
+/**
+ * Returns the other users of the session, while the page is open. A server without this feature is
+ * not asked twice.
+ */
 export function usePresence(session: Session | undefined, readOnly: boolean, told?: (p: Presence) => void): Presence | undefined {
   const [now, setNow] = useState<Presence>()
   useEffect(() => {
@@ -22,14 +25,14 @@ export function usePresence(session: Session | undefined, readOnly: boolean, tol
 
 const people = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` : `${n} ${more}`)
 
-/** In words, without the page itself; nothing when nobody else is there. */
+/** Describes the other users in words; empty if there are none. */
 export function others(p: { drivers: number; viewers: number }, readOnly: boolean): string {
   const drivers = Math.max(0, p.drivers - (readOnly ? 0 : 1))
   const viewers = Math.max(0, p.viewers - (readOnly ? 1 : 0))
   return [drivers > 0 && people(drivers, 'other can edit', 'others can edit'), viewers > 0 && people(viewers, 'watches', 'watch')].filter(Boolean).join(', ')
 }
 
-/** How many are there besides the page; nothing when it is alone. */
+/** Shows the number of other users; nothing if there are none. */
 export function People({ presence: p, readOnly, channel, what }: { presence: Presence | undefined; readOnly: boolean; channel?: string; what?: string }) {
   const words = p ? others(p, readOnly) : ''
   const here = channel ? p?.channels?.[channel] : undefined

@@ -15,7 +15,10 @@ interface Link {
 const listed = 'GET /v1/sessions/{id}/links'
 const when = (ms: number) => new Date(ms).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
-/** Makes a link by which others can look at the session, and do nothing else. at is what they see: a path below the session's page. */
+/**
+ * Creates a link with which others can only view the session. at is the page that they see: a path
+ * below the session's page.
+ */
 export function Share({ session, at, onClose }: { session: Session; at: string; onClose(): void }) {
   const [life, setLife] = useState<number>(lives[0][0])
   const [link, setLink] = useState<Link & { token: string }>()

@@ -11,14 +11,14 @@ interface Toast {
 const toasts = signal<Toast[]>([])
 let next = 1
 
-/** Says something that needs no answer, for 6 s; at most three at once. */
+/** Shows a message that needs no answer, for 6 s; at most three at once. */
 export function toast(text: string, action?: Toast['action']): void {
   const id = next++
   toasts.value = [...toasts.value.slice(-2), { id, text, ...(action ? { action } : {}) }]
   setTimeout(() => drop(id), action ? 10_000 : 6_000)
 }
 
-/** Says what went wrong, and what to do about it. */
+/** Shows an error, and advice. */
 export function failed(what: string, e: unknown): void {
   toast(`${what}. ${e instanceof Error ? explain(e) : String(e)}`)
 }
@@ -27,7 +27,7 @@ function drop(id: number): void {
   toasts.value = toasts.value.filter((t) => t.id !== id)
 }
 
-/** Where they are shown; once on a page. */
+/** Shows the messages; used once on a page. */
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">

@@ -1,4 +1,4 @@
-// Every capability of the notebook, in Chromium, with real kernels.
+// Tests every feature of the notebook, in Chromium, with real kernels.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ afterAll(() => browser?.close())
 
 const mod = 'Control'
 
-/** Puts code into the cell that is active and runs it; the next cell is active then. */
+/** Puts code into the active cell and runs it. The next cell is active then. */
 async function run(page: Page, code: string, language?: string): Promise<void> {
   const cell = page.locator('.cell.active')
   await cell.locator('.cm-content').click()
@@ -75,11 +75,11 @@ describe('the notebook', () => {
     await page.emulateMedia({ colorScheme: 'dark' })
     await expect.poll(ink).not.toBe(light)
     await out.locator('[data-mime="image/svg+xml"] img.on-paper').waitFor()
-    // A program's own colour, which could not be read in the dark.
+    // A program's own colour that would not be readable in the dark.
     expect(await cell(page, 0).locator('.out-text span').last().evaluate((e) => getComputedStyle(e).color)).toBe('rgb(128, 128, 255)')
     await cell(page, 2).scrollIntoViewIfNeeded()
     await shot(page, 'notebook-rich')
-    // Moved, deleted and brought back it has all of that still.
+    // After it was moved, deleted and restored, it still has all of that.
     await page.keyboard.press('Escape')
     await page.locator('.cell.active[data-mode="command"]').waitFor()
     await page.keyboard.press('k')
@@ -133,7 +133,7 @@ describe('the notebook', () => {
       expect(lines).toEqual([...Array.from({ length: lines.length - 1 }, (_, i) => `line ${i}`), 'over'])
       expect(lines.length).toBeGreaterThan(5)
     }
-    // What one tab writes the other shows.
+    // One tab shows what the other one writes.
     await cell(page, 1).locator('.cm-content').click()
     await run(page, 'print("from the first tab")')
     await other.locator('.output').getByText('from the first tab').waitFor()
@@ -150,7 +150,7 @@ describe('the notebook', () => {
     await state(page, 0, 'running')
     await state(page, 1, 'queued')
     await shot(page, 'notebook-busy')
-    // A phone has room for the name and for Stop.
+    // On a phone there is space for the name and for Stop.
     await page.setViewportSize({ width: 360, height: 700 })
     await expect.poll(() => page.locator('.bar .title .ellipsis').evaluate((e) => e.scrollWidth - e.clientWidth)).toBeLessThanOrEqual(0)
     await shot(page, 'notebook-busy-phone')
@@ -194,7 +194,7 @@ describe('the notebook', () => {
 
   it("obeys Jupyter's keys", async () => {
     const { page, complaints, close } = await notebook()
-    // An editor has an element for each line, and what is not edited yet has its line ends.
+    // An editor has an element for each line. A cell without an editor has its text with line ends.
     const sources = () => page.locator('.cell').evaluateAll((all) => all.map((c) => (c.querySelector('.cm-content, .source-static')?.textContent ?? '').replaceAll('\n', '')))
     const cells = (n: number) => expect.poll(async () => (await sources()).length).toBe(n)
     const command = () => page.waitForFunction(() => document.activeElement?.matches('.cell.active'))
@@ -349,7 +349,7 @@ describe('the notebook', () => {
     expect(seen.filter((p) => p > 0 && p < 1).length).toBeGreaterThan(1)
     expect(seen).toEqual([...seen].sort((a, b) => a - b))
     expect((await api<{ size: number }>('GET', `/v1/sessions/${id}/files/big.bin?stat`)).size).toBe(4 << 20)
-    // Into the folder that was dropped, and its folder.
+    // Into the dropped folder, and its subfolder.
     await name('deep').click()
     await name('er').click()
     await name('leaf.txt').waitFor()
@@ -376,7 +376,7 @@ describe('the notebook', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click()
     await name('deep').waitFor({ state: 'detached' })
     await name('big.bin').waitFor()
-    // A name that is there is not replaced unasked.
+    // A file with the same name is not replaced without asking.
     await page.locator('.files input[type=file]').setInputFiles({ name: 'big.bin', mimeType: 'text/plain', buffer: Buffer.from('small') })
     await page.getByRole('dialog').getByRole('button', { name: 'Replace' }).click()
     await expect.poll(async () => (await api<{ size: number }>('GET', `/v1/sessions/${id}/files/big.bin?stat`)).size).toBe(5)
@@ -390,7 +390,8 @@ describe('the notebook', () => {
     await run(page, 'print("by the first")')
     await state(page, 0, 'ok')
     await saved(page)
-    // Somebody else writes between what this page has read and what it saves: its save is refused first.
+    // Another user writes the file between this page's read and save, so its first save is
+    // rejected.
     const conflict = page.waitForResponse((r) => r.request().method() === 'PUT' && r.status() === 409)
     const path = `/v1/sessions/${id}/files/notebook.ipynb`
     let first = true
@@ -434,13 +435,13 @@ describe('the notebook', () => {
       await shows(page, 0, 'tick 3')
       const top = () => page.locator('.cell').first().evaluate((el) => el.getBoundingClientRect().top + scrollY)
       const before = await top()
-      cutter.cuts = 1000 // none gets through until that is over
+      cutter.cuts = 1000 // no connection succeeds until then
       cutter.cutNow()
       await page.getByRole('status').getByText('Reconnecting. What runs goes on').waitFor()
-      expect(await top()).toBe(before) // it lies over the page and pushes nothing
+      expect(await top()).toBe(before) // it lies over the page and moves nothing
       await shot(page, 'notebook-away')
       await api('PUT', `/v1/sessions/${s.id}/files/stop`)
-      await page.getByRole('button', { name: 'Try now' }).click() // in vain, or the button might go first
+      await page.getByRole('button', { name: 'Try now' }).click() // it must fail, or the button might disappear first
       cutter.cuts = 0
       await page.getByText('Reconnecting. What runs goes on').waitFor({ state: 'detached' })
       await state(page, 0, 'ok')
@@ -477,7 +478,7 @@ describe('the notebook', () => {
       for await (const p of await download.createReadStream()) parts.push(p as Buffer)
       check(Buffer.concat(parts).toString())
     }
-    // The file shows what programs made as HTML, in a frame that may do nothing.
+    // The file shows HTML of programs in a frame without rights.
     await page.goto('about:blank')
     await page.setContent(html)
     expect(await page.locator('iframe').getAttribute('sandbox')).toBe('')
@@ -492,7 +493,7 @@ describe('the notebook', () => {
       Object.assign(window, { long })
       new PerformanceObserver((l) => long.push(...l.getEntries().map((e) => e.duration))).observe({ type: 'longtask' })
     })
-    // A machine that does much else makes some task longer in each: the best of four floods counts.
+    // A busy machine makes some task of each flood longer: the best of four floods counts.
     let longest = Infinity
     let n = 0
     for (; longest >= 1000 && n < 4; n++) {
@@ -506,7 +507,7 @@ describe('the notebook', () => {
     expect(longest).toBeLessThan(1000)
     await run(page, 'print("still quick")')
     await shows(page, n, 'still quick')
-    // What is more than the page keeps can be had whole.
+    // Output beyond the page's limit can be downloaded completely.
     await run(page, 'for i in range(230000): print("more", i)')
     await state(page, n + 1, 'ok')
     await cell(page, n + 1).getByText(/^… \d+,\d{3} lines left out …$/).waitFor()
@@ -544,14 +545,14 @@ describe('the notebook', () => {
     expect((await p.innerText()).split(' ')).toEqual([
       'origin:null', 'storage:refused', 'parent:refused', 'cookie:refused', 'top:refused', 'fetch:refused', 'image:refused', 'popup:null', 'worker:refused', 'port:refused',
     ])
-    // A frame that goes elsewhere gets nowhere, and is told nothing more.
+    // A frame that navigates elsewhere does not succeed, and receives nothing more.
     await run(page, 'from IPython.display import *\nHTML("<script>location = \'https://example.com/\'</script>")')
     await state(page, 1, 'ok')
     await page.waitForLoadState()
     expect(page.url()).toBe(`${url}/s/${id}`)
     expect(page.frames().map((f) => f.url()).filter((u) => u.startsWith('https://example.com'))).toEqual([])
     expect(await page.evaluate(() => (window as { owned?: number }).owned)).toBeUndefined()
-    // A link asks first.
+    // A link asks for confirmation first.
     await still(page.locator('[data-mime="text/html"] iframe').first())
     await page.frameLocator('[data-mime="text/html"] iframe').first().getByText('link').click()
     await page.getByRole('dialog', { name: 'Open this link?' }).waitFor()

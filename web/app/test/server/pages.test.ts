@@ -1,4 +1,4 @@
-// Home, phones, contrast and names for screen readers, the first paint.
+// Tests home, phones, contrast, names for screen readers, and the first paint.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { api, barriers, launch, open, session, shot, url } from './rig.js'
@@ -31,7 +31,7 @@ describe('home', () => {
     await page.getByRole('button', { name: 'Rename', exact: true }).click()
     await row.getByRole('link', { name: 'my numbers', exact: true }).waitFor()
     await row.locator('.memory', { hasText: /^\d[\d,]* MB$/ }).waitFor()
-    // What was printed last is there, and to look wakes nobody.
+    // The last output is shown, and reading it resumes no session.
     await api('POST', '/v1/run', { session: id, language: 'python', code: 'print("first")\nprint("\\x1b[31mprinted last\\x1b[0m")' })
     await row.locator('.last-output').getByText('printed last', { exact: true }).waitFor()
     await shot(page, 'home')
@@ -79,14 +79,14 @@ describe('home', () => {
       await form.getByLabel(/^Environment/).fill('no value')
       await form.getByRole('button', { name: 'Build it' }).click()
       await form.getByRole('alert').getByText('“no value” is no NAME=value').waitFor()
-      await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+      await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
       await shot(page, 'home-new-template')
       await form.getByLabel(/^Environment/).fill('SECRET=4700')
       await form.getByLabel(/^Volumes/).fill('no volume!')
       await form.getByRole('button', { name: 'Build it' }).click()
       await form.getByRole('alert').getByText('“no volume!” is no volume').waitFor()
       await form.getByLabel(/^Volumes/).fill('')
-      // This server lets nothing out, and says so.
+      // This server allows no network, and reports that.
       await form.getByText('Packages from an index').click()
       await form.getByLabel(/^Python names/).fill('tinydb')
       expect(await form.getByLabel(/The build may reach/).isChecked()).toBe(true)
@@ -125,7 +125,8 @@ describe('home', () => {
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     await start.waitFor({ state: 'detached' })
     await api('DELETE', '/v1/templates/broken')
-    // The page may have asked for the session while it was being deleted, and the build was refused a network.
+    // The page may have requested the session while it was being deleted, and the build got no
+    // network.
     expect(complaints.filter((c) => !c.includes(id) && !(c.includes('403') && c.includes('/v1/templates/numbers')))).toEqual([])
     await context.close()
   })
@@ -160,7 +161,7 @@ describe('home', () => {
   it('paints within a second', async () => {
     const { page, context } = await open(browser)
     const first = () => page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0)
-    // A machine that does much else makes some paint later: the best of five counts.
+    // A busy machine delays some paint: the best of five counts.
     let best = Infinity
     for (let n = 0; best >= 1000 && n < 5; n++) {
       await page.reload()
@@ -177,35 +178,35 @@ describe('in light and in dark', () => {
     const s = await session()
     const { page, context } = await open(browser)
     await page.locator('.session').first().waitFor()
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
     await page.goto(`${url}/s/${s.id}`)
     await page.locator('.cell.active .cm-content').waitFor()
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
     await page.locator('.cell.active .cm-content').click()
     await page.keyboard.insertText('import sys\nprint("\\x1b[32mok\\x1b[0m"); print("no", file=sys.stderr)\nx = {"a": 1.5}  # comment\n1/0')
     await page.keyboard.press('Shift+Enter')
     await page.locator('.cell[data-state="error"]').waitFor()
     await page.getByRole('button', { name: 'Variables' }).click()
     await page.locator('.variables').waitFor()
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
     await page.getByRole('button', { name: 'Files' }).click()
     await page.locator('.side').getByRole('button', { name: 'Close' }).waitFor()
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
     await page.locator('.side').getByRole('button', { name: 'Close' }).click()
     await page.setViewportSize({ width: 360, height: 700 })
     await expect.poll(() => wide(page)).toBeLessThanOrEqual(0)
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
     await shot(page, 'notebook-phone')
     await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
     await page.locator('.session').first().waitFor()
     await expect.poll(() => wide(page)).toBeLessThanOrEqual(0)
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
     await shot(page, 'home-phone')
     await s.end()
     await page.goto(`${url}/s/${s.id}`)
     await page.getByRole('heading', { name: 'This session is gone' }).waitFor()
     await shot(page, 'gone-phone')
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
     await context.close()
   })
 })

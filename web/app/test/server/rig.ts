@@ -14,14 +14,17 @@ export async function launch(): Promise<Browser> {
   })
 }
 
-/** A page, and everything that it complained of: errors, refused loads, requests to elsewhere. */
+/**
+ * A page with everything that it complained about: errors, blocked loads, requests to other
+ * servers.
+ */
 export interface Opened {
   page: Page
   context: BrowserContext
   complaints: string[]
 }
 
-/** Opens path in a browser of its own, signed in as with the printed address. */
+/** Opens path in a separate browser, signed in with the printed address. */
 export async function open(browser: Browser, path = '/', o: BrowserContextOptions & { signedIn?: boolean } = {}): Promise<Opened> {
   const { signedIn = true, ...rest } = o
   const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 800 }, ...rest })
@@ -32,7 +35,7 @@ export async function open(browser: Browser, path = '/', o: BrowserContextOption
   return { page, context, complaints }
 }
 
-/** Says of a test that fails what its page shows, where the focus is, and what was typed and clicked last. */
+/** If a test fails, reports the content of its page, the focus, and the last keys and clicks. */
 function witness(page: Page): void {
   void page.addInitScript(() => {
     const seen: string[] = []
@@ -75,7 +78,7 @@ export function watch(page: Page): string[] {
 const shots = process.env.SHOTS
 if (shots) mkdirSync(shots, { recursive: true })
 
-/** Pictures for people to look at, in the folder SHOTS. */
+/** Screenshots for people, in the folder SHOTS. */
 export async function shot(page: Page, name: string, schemes: readonly ('light' | 'dark')[] = ['light', 'dark']): Promise<void> {
   if (!shots) return
   for (const scheme of schemes) {
@@ -87,11 +90,11 @@ export async function shot(page: Page, name: string, schemes: readonly ('light' 
 }
 
 /**
- * Waits until a frame of another origin has stood still for a while: Chromium takes no click into
- * one that moved within the last half second, since that is how people are made to click on things.
+ * Waits until a frame of another origin has not moved for a while. Chromium ignores a click into a
+ * frame that moved within the last half second, to prevent clickjacking.
  */
 export async function still(frame: Locator): Promise<void> {
-  await frame.scrollIntoViewIfNeeded() // the click would, and move it
+  await frame.scrollIntoViewIfNeeded() // the click would scroll, and move it
   let before = ''
   await expect.poll(async () => {
     const now = JSON.stringify(await frame.boundingBox())
@@ -101,7 +104,10 @@ export async function still(frame: Locator): Promise<void> {
   }, { interval: 700 }).toBe(true)
 }
 
-/** Presses a letter twice at one time, however long the page takes for each: it takes two within a second as a pair. */
+/**
+ * Presses a letter twice with the same time stamp, however long the page takes for each: it treats
+ * two presses within a second as a pair.
+ */
 export async function pair(page: Page, letter: string): Promise<void> {
   const cdp = await page.context().newCDPSession(page)
   const key = { key: letter, code: `Key${letter.toUpperCase()}`, windowsVirtualKeyCode: letter.toUpperCase().charCodeAt(0), timestamp: Date.now() / 1000 }
@@ -112,7 +118,7 @@ export async function pair(page: Page, letter: string): Promise<void> {
   await cdp.detach()
 }
 
-/** Asks the server over REST. */
+/** Sends a REST request to the server. */
 export async function api<T>(method: string, path: string, body?: unknown): Promise<T> {
   const res = await fetch(url + path, {
     method, headers: { Authorization: `Bearer ${token}`, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
@@ -123,7 +129,7 @@ export async function api<T>(method: string, path: string, body?: unknown): Prom
   return (text ? JSON.parse(text) : undefined) as T
 }
 
-/** A session, and how to end it. */
+/** Creates a session, and a function that deletes it. */
 export async function session(language = 'python'): Promise<{ id: string; end: () => Promise<void> }> {
   const { id } = await api<{ id: string }>('POST', '/v1/sessions', { language })
   return { id, end: async () => void (await api('DELETE', `/v1/sessions/${id}`).catch(() => {})) }
@@ -131,7 +137,7 @@ export async function session(language = 'python'): Promise<{ id: string; end: (
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** What axe complains of, in light and in dark; output in frames is not the page's. */
+/** Returns the problems that axe reports, in light and dark. Output in frames is excluded. */
 export async function barriers(page: Page, schemes: readonly ('light' | 'dark')[] = ['light', 'dark']): Promise<string[]> {
   await page.evaluate(axe)
   const found: string[] = []
@@ -159,7 +165,7 @@ export async function hinder(page: Page): Promise<void> {
     const raf = window.requestAnimationFrame.bind(window)
     const later = window.setTimeout.bind(window)
     const cancelled = new Set<number>()
-    // A frame, and a timer, come late, as on a machine that does much else.
+    // Delays animation frames and timers, as on a busy machine.
     window.requestAnimationFrame = (f) => {
       const id: number = raf(() => {
         later(() => { if (!cancelled.delete(id)) raf(f) }, Math.random() < 0.5 ? 0 : Math.random() * most)

@@ -1,4 +1,4 @@
-// The run button on a page of another origin: the chat of examples/.
+// Tests the run button on a page of another origin: the chat of examples/.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
@@ -87,11 +87,11 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   expect(told.filter((t) => t.startsWith('run')).length).toBe(6)
   expect(told).toContain('done ok')
   expect(errors).toEqual([])
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
   await shot(page, 'chat')
   await page.close()
   const left = async () => (await api<{ sessions: { name?: string }[] }>('GET', '/v1/sessions')).sessions.filter((s) => s.name === 'run').length
-  await expect.poll(left).toBeLessThanOrEqual(1) // each is deleted behind its run
+  await expect.poll(left).toBeLessThanOrEqual(1) // each session is deleted after its run
 })
 
 it('keeps a button and its output when the chat draws a message anew, and removes it with the message', async () => {
@@ -127,7 +127,7 @@ it('opens in a notebook of a new session, where it runs when somebody runs it', 
   const app = await context.newPage()
   const sessions = async () => (await api<{ sessions: { id: string; language: string }[] }>('GET', '/v1/sessions')).sessions
   const before = new Set((await sessions()).map((s) => s.id))
-  // Other tests make theirs, and those of runs go when they like.
+  // Other tests create sessions, and sessions of runs are deleted at any time.
   const made = async () => (await sessions()).filter((s) => s.language === 'javascript' && !before.has(s.id))
   await app.goto(`${url}/#token=${token}`)
   await app.goto('about:blank')

@@ -1,4 +1,4 @@
-// Links for viewing, and who else is there.
+// Tests share links and presence.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { api, barriers, launch, open, session, shot, url, watch } from './rig.js'
@@ -15,7 +15,7 @@ async function run(page: Page, code: string): Promise<void> {
   await page.keyboard.insertText(code)
   await page.keyboard.press('Shift+Enter')
 }
-/** Makes a link where the page is, as a person does. */
+/** Creates a share link with the menus of the page. */
 async function share(page: Page, menu: string): Promise<string> {
   await page.getByRole('button', { name: menu, exact: true }).click()
   await page.getByRole('menuitem', { name: 'Share for viewing…' }).click()
@@ -25,7 +25,7 @@ async function share(page: Page, menu: string): Promise<string> {
   await field.waitFor()
   return field.inputValue()
 }
-/** Opens a link in a browser that knows nobody. */
+/** Opens a link in a browser without credentials. */
 async function visit(link: string, o: object = {}) {
   const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 800 }, ...o })
   const page = await context.newPage()
@@ -43,7 +43,7 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   await page.getByText('Saved', { exact: true }).waitFor()
   const link = await share(page, 'Notebook')
   expect(link).toMatch(new RegExp(`^${url}/s/${s.id}#view=sgv_[\\w-]+$`))
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
   await shot(page, 'share-link')
   await page.getByRole('button', { name: 'Done' }).click()
 
@@ -52,7 +52,7 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   await output(guest.page, 0).getByText('first 41').waitFor()
   await guest.page.getByText('Watching', { exact: true }).waitFor()
   for (const name of ['Run all', 'Run this cell', 'Code', 'Variables']) expect(await guest.page.getByRole('button', { name, exact: true }).count(), name).toBe(0)
-  // Who drives sees that somebody watches, and who watches sees what runs, live.
+  // The owner sees that somebody watches, and the viewer sees the running cells live.
   await page.getByText('In this session: 1 watches.').waitFor({ state: 'attached' })
   await guest.page.getByText('In this session: 1 other can edit.').waitFor({ state: 'attached' })
   await shot(page, 'notebook-watched')
@@ -60,25 +60,25 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   await output(guest.page, 1).getByText('live 3').waitFor()
   await guest.page.locator('.cell').nth(1).locator('.cm-content').getByText('time.sleep').waitFor()
   await shot(guest.page, 'notebook-watching')
-  // No key does anything to it.
+  // Keys have no effect.
   await guest.page.locator('.cell').first().locator('.cm-content').click()
   await guest.page.keyboard.type('y = 1')
   await guest.page.keyboard.press('Shift+Enter')
   await guest.page.keyboard.press('Escape')
   for (const key of ['d', 'd', 'b', 'x', 'i', 'i', 'Control+Enter']) await guest.page.keyboard.press(key)
   expect(await guest.page.locator('.cell').first().locator('.cm-content').innerText()).toBe('x = 41\nprint("first", x)')
-  await output(guest.page, 1).getByText('live 9').waitFor() // and it runs on
+  await output(guest.page, 1).getByText('live 9').waitFor() // it continues to run
   await page.getByRole('button', { name: 'Stop', exact: true }).first().click()
   await guest.page.locator('.cell[data-state="error"]').waitFor()
-  await expect.poll(() => barriers(guest.page), { timeout: 20_000 }).toEqual([]) // at rest
-  // A reload keeps the link; other pages are nobody's.
+  await expect.poll(() => barriers(guest.page), { timeout: 20_000 }).toEqual([]) // without running animations
+  // A reload keeps the link. Other pages cannot use it.
   await guest.page.reload()
   await guest.page.getByText('Watching', { exact: true }).waitFor()
   await guest.page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
   await guest.page.getByRole('heading', { name: 'Sign in' }).waitFor()
   await guest.page.goBack()
   await guest.page.getByText('Watching', { exact: true }).waitFor()
-  expect(complaints).toEqual([]) // before what is saved of the session has nowhere to go
+  expect(complaints).toEqual([]) // before the session is deleted, so that saving still works
   await s.end()
   await guest.page.reload()
   await guest.page.getByRole('heading', { name: 'This session is gone' }).waitFor()
@@ -111,14 +111,14 @@ it('shows terminals to who has their link, on a phone too, and says when a link 
   await guest.page.getByRole('button', { name: 'Terminal', exact: true }).click()
   await guest.page.getByRole('menuitem', { name: 'Find' }).waitFor()
   expect(await guest.page.getByRole('menuitem', { name: /Take part|Share|Close/ }).count()).toBe(0)
-  // One link ends alone, and who came by it sees so at once.
+  // Ending one link does not end others, and its user sees the end at once.
   await page.getByRole('button', { name: 'Terminal', exact: true }).click()
   await page.getByRole('menuitem', { name: 'Share for viewing…' }).click()
   const ending = page.getByRole('button', { name: 'End this link' })
   await ending.waitFor()
   await page.getByRole('button', { name: 'Make the link' }).click()
   await expect.poll(() => ending.count()).toBe(2)
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
   await shot(page, 'share-links')
   const other = await page.getByRole('textbox', { name: 'Link for viewing' }).inputValue()
   await ending.first().click()

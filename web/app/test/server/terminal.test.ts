@@ -15,9 +15,9 @@ afterAll(async () => {
 })
 
 const screen = (page: Page) => page.locator('.pane.active .xterm-rows')
-/** Waits until the terminal that has the focus shows the text. */
+/** Waits until the focused terminal shows the text. */
 const shows = (page: Page, text: string | RegExp) => screen(page).filter({ hasText: text }).waitFor()
-/** Opens a terminal in a tab of its own, and waits for its prompt. */
+/** Opens a terminal in a new tab, and waits for its prompt. */
 const add = async (page: Page) => {
   const button = page.getByRole('button', { name: 'New terminal' })
   await button.waitFor()
@@ -26,7 +26,7 @@ const add = async (page: Page) => {
   await page.getByRole('tab').nth(before).and(page.locator('[aria-selected=true]')).waitFor()
   await page.locator('.split:not([hidden]) .pane.active .xterm-rows').filter({ hasText: /[$#]/ }).waitFor()
 }
-/** How many columns the program in the terminal that has the focus is told of. */
+/** Returns the number of columns that the program in the focused terminal sees. */
 let asked = 0
 const columns = async (page: Page) => {
   await run(page, `echo at-${++asked}-$(tput cols)-$((1)).`)
@@ -44,7 +44,7 @@ it('opens nothing by a link, then types, splits, ends, and shows all of it after
   const { page, context, complaints } = await open(browser, `/s/${made.id}/terminal`)
   await page.getByRole('heading', { name: 'No terminal is open' }).waitFor()
   expect(await terminals()).toEqual([])
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
   await shot(page, 'terminal-empty')
   await page.getByRole('button', { name: 'Open a terminal' }).click()
   await shows(page, /[$#]/)
@@ -63,7 +63,7 @@ it('opens nothing by a link, then types, splits, ends, and shows all of it after
   await page.locator('.pane').filter({ hasText: 'second-8' }).locator('.xterm-screen').click()
   await run(page, 'exit 3')
   await page.getByText('Ended with status 3.').waitFor()
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
   await shot(page, 'terminal-ended')
   await page.locator('.ended').getByRole('button', { name: 'Close' }).click()
   await expect.poll(() => page.locator('.pane').count()).toBe(1)
@@ -80,10 +80,10 @@ it('obeys Ctrl-C in a flood, whose output ends', async () => {
   await page.keyboard.press('Control+C')
   await run(page, 'echo over-$((1+1))')
   await shows(page, 'over-2')
-  // A page that is far slower than the program passes over most of it, and says so.
+  // A page that is far slower than the program skips most of the output, and shows a note.
   const cdp = await context.newCDPSession(page)
   await cdp.send('Emulation.setCPUThrottlingRate', { rate: 20 })
-  await run(page, 'yes $(printf %0200d 7)') // so long that all since the note fits the scrollback
+  await run(page, 'yes $(printf %0200d 7)') // so long that everything since the note fits into the scrollback
   await shows(page, /0{80}/)
   await expect.poll(async () => (await terminals()).at(-1)!.end, { timeout: 60_000 }).toBeGreaterThan(16 << 20)
   await page.keyboard.press('Control+C')
@@ -104,7 +104,7 @@ it('asks before several lines are pasted, and lets none out of their brackets', 
     d.setData('text/plain', text)
     document.activeElement!.dispatchEvent(new ClipboardEvent('paste', { clipboardData: d, bubbles: true, cancelable: true }))
   }, text)
-  await run(page, 'echo ready-$((1+1)); cat -v') // it does not mark pastes, as the shell does
+  await run(page, 'echo ready-$((1+1)); cat -v') // it does not mark pastes, unlike the shell
   await shows(page, 'ready-2')
   await paste('one\ntwo\n')
   await page.getByRole('heading', { name: 'Paste 2 lines?' }).waitFor()
@@ -152,7 +152,7 @@ it('follows links after a question, lets programs write to the clipboard and non
   await run(page, `printf '\\033]52;c;%s\\007' $(printf 'from a program' | base64)`)
   await page.getByText('A program has put 14 characters on the clipboard').waitFor()
   expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('from a program')
-  // A question is not answered: nothing is typed into the shell.
+  // A query gets no answer: nothing is typed into the shell.
   await run(page, `printf '\\033]52;c;?\\007'; read -t 1 -n 1 x; echo "asked[$x]"`)
   await shows(page, 'asked[]')
   const before = await columns(page)
@@ -173,10 +173,10 @@ it('loses no key while the connection is away', async () => {
     await add(page)
     await run(page, 'echo before-$((1+2))')
     await shows(page, 'before-3')
-    cutter.cuts = 1000 // none gets through until all is typed
+    cutter.cuts = 1000 // no connection succeeds until everything is typed
     cutter.cutNow()
     await page.locator('.pane.active').getByText('Reconnecting').waitFor()
-    await page.keyboard.type('echo kept-$((5*5))') // the terminal has the focus still
+    await page.keyboard.type('echo kept-$((5*5))') // the terminal still has the focus
     await page.keyboard.press('Enter')
     cutter.cuts = 0
     await shows(page, 'kept-25')
@@ -194,9 +194,10 @@ it('finds text, and works on a phone', async () => {
   await shows(page, 'home')
   await page.getByRole('toolbar', { name: 'Keys' }).last().waitFor()
   await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390)
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
   await shot(page, 'terminal-phone')
-  // A signal between bash's fork and the program can be lost, as in any terminal: it is there once it has printed.
+  // A signal between bash's fork and the start of the program can be lost, as in any terminal. The
+  // program runs when it has printed.
   await run(page, "sh -c 'echo up-$((3*3)); exec sleep 100'")
   await shows(page, 'up-9')
   await page.locator('.pane.active').getByRole('button', { name: 'Ctrl' }).click()
@@ -215,11 +216,12 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   await add(page)
   await run(page, 'echo recorded-$((7*7))')
   await shows(page, 'recorded-49')
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
   await page.getByRole('button', { name: 'Terminal', exact: true }).click()
   await page.getByRole('menuitem', { name: 'Replay and record' }).click()
   await page.locator('.stage .xterm-rows').filter({ hasText: 'recorded-49' }).waitFor()
-  await page.getByRole('button', { name: 'Play', exact: true }).waitFor({ timeout: 60_000 }) // it has come to its end: as long as the typing took
+  // It has reached its end, after as long as the typing took
+  await page.getByRole('button', { name: 'Play', exact: true }).waitFor({ timeout: 60_000 })
   await page.getByRole('slider', { name: 'Position' }).fill('0')
   await expect.poll(() => page.locator('.stage .xterm-rows').innerText()).not.toContain('recorded-49')
   await page.getByRole('combobox', { name: 'Speed' }).selectOption('8')
@@ -228,7 +230,7 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   const download = page.waitForEvent('download')
   await page.getByRole('button', { name: 'Download' }).click()
   expect((await download).suggestedFilename()).toMatch(/\.cast$/)
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
   await shot(page, 'terminal-replay')
   expect(complaints).toEqual([])
   await context.close()
