@@ -261,7 +261,7 @@ func (a *separateCluster) killedNode(t *testing.T, c *crowd) {
 	check(t, n.start())
 	check(t, n.warm())
 	for _, w := range doomed {
-		eventually(t, w.name+"'s news", func() bool {
+		eventually(t, "the end of "+w.name+"'s session", func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.lost != nil

@@ -63,19 +63,19 @@ func TestFloods(t *testing.T) {
 	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"yes"}})
 	check(t, err)
 	defer p.Close()
-	var told time.Time
+	var interrupted time.Time
 	for n := 0; ; {
 		r, err := p.Next(s.ctx)
 		check(t, err)
 		if r.Kind == stream.KindExit {
 			break
 		}
-		if n += len(r.Payload); n > 8<<20 && told.IsZero() {
-			told = time.Now()
+		if n += len(r.Payload); n > 8<<20 && interrupted.IsZero() {
+			interrupted = time.Now()
 			check(t, p.Signal(s.ctx, "SIGINT"))
 		}
 	}
-	if took := time.Since(told); took > 30*time.Second {
+	if took := time.Since(interrupted); took > 30*time.Second {
 		t.Errorf("a flood continued for %s after its interrupt", took)
 	} else {
 		t.Logf("an interrupt ends a flood in %s", took)

@@ -153,7 +153,7 @@ func TestClusterTakeOver(t *testing.T) {
 	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a session of the killed node: %v", err)
 	}
-	awaken := func(x *session, want string) {
+	checkResumed := func(x *session, want string) {
 		t.Helper()
 		eventually(t, "the session is taken over", func() bool {
 			cell, err := x.kernel.Execute(x.ctx, "v, open('kept').read()", client.ExecuteOptions{})
@@ -170,9 +170,9 @@ func TestClusterTakeOver(t *testing.T) {
 			t.Errorf("%s is not the other node's", x.id)
 		}
 	}
-	awaken(s, "(0, '0')")
+	checkResumed(s, "(0, '0')")
 	t.Logf("it continues %s after the kill", time.Since(begin))
-	awaken(asleep, "(1, '1')")
+	checkResumed(asleep, "(1, '1')")
 	mu.Lock()
 	if !strings.Contains(fmt.Sprint(states), "resuming") {
 		t.Errorf("a client was sent the states %v, want one that says that the session resumes", states)
@@ -193,7 +193,7 @@ func TestClusterTakeOver(t *testing.T) {
 		return strings.Contains(log, `another node has taken a session" `) && len(there(t, srv, "durable")) == 0
 	})
 	for i, x := range []*session{s, asleep} {
-		awaken(x, fmt.Sprintf("(%d, '%d')", i, i))
+		checkResumed(x, fmt.Sprintf("(%d, '%d')", i, i))
 	}
 	eventually(t, "the end of the session without a copy", func() bool {
 		_, err = s.client.Session(s.ctx, doomed.id)

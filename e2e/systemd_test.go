@@ -113,14 +113,14 @@ exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join
 			t.Logf("%s", text[max(0, len(text)-4000):])
 		}
 	}()
-	told := make(chan string, 1)
+	notified := make(chan string, 1)
 	go func() {
 		buf := make([]byte, 100)
 		n, _ := ready.Read(buf)
-		told <- string(buf[:n])
+		notified <- string(buf[:n])
 	}()
 	select {
-	case state := <-told:
+	case state := <-notified:
 		if state != "READY=1" {
 			t.Errorf("the server notifies systemd of %q", state)
 		}

@@ -75,11 +75,11 @@ func TestWatchOfFiles(t *testing.T) {
 	defer conn.Close()
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
-	ready, news, done := make(chan struct{}), make(chan protocol.FileChanges, 64), make(chan error, 1)
+	ready, changes, done := make(chan struct{}), make(chan protocol.FileChanges, 64), make(chan error, 1)
 	go func() {
-		defer close(news) // after all reported changes
+		defer close(changes) // after all reported changes
 		done <- conn.Watch(ctx, protocol.FileWatch{FileRef: protocol.FileRef{Session: s.id, Path: "w"}, Recursive: true}, func() { close(ready) }, func(f protocol.FileChanges) error {
-			news <- f
+			changes <- f
 			return nil
 		})
 	}()
@@ -92,7 +92,7 @@ func TestWatchOfFiles(t *testing.T) {
 		t.Helper()
 		for {
 			select {
-			case f, more := <-news:
+			case f, more := <-changes:
 				if !more {
 					t.Fatalf("%s: the watch ended: %v", what, <-done)
 				}

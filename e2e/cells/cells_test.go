@@ -51,7 +51,7 @@ func script() clienttest.Script {
 					case <-ctx.Done():
 					}
 				case "sleep":
-					time.Sleep(2 * stayed)
+					time.Sleep(2 * stayed) // the cell that the scripted kernel runs
 				case "later":
 					time.AfterFunc(50*time.Millisecond, func() { c.Stdout(rest + "\n") })
 				}

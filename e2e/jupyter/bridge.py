@@ -1,5 +1,5 @@
-"""A Jupyter kernel over ZMQ that is a kernel of Sandgate's: what comes goes over
-the public WebSocket. SANDGATE_URL, SANDGATE_TOKEN and SANDGATE_LANGUAGE say where.
+"""A Jupyter kernel over ZMQ that forwards its messages to a kernel of Sandgate over the
+public WebSocket. SANDGATE_URL, SANDGATE_TOKEN and SANDGATE_LANGUAGE select the kernel.
 """
 import codecs
 import fnmatch
@@ -19,7 +19,7 @@ HEADER, RECORD = struct.Struct(">BBxxII"), struct.Struct(">IBxxxIQ")
 RECORDS, ACK = 2, 8
 STDOUT, STDERR, MESSAGE, EXIT = 1, 2, 3, 4
 CHANNEL = 1
-LIMIT = 60  # seconds for any one answer
+LIMIT = 60  # seconds for one answer
 
 
 class Connection:
@@ -41,11 +41,11 @@ class Connection:
         if kernel is None:
             kernel = self.call("channel.open", session=self.session, kind="kernel")
         self.call("attach", CHANNEL, session=self.session, channel=kernel["id"], offset=-1)
-        self.call("is_complete", CHANNEL, code="")  # waits for a kernel that is starting
+        self.call("is_complete", CHANNEL, code="")  # waits until the kernel has started
         self.info = next(c["info"] for c in self.call("channel.list", session=self.session)["channels"] if c["id"] == kernel["id"])
 
     def call(self, op, ch=0, **params):
-        """Ask and wait for the result."""
+        """Sends a request and returns its result."""
         number, answer = next(self._ids), queue.Queue()
         self._replies[number] = answer
         self._socket.send(json.dumps({"id": number, "op": op, "ch": ch, "params": params}))
@@ -83,7 +83,7 @@ class Connection:
 
 
 class Bridge(Kernel):
-    """What Jupyter asks, asked of Sandgate."""
+    """Forwards the requests of Jupyter to Sandgate."""
 
     implementation = "sandgate"
     implementation_version = "1"

@@ -1,5 +1,5 @@
-"""Jupyter's own tests of kernels, against kernels of Sandgate's over the bridge.
-SANDGATE_URL and SANDGATE_TOKEN say which server. Run with python3 -m unittest.
+"""Jupyter's own tests of kernels, for kernels of Sandgate over the bridge. SANDGATE_URL
+and SANDGATE_TOKEN select the server. Run with python3 -m unittest.
 """
 import json
 import os
@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def kernel_of(language):
-    """The bridge as an installed kernel; its name."""
+    """Installs the bridge as a kernel and returns its name."""
     name = "sandgate-" + language
     folder = os.path.join(DATA.name, "kernels", name)
     os.makedirs(folder)
