@@ -8,8 +8,8 @@ process.chdir(import.meta.dirname)
 const out = 'src/protocol.gen.ts'
 const text = execFileSync(process.env.GO ?? 'go', ['run', './gateway/native/openapi'], { cwd: '../..', encoding: 'utf8', maxBuffer: 16 << 20 })
 const { components } = JSON.parse(text)
-// A reference with a description beside it would become a type of its own.
-// A schema without a type is any JSON value.
+// A reference with a description would become a separate type. A schema without a type is any JSON
+// value.
 const plain = (key, v) => {
   if (!v || typeof v !== 'object') return v
   if (typeof v.$ref === 'string') return { $ref: v.$ref.replace('#/components/schemas/', '#/$defs/') }

@@ -4,32 +4,42 @@ import { Fifo } from './fifo.js'
 import { encodeAck, json, limits, parseRecords, recordKind, sizeOf, type LogRecord } from './frame.js'
 import type { Abortable, ChannelInfo, Gap } from './types.js'
 
-/** Where a new viewer has to begin to get what follows. */
+/** The position where a new viewer begins. */
 export interface Position {
   epoch: number
   offset: number
 }
 
 export interface AttachOptions extends Abortable {
-  /** What a viewer's position was; without it the log is read from its oldest record. */
+  /** The position of an earlier viewer; without it the log is read from its oldest record. */
   from?: Position | undefined
-  /** Without from: 0 is the oldest record that is there, -1 only what is new, -n the last n bytes at most. */
+  /**
+   * Without from: 0 means the oldest record in the log, -1 only new output, -n at most the last n
+   * bytes.
+   */
   offset?: number | undefined
-  /** Bytes that the server may send ahead of what was rendered; 256 KiB if left out, at most 4 MiB. */
+  /**
+   * Bytes that the server may send ahead of the rendered output. Default 256 KiB, at most 4 MiB.
+   */
   window?: number | undefined
-  /** Only look: no input. */
+  /** Only watch: no input. */
   readOnly?: boolean | undefined
 }
 
-/** How a viewer keeps up with a program that is faster than it. */
+/** How a viewer keeps up with a program that prints faster than the viewer reads. */
 export interface Follow {
-  /** How many bytes may lie between what was sent and the log's end; beyond it, it goes on near the end, behind a gap. 0 reads all. */
+  /**
+   * The largest distance in bytes from the log's end. Beyond it the viewer skips ahead and gets a
+   * gap. 0 disables skipping.
+   */
   behind: number
-  /** How far from the end it goes on, at most. */
+  /**
+   * The distance in bytes from the log's end at which the viewer continues after a gap, at most.
+   */
   before?: number
-  /** Bytes that the server may send ahead of what was rendered, from now on. */
+  /** Bytes that the server may send ahead of the rendered output, from now on. */
   window?: number
-  /** What has arrived and is not read yet is left out with a gap, too. */
+  /** Also skips output that has arrived and was not read yet; it becomes part of the gap. */
   drop?: boolean
 }
 
@@ -37,18 +47,21 @@ export interface Follow {
 export interface Entry {
   record: LogRecord
   epoch: number
-  /** The offset behind it. */
+  /** The offset after the record. */
   after: number
-  /** Whoever has rendered it calls this, once; the server may then send more. */
+  /** Must be called once after rendering; then the server may send more. */
   release(): void
 }
 
-/** What an attachment feeds. */
+/** The receiver of an attachment's records. */
 export interface Sink {
   record(e: Entry): void
-  /** Nothing follows. Without error the channel's exit record was the last. */
+  /** No records follow. Without error the channel's exit record was the last one. */
   ended(error: SandgateError | undefined): void
-  /** The state of the attachment has changed: attached, lost, or the input it has taken. */
+  /**
+   * The state of the attachment has changed: attached, lost, or the input that the server has
+   * accepted.
+   */
   changed?(): void
 }
 
@@ -56,22 +69,22 @@ interface Attached {
   epoch: number
   offset: number
   channel: ChannelInfo
-  /** The number of the writer's last input that was taken. */
+  /** The number of the writer's last accepted input. */
   input?: number
 }
 
-/** What a program's viewer says of itself beside. */
+/** Properties of a viewer that can also write. */
 export interface Driver {
-  /** Names its input, so that the server takes each part once over lost connections. */
+  /** Names the viewer's input, so that the server accepts each part once over lost connections. */
   writer?: string
   cols?: number
   rows?: number
 }
 
 /**
- * A view of a channel's log. It attaches anew after each reconnect, behind the
- * last record that was rendered, and passes over what it has already: so what
- * is held here never grows beyond the window, however often the link is lost.
+ * A view of a channel's log. It attaches again after each reconnection, after the last rendered
+ * record, and skips records that it already has. So it never holds more than the window, however
+ * often the connection is lost.
  */
 export class Attachment implements Bound {
   readonly ch: number
@@ -86,12 +99,12 @@ export class Attachment implements Bound {
   exited = false
   /** The number of the last input that the program's pipe has taken. */
   taken = 0
-  /** Why the server takes no more input over this attachment. */
+  /** Why the server accepts no further input on this attachment. */
   refused: SandgateError | undefined
 
   readonly #connection: Connection
   #window: number
-  #most: number // that the window has been
+  #most: number // the largest window so far
   #follow: Omit<Follow, 'drop'> | undefined
   readonly #readOnly: boolean
   readonly #sink: Sink
@@ -101,15 +114,15 @@ export class Attachment implements Bound {
   #pause = 0
   #known: boolean // epoch and offsets are the server's
   #epoch: number
-  #received: number // behind the last record that arrived
-  #rendered: number // behind the last record before which all are rendered
-  #seen = 0 // how far the server has got on this link
+  #received: number // offset after the last record that arrived
+  #rendered: number // offset before which all records are rendered
+  #seen = 0 // offset that the server has reached on this link
   #acked = 0
   #jump = -1 // where the server says that it begins
-  #entries = new Fifo<{ after: number; done: boolean }>() // that are not all rendered
+  #entries = new Fifo<{ after: number; done: boolean }>() // entries that are not all rendered
   #held = 0
   #first: { resolve(): void; reject(e: SandgateError): void } | undefined
-  /** Settles when the first attach has been answered. */
+  /** Settles when the first attach request is answered. */
   readonly ready: Promise<void>
 
   constructor(connection: Connection, ch: number, session: string, channel: string, o: AttachOptions, sink: Sink, driver: () => Driver = () => ({})) {
@@ -130,7 +143,7 @@ export class Attachment implements Bound {
     this.ready.catch(() => {})
   }
 
-  /** Behind the last record that was rendered. */
+  /** The position after the last rendered record. */
   get position(): Position {
     return { epoch: this.#epoch, offset: this.#rendered }
   }
@@ -139,7 +152,7 @@ export class Attachment implements Bound {
     return this.#received
   }
 
-  /** Asks the server for what follows, over the link that is up. */
+  /** Requests the following output, on the present link. */
   attach(): void {
     if (this.error || this.exited || this.#asking || this.attached || !this.#connection.connected) return
     this.#asking = true
@@ -169,8 +182,7 @@ export class Attachment implements Bound {
     this.refused = undefined
     this.taken = Math.max(this.taken, a.input ?? 0)
     if (this.#known && a.epoch !== this.#epoch) {
-      // History could not be kept: offsets mean something else now, and what
-      // waits to be rendered has none.
+      // The server lost the history: offsets have a new meaning, and waiting records have none.
       const payload = new TextEncoder().encode(JSON.stringify({ event: 'epoch', from: this.#epoch, to: a.epoch }))
       this.#entries = new Fifo()
       this.#held = 0
@@ -195,14 +207,17 @@ export class Attachment implements Bound {
     this.#connection.flush()
   }
 
-  /** The link in use is lost. */
+  /** The link in use was lost. */
   lower(): void {
     this.attached = this.#asking = false
     clearTimeout(this.#retry)
     this.#sink.changed?.()
   }
 
-  /** Takes the body of a Records frame. What it throws ends the link; attaching anew mends it. */
+  /**
+   * Processes the body of a Records frame. An exception ends the link; attaching again repairs the
+   * stream.
+   */
   receive(body: Uint8Array): void {
     if (!this.attached || this.error || this.exited) return
     const { offset, records } = parseRecords(body)
@@ -224,7 +239,7 @@ export class Attachment implements Bound {
       if (after > this.#received) {
         if (at > this.#received) {
           if (at !== this.#jump) throw new SandgateError('malformed', `records begin at ${at} where ${this.#received} was due`)
-          this.#gap(r, at) // the server began later than asked, and did not say why
+          this.#gap(r, at) // the server began later than requested, without a gap record
         } else if (at < this.#received) {
           throw new SandgateError('malformed', `a record at ${at} reaches over ${this.#received}`)
         }
@@ -243,7 +258,10 @@ export class Attachment implements Bound {
     }
   }
 
-  /** Says that what lies between the last record and to is gone; some of a server's gap may be known. */
+  /**
+   * Reports that the output between the last record and to is missing. A part of a server's gap may
+   * already be known.
+   */
   #gap(r: LogRecord, to: number): void {
     const gap: Gap = { from: this.#received, to, bytes: to - this.#received }
     this.#received = to
@@ -273,7 +291,10 @@ export class Attachment implements Bound {
     this.#acknowledge()
   }
 
-  /** Tells the server how far it was rendered: when that is all, or a quarter of the window. */
+  /**
+   * Acknowledges the rendered output: when everything is rendered, or after a quarter of the
+   * window.
+   */
   #acknowledge(): void {
     const at = Math.min(this.#rendered, this.#seen)
     if (!this.attached || at <= this.#acked) return
@@ -282,7 +303,7 @@ export class Attachment implements Bound {
     this.#connection.frame(encodeAck(this.ch, at))
   }
 
-  /** Tells the server how to keep up, now and after each reconnect. */
+  /** Sets how the viewer keeps up, now and after each reconnection. */
   follow(f: Omit<Follow, 'drop'>): void {
     this.#follow = f
     if (f.window) this.#window = f.window
@@ -301,7 +322,7 @@ export class Attachment implements Bound {
     this.#sink.changed?.()
   }
 
-  /** Asks something of the channel, once it is attached. repeat: again after a reconnect. */
+  /** Sends a request about the channel, once it is attached. repeat: again after a reconnection. */
   call<T>(op: string, params: unknown, o: Abortable & { repeat?: boolean } = {}): Promise<T> {
     if (this.error) return Promise.reject(this.error)
     if (this.exited) return Promise.reject(new SandgateError('conflict', 'the program has ended'))
@@ -320,7 +341,7 @@ export class Attachment implements Bound {
     this.#sink.changed?.()
   }
 
-  /** Ends it for the reason given; what has arrived can still be rendered. */
+  /** Ends the view with an error; arrived output can still be rendered. */
   fail(e: unknown): void {
     if (this.error || this.exited) return
     this.error = asError(e)
@@ -333,7 +354,7 @@ export class Attachment implements Bound {
     this.#sink.changed?.()
   }
 
-  /** Detaches; the channel goes on. */
+  /** Detaches; the channel continues. */
   close(): void {
     this.fail(new SandgateError('canceled', 'the viewer was closed'))
   }

@@ -42,7 +42,7 @@ function openSocket(url: URL, who: Credentials, events: SocketEvents): Socket {
   ws.onclose = (e) => events.closed(e.code, e.reason)
   return {
     send(data) {
-      // A socket that is closing says so by its close event.
+      // A closing socket reports itself with a close event.
       if (ws.readyState === WebSocket.OPEN) ws.send(data as string | Uint8Array<ArrayBuffer>)
     },
     close(code, reason) {
@@ -51,8 +51,8 @@ function openSocket(url: URL, who: Credentials, events: SocketEvents): Socket {
   }
 }
 
-// fetch tells nothing of an upload's progress, and in most browsers cannot
-// send a stream: that is collected first, by the browser, which may use disk.
+// fetch does not report the progress of an upload, and cannot send a stream in most browsers. So
+// the browser first collects a stream, possibly on disk.
 async function upload(u: Upload): Promise<{ status: number; retryAfter: string | null; body: string }> {
   const body = u.body instanceof Blob ? u.body : await new Response(u.body as ReadableStream<Uint8Array<ArrayBuffer>>).blob()
   return new Promise((resolve, reject) => {

@@ -6,33 +6,36 @@ import type { Abortable, SessionState } from './types.js'
 
 /** Limits and times of a connection. */
 const maxCalls = 4096 // calls that wait for their replies
-const maxCallBytes = 64 << 20 // and their size together
-const maxUnderWay = 60 // of which so many are with the server, which takes 64
+const maxCallBytes = 64 << 20 // their total size in bytes
+const maxUnderWay = 60 // calls sent to the server at a time; the server accepts 64
 const maxAttached = 256
 const dialTime = 10_000 // ms: credentials, upgrade and hello together
-const quietTime = 15_000 // ms without a message until the server is asked for one
-const answerTime = 10_000 // ms that it has for that
+const quietTime = 15_000 // ms without a message after which the server is asked for one
+const answerTime = 10_000 // ms that the server has to answer
 
 export interface Backoff {
-  /** The pause before the first reconnect, in ms; each further one may be twice as long. 100 if left out. */
+  /**
+   * The pause before the first reconnection, in ms; each further pause may be twice as long.
+   * Default 100.
+   */
   min?: number
-  /** The longest, in ms. 10,000 if left out. There is no limit on tries. */
+  /** The longest pause, in ms. Default 10,000. The number of attempts is not limited. */
   max?: number
 }
 
 export type ConnectionState =
   | { state: 'connecting'; tries: number }
   | { state: 'open' }
-  /** Not connected; the next try is in so many ms, or with reconnect(). */
+  /** Not connected. The next attempt is in ms milliseconds, or when reconnect() is called. */
   | { state: 'waiting'; tries: number; ms: number; error: SandgateError }
-  /** For good. */
+  /** Closed permanently. */
   | { state: 'closed'; error: SandgateError }
 
-/** What has a number of its own on the connection, and is begun anew on each link. */
+/** An object with its own channel number on the connection, which begins again on each link. */
 export interface Bound {
   readonly ch: number
   readonly session: string
-  /** Whether the server knows of it on this link. */
+  /** Whether the server knows it on this link. */
   readonly attached: boolean
   attach(): void
   lower(): void
@@ -55,11 +58,11 @@ interface Reply {
 interface Call {
   id: number
   body: string
-  /** Sending it twice does no harm. */
+  /** Sending the request twice does no harm. */
   repeat: boolean
-  /** It is of no use on another link. */
+  /** The request is only useful on the present link. */
   now: boolean
-  /** It goes out once this is attached. */
+  /** The request is sent once this is attached. */
   at: Bound | undefined
   sent: boolean
   settle(result: unknown, error?: SandgateError): void
@@ -69,11 +72,14 @@ export interface CallOptions extends Abortable {
   ch?: number | undefined
   at?: Bound
   repeat?: boolean
-  /** For this link and no other: it fails when there is none. */
+  /** Only for the present link: fails if there is none. */
   now?: boolean
 }
 
-/** One WebSocket at a time, for ever, until closed or told that it is of no use. */
+/**
+ * One WebSocket at a time. It reconnects until it is closed or the server answers that reconnecting
+ * cannot succeed.
+ */
 export class Connection {
   readonly #url: URL
   readonly #login: Login
@@ -84,12 +90,12 @@ export class Connection {
   readonly #onState: ((s: ConnectionState) => void) | undefined
   readonly #onSession: ((s: SessionState) => void) | undefined
 
-  #socket: Socket | undefined // one that has said hello
+  #socket: Socket | undefined // a socket that has completed hello
   #started = false
   #error: SandgateError | undefined
-  #calls = new Map<number, Call>() // by age
+  #calls = new Map<number, Call>() // the oldest first
   #callBytes = 0
-  #unsent: Call[] = [] // by age
+  #unsent: Call[] = [] // the oldest first
   #underWay = 0
   #nextID = 1
   #attachments = new Map<number, Bound>()
@@ -111,12 +117,12 @@ export class Connection {
     this.#onSession = onSession
   }
 
-  /** Why it has ended; undefined while it lives, connected or not. */
+  /** Why it has ended; undefined until then, connected or not. */
   get error(): SandgateError | undefined {
     return this.#error
   }
 
-  /** How many times it was made anew. */
+  /** The number of reconnections. */
   get reconnects(): number {
     return Math.max(0, this.#links - 1)
   }
@@ -125,7 +131,7 @@ export class Connection {
     return this.#socket !== undefined
   }
 
-  /** Begins, if it has not. */
+  /** Starts it, if it has not started. */
   start(): void {
     if (this.#started) return
     this.#started = true
@@ -155,7 +161,7 @@ export class Connection {
     }
   }
 
-  /** Tries now, if it waits for the next try; otherwise asks whether the server is there. */
+  /** Connects now if it waits for the next attempt; otherwise checks that the server answers. */
   wake(): void {
     this.#wakeUp()
     this.#probe?.()
@@ -171,7 +177,7 @@ export class Connection {
     try {
       this.#onState?.(s)
     } catch {
-      // A listener's failure is its own.
+      // an error of a listener does not affect the connection
     }
   }
 
@@ -209,8 +215,8 @@ export class Connection {
         tries = 0
       }
       tries++
-      // Full jitter: a thousand clients of a server that restarts must not
-      // come back in one beat.
+      // Full jitter: a thousand clients of a restarting server must not reconnect at the same
+      // moment.
       const ms = Math.ceil(Math.random() * pause) + Math.min((error.retryAfter ?? 0) * 1000, this.#max)
       pause = Math.min(2 * pause, this.#max)
       this.#tell({ state: 'waiting', tries, ms, error })
@@ -227,7 +233,7 @@ export class Connection {
     unsubscribe()
   }
 
-  /** Makes one link and serves it until it ends. */
+  /** Opens one link and serves it until it ends. */
   async #once(): Promise<{ useful: boolean; error: SandgateError; final: boolean }> {
     const stop = new AbortController()
     const overall = () => stop.abort()
@@ -265,7 +271,7 @@ export class Connection {
       clearTimeout(quiet)
       if (this.#socket === socket) this.#socket = undefined
       this.#probe = undefined
-      // A browser may wait long for a goodbye that a dead network never brings.
+      // A browser may wait long for the close frame of a dead network.
       socket?.close(error.kind === 'malformed' ? 3501 : 1000, error.kind === 'malformed' ? 'malformed' : '')
       this.#lower(error)
       resolve({ useful, error, final })
@@ -275,8 +281,8 @@ export class Connection {
       end(error.kind === 'deadline_exceeded' ? new SandgateError('unavailable', 'the server did not say hello in time') : error, false)
     })
 
-    // The server pings every 25 s, but a page does not see that. A second
-    // hello is refused by the gateway itself and costs nobody else anything.
+    // The server pings every 25 s, but a page does not see that. The gateway itself rejects a
+    // second hello, without other work.
     const ask = () => {
       clearTimeout(quiet)
       const before = heard
@@ -284,7 +290,7 @@ export class Connection {
       socket?.send(JSON.stringify({ id: this.#nextID++, op: 'hello' }))
       quiet = setTimeout(() => {
         if (heard !== before) listen()
-        else if (Date.now() > due + 5000) ask() // this side slept
+        else if (Date.now() > due + 5000) ask() // this machine slept
         else end(new SandgateError('unavailable', 'the server does not answer'), false)
       }, answerTime)
     }
@@ -342,7 +348,7 @@ export class Connection {
     return e.kind === 'unauthenticated' || e.kind === 'permission_denied' ? this.#login.final(e) : otherwise
   }
 
-  /** Takes a socket that has said hello into use. */
+  /** Puts a socket that has completed hello into use. */
   #raise(socket: Socket): void {
     this.#socket = socket
     this.#links++
@@ -351,7 +357,7 @@ export class Connection {
     this.flush()
   }
 
-  /** What is under way when a link is lost waits for the next one, or fails. */
+  /** Requests in progress wait for the next link, or fail. */
   #lower(cause: SandgateError): void {
     const failed: Call[] = []
     this.#unsent = []
@@ -368,7 +374,7 @@ export class Connection {
     for (const c of failed) this.#remove(c)
     for (const a of [...this.#attachments.values()]) a.lower()
     for (const c of failed) {
-      c.settle(undefined, new SandgateError('unavailable', 'the connection was lost before the reply came; it may or may not have been done', { cause }))
+      c.settle(undefined, new SandgateError('unavailable', 'the connection was lost before the reply; the request may or may not have been performed', { cause }))
     }
   }
 
@@ -378,7 +384,7 @@ export class Connection {
     if (c.sent) this.#underWay--
   }
 
-  /** Sends what waits and may go: calls of a channel once it is attached. */
+  /** Sends waiting requests: those of a channel once it is attached. */
   flush(): void {
     if (!this.#socket || this.#unsent.length === 0) return
     const rest: Call[] = []
@@ -400,7 +406,7 @@ export class Connection {
     this.#unsent = rest
   }
 
-  /** Sends a frame, or nothing when there is no link: whoever sends it notices the loss by other means. */
+  /** Sends a frame, or nothing without a link: the sender learns about the loss in another way. */
   frame(b: Uint8Array): void {
     this.#socket?.send(b)
   }
@@ -410,7 +416,7 @@ export class Connection {
     const a = this.#attachments.get(f.channel)
     if (f.type === frameType.records) a?.receive(f.body)
     else if (f.type === frameType.ack) a?.inputTaken(parseAck(f.body))
-    // Others may come with later servers.
+    // later servers may send others
   }
 
   #control(data: string): void {
@@ -435,7 +441,7 @@ export class Connection {
       try {
         this.#onSession?.(e.params as SessionState)
       } catch {
-        // A listener's failure is its own.
+        // an error of a listener does not affect the connection
       }
     } else if (e.event === 'file' || e.event === 'presence') {
       a?.event?.(e.event, e.params)
@@ -446,14 +452,14 @@ export class Connection {
     }
   }
 
-  /** Asks and waits for the reply. */
+  /** Sends a request and waits for the reply. */
   call<T>(op: string, params: unknown, o: CallOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.ask<T>(op, params, o, (result, error) => (error ? reject(error) : resolve(result!)))
     })
   }
 
-  /** Asks; the reply is told at once, before the message behind it is looked at. */
+  /** Sends a request. The reply is delivered at once, before the next message is processed. */
   ask<T>(op: string, params: unknown, o: CallOptions, told: (result: T | undefined, error?: SandgateError) => void): void {
     const refuse = (e: SandgateError) => told(undefined, e)
     if (o.signal?.aborted) return refuse(aborted(o.signal))
@@ -466,10 +472,10 @@ export class Connection {
       return refuse(new SandgateError('too_large', `the request is over ${limits.control} bytes`))
     }
     if (this.#calls.size >= maxCalls || this.#callBytes + body.length > maxCallBytes) {
-      return refuse(new SandgateError('exhausted', `${this.#calls.size} calls wait for their replies already`))
+      return refuse(new SandgateError('exhausted', `${this.#calls.size} calls already wait for their replies`))
     }
     const abort = () => {
-      // One that is under way keeps its place until it is answered.
+      // A call in progress keeps its place until it is answered.
       if (!c.sent) this.#remove(c)
       c.settle(undefined, aborted(o.signal!))
     }
@@ -498,11 +504,11 @@ export class Connection {
       this.#remove(c)
       c.settle(undefined, error)
     }
-    // What the server holds under this number is of no use any more.
+    // The server's state under this number is no longer needed.
     if (a.attached) this.tell('detach', a.ch)
   }
 
-  /** Asks for something that has no reply, or nothing when there is no link. */
+  /** Sends a request without a reply, or nothing without a link. */
   tell(op: string, ch: number, params?: unknown): void {
     this.#socket?.send(JSON.stringify({ op, ch, params }))
   }
@@ -511,12 +517,12 @@ export class Connection {
   add<T extends Bound>(make: (ch: number) => T): T {
     if (this.#error) throw this.#error
     if (this.#attachments.size >= maxAttached) {
-      throw new SandgateError('exhausted', `${maxAttached} channels are attached over this connection already`)
+      throw new SandgateError('exhausted', `${maxAttached} channels are already attached on this connection`)
     }
     const a = make(this.#nextCh++)
     this.#attachments.set(a.ch, a)
     this.start()
-    queueMicrotask(() => a.attach()) // once its maker is made
+    queueMicrotask(() => a.attach()) // after its constructor
     return a
   }
 }
@@ -526,6 +532,6 @@ function parseReply(data: string | Uint8Array): Reply {
   try {
     return JSON.parse(data) as Reply
   } catch (e) {
-    throw new SandgateError('malformed', 'the server sent a message that is no JSON', { cause: e })
+    throw new SandgateError('malformed', 'the server sent a message that is not JSON', { cause: e })
   }
 }

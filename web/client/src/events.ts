@@ -12,10 +12,10 @@ const known = new Set([
   'comm_open', 'comm_msg', 'comm_close', 'execute_reply',
 ])
 
-/** How many streams have an unfinished character kept for them. */
+/** The largest number of streams for which an unfinished character is kept. */
 const maxStreams = 128
 
-/** Makes events of records, and text of bytes whose characters may be cut. */
+/** Converts records to events, and bytes whose characters may be cut to text. */
 export class Decoder {
   #streams = new Map<string, TextDecoder>()
 
@@ -29,7 +29,7 @@ export class Decoder {
     return d.decode(r.payload, { stream: true })
   }
 
-  /** The event of a record that any channel may have; undefined for another one. */
+  /** Returns the event of a record that any channel may have; undefined for others. */
   common(r: LogRecord): TextEvent | ChannelEvent | undefined {
     const stamp: Stamp = { cell: r.cell, time: r.time }
     switch (r.kind) {
@@ -37,7 +37,7 @@ export class Decoder {
       case recordKind.stderr:
         return { ...stamp, type: r.kind === recordKind.stdout ? 'stdout' : 'stderr', bytes: r.payload, text: this.#text(r) }
       case recordKind.gap:
-        this.#streams.clear() // what follows is no continuation
+        this.#streams.clear() // later bytes are not a continuation
         return { ...json<{ from: number; to: number; bytes: number }>(r.payload, 'a gap record'), ...stamp, type: 'gap' }
       case recordKind.event:
         return { ...json<{ event: string }>(r.payload, 'an event record'), ...stamp, type: 'event' }
@@ -45,7 +45,7 @@ export class Decoder {
     return undefined
   }
 
-  /** The event of a kernel's record; m is its message, where it was parsed before. */
+  /** Returns the event of a kernel's record; m is its message, if it was already parsed. */
   cell(r: LogRecord, m?: Message): CellEvent | undefined {
     if (r.kind !== recordKind.message) return this.common(r)
     const { msg_type, content } = m ?? json<Message>(r.payload, 'a message')
@@ -54,7 +54,7 @@ export class Decoder {
     return { ...content, ...stamp, type: msg_type } as CellEvent
   }
 
-  /** The event of a program's record. */
+  /** Returns the event of a program's record. */
   program(r: LogRecord): ProgramEvent | undefined {
     if (r.kind === recordKind.restore) {
       const { cols, rows, data } = json<{ cols: number; rows: number; data: string }>(r.payload, 'a restore record')

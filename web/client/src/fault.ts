@@ -1,4 +1,4 @@
-/** What an error means and what to do about it. Servers may have more kinds. */
+/** The meaning of an error, and advice. Servers may have further kinds. */
 export type Kind = keyof typeof table | (string & {})
 
 // docs/protocol.md, section 8: HTTP status, close code, advice.
@@ -28,7 +28,7 @@ function row(kind: string): readonly [number, number, string] | undefined {
   return Object.hasOwn(table, kind) ? table[kind as keyof typeof table] : undefined
 }
 
-/** An error as it stands in replies, events and HTTP bodies. */
+/** An error in replies, events and HTTP bodies. */
 export interface Fault {
   kind: string
   message: string
@@ -36,17 +36,17 @@ export interface Fault {
   retry_after?: number
 }
 
-/** The one error that this package throws. */
+/** The only error that this package throws. */
 export class SandgateError extends Error {
   override readonly name = 'SandgateError'
   readonly kind: Kind
-  /** The part of the input that is wrong, as it was spelled. */
+  /** The part of the input that is wrong, as the caller spelled it. */
   readonly field?: string
   /** Seconds after which a retry may succeed. */
   readonly retryAfter?: number
-  /** What to do about it, for people. */
+  /** Advice for people. */
   readonly advice: string
-  /** Whether the same may succeed later. */
+  /** Whether the same request may succeed later. */
   readonly retryable: boolean
 
   constructor(kind: Kind, message: string, more: { field?: string; retryAfter?: number; cause?: unknown; retryable?: boolean } = {}) {
@@ -59,7 +59,7 @@ export class SandgateError extends Error {
   }
 }
 
-/** Makes an error of what a server said; retryable decides for unknown kinds. */
+/** Converts a server's error; retryable is used for unknown kinds. */
 export function fromFault(f: Fault, retryable?: boolean): SandgateError {
   return new SandgateError(f.kind, f.message, {
     ...(f.field ? { field: f.field } : {}), ...(f.retry_after ? { retryAfter: f.retry_after } : {}),
@@ -67,17 +67,17 @@ export function fromFault(f: Fault, retryable?: boolean): SandgateError {
   })
 }
 
-/** What a status means that several kinds have, when a proxy sent it. */
+/** The kinds of statuses that several kinds share, for responses of a proxy. */
 const plain: Record<number, string> = { 400: 'invalid_argument', 500: 'internal', 502: 'unavailable', 503: 'unavailable' }
 
-/** Makes an error of an HTTP answer that is no success; the body decides, else the status. */
+/** Converts an HTTP response that is not a success; the body decides, otherwise the status. */
 export function fromResponse(status: number, retryAfter: string | null | undefined, body: string): SandgateError {
   const retryable = status === 429 || status >= 502
   try {
     const f = (JSON.parse(body) as { error?: Fault }).error
     if (f && typeof f.kind === 'string' && f.kind) return fromFault({ ...f, message: String(f.message ?? '') }, retryable)
   } catch {
-    // A proxy's page, or nothing.
+    // the page of a proxy, or no body
   }
   const kind = plain[status] ?? Object.entries(table).find(([, r]) => r[0] === status)?.[0] ??
     (status >= 500 ? 'unavailable' : status >= 400 ? 'invalid_argument' : 'malformed')
@@ -85,7 +85,7 @@ export function fromResponse(status: number, retryAfter: string | null | undefin
   return new SandgateError(kind, `the server answered ${status}`, seconds > 0 ? { retryAfter: seconds } : {})
 }
 
-/** What the end of a WebSocket means. final says that coming back is of no use. */
+/** The meaning of a WebSocket's end. final means that reconnecting cannot succeed. */
 export function fromClose(code: number, reason: string): { error: SandgateError; final: boolean } {
   const final = code >= 3500 && code <= 3999
   for (const [kind, r] of Object.entries(table)) {
@@ -95,13 +95,13 @@ export function fromClose(code: number, reason: string): { error: SandgateError;
   return { error: new SandgateError('unavailable', `the connection was lost (${code})`), final }
 }
 
-/** Makes a SandgateError of anything that was thrown. */
+/** Converts any thrown value to a SandgateError. */
 export function asError(e: unknown, otherwise: Kind = 'internal', message?: string): SandgateError {
   if (e instanceof SandgateError) return e
   return new SandgateError(otherwise, message ?? (e instanceof Error ? e.message : String(e)), { cause: e })
 }
 
-/** What an aborted signal means: deadline_exceeded for a timeout, else canceled. */
+/** The error of an aborted signal: deadline_exceeded for a timeout, otherwise canceled. */
 export function aborted(signal: AbortSignal): SandgateError {
   const reason: unknown = signal.reason
   if (reason instanceof SandgateError) return reason
@@ -109,7 +109,7 @@ export function aborted(signal: AbortSignal): SandgateError {
   return new SandgateError(late ? 'deadline_exceeded' : 'canceled', late ? 'it took longer than the given time' : 'it was aborted', { cause: reason })
 }
 
-/** Waits for p, or throws what signal says. p goes on. */
+/** Waits for p, or throws the signal's error. p continues. */
 export async function orAborted<T>(p: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return p
   if (signal.aborted) {

@@ -1,4 +1,4 @@
-/** A queue whose shift takes the same time however long it is; an array's does not. */
+/** A queue whose shift takes constant time, unlike an array's. */
 export class Fifo<T> {
   #items: (T | undefined)[] = []
   #head = 0
@@ -26,7 +26,7 @@ export class Fifo<T> {
     return item
   }
 
-  /** Empties it and returns what was in it. */
+  /** Empties the queue and returns its content. */
   take(): T[] {
     const all = this.#items.slice(this.#head) as T[]
     this.#items = []

@@ -6,43 +6,43 @@ import type { Abortable, FileInfo, TreeInfo } from './types.js'
 export type FileContent = string | Blob | ArrayBuffer | Uint8Array | ReadableStream<Uint8Array>
 
 export interface UploadOptions extends Abortable {
-  /** Permission bits; 0o644 if left out. */
+  /** Permission bits; default 0o644. */
   mode?: number
-  /** Write only over the file with this etag; null: only where none is. Otherwise it is a conflict. */
+  /** Write only if the file has this etag; null: only if no file exists. Otherwise a conflict. */
   over?: string | null
-  /** Is told how many bytes are on their way; of how many, where that is known. */
+  /** Called with the number of sent bytes, and the total if it is known. */
   onProgress?: (sent: number, total: number | undefined) => void
 }
 
 export interface DownloadOptions extends Abortable {
-  /** Where to begin; below 0 it counts from the end. */
+  /** Where to begin, in bytes; a negative offset counts from the end. */
   offset?: number
-  /** How many bytes at most; to the end if left out. */
+  /** The largest number of bytes; default up to the end. */
   length?: number
-  /** Fails as a conflict unless the file has this etag. */
+  /** Fails with conflict unless the file has this etag. */
   etag?: string
 }
 
-/** A file that is being downloaded. Its content can be taken once. */
+/** A file that is being downloaded. Its content can be read once. */
 export interface Download {
-  /** In bytes; undefined where it is not known before the end, as in /proc. */
+  /** In bytes; undefined if it is unknown before the end, as in /proc. */
   size: number | undefined
   mode: number | undefined
   modified_ms: number | undefined
   etag: string | undefined
-  /** Fails with a SandgateError when the file does not arrive whole. */
+  /** Fails with a SandgateError if the file does not arrive completely. */
   body: ReadableStream<Uint8Array>
   bytes(): Promise<Uint8Array>
   text(): Promise<string>
 }
 
 /**
- * The segments of a file's address. The slashes of its path are kept, but for
- * the first of an absolute path, which a proxy might join with the one before.
+ * The segments of a file's address. The slashes of its path are kept, except the first one of an
+ * absolute path, which a proxy might join with the slash before it.
  */
 export function fileSegments(session: string, path: string): string[] {
   const parts = path.replace(/^\/+/, '').split('/').filter((p) => p !== '' && p !== '.')
-  // An address with .. in it would be another one before it left this machine.
+  // The URL parser would resolve .. in an address before it is sent.
   if (parts.includes('..') || parts.length === 0 || path.endsWith('/')) {
     throw new SandgateError('invalid_argument', parts.length && !path.endsWith('/') ? 'a path has no .. in it' : 'the path names no file', { field: 'path' })
   }
@@ -77,7 +77,7 @@ export async function downloadTree(http: Http, session: string, path: string, fo
   return fromBody(http, await http.send(segments, { ...o, slash, query: { archive: form } }), o)
 }
 
-/** Sends a body. */
+/** Sends a request with a body. */
 export async function put<T>(
   http: Http, platform: Platform, to: URL, headed: Record<string, string>, content: FileContent, o: Pick<UploadOptions, 'signal' | 'onProgress'>,
 ): Promise<T> {
@@ -94,7 +94,7 @@ export async function put<T>(
     return JSON.parse(res.body) as T
   }
   try {
-    // A stream can be sent once only.
+    // A stream can be sent only once.
     return await (body instanceof Blob ? http.withToken(send) : send(await http.token()))
   } catch (e) {
     if (o.signal?.aborted) throw aborted(o.signal)
@@ -116,7 +116,7 @@ export async function download(http: Http, session: string, path: string, o: Dow
   const res = await http.send(fileSegments(session, path), { signal: o.signal, headers })
   if (o.etag !== undefined && res.headers.get('ETag') !== `"${o.etag}"`) {
     await res.body?.cancel()
-    throw new SandgateError('conflict', 'the file has been changed', { field: 'etag' })
+    throw new SandgateError('conflict', 'the file has changed', { field: 'etag' })
   }
   return fromBody(http, res, o)
 }
@@ -135,7 +135,7 @@ function fromBody(http: Http, res: Response, o: Abortable): Download {
   }
 }
 
-/** Passes a body on; one that ends before its size is an error, never a short file. */
+/** Forwards a body; one that ends before its size causes an error, never a short file. */
 function whole(source: ReadableStream<Uint8Array> | null, size: number | undefined, failure: (e: unknown) => SandgateError): ReadableStream<Uint8Array> {
   const reader = (source ?? new Blob([]).stream()).getReader()
   let got = 0

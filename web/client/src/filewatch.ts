@@ -2,12 +2,12 @@ import type { Connection, Bound } from './connection.js'
 import { asError, fromFault, SandgateError } from './fault.js'
 import type { FileChange, FileChanges } from './types.js'
 
-/** How many events wait for a slow reader before they become an overflow. */
+/** The largest number of events that wait for a slow reader. Above it they become an overflow. */
 const maxEvents = 256
 
 /**
- * Changes to files, as they happen. It goes on over lost connections; what it
- * may have missed there is told as an overflow.
+ * Changes of files, as they happen. It continues over lost connections, and reports an overflow for
+ * changes that it may have missed.
  */
 export class FileWatch implements Bound, AsyncIterable<FileChanges> {
   readonly ch: number
@@ -44,7 +44,7 @@ export class FileWatch implements Bound, AsyncIterable<FileChanges> {
     this.#connection.ask('file.watch', this.#params, { ch: this.ch, now: true }, (_, error) => {
       this.#asking = false
       if (this.#over) {
-        // It was closed meanwhile: what the server holds is of no use.
+        // It was closed meanwhile: the server's watch is no longer needed.
         if (!error) this.#connection.ask('detach', {}, { ch: this.ch, now: true }, () => {})
       } else if (!error) {
         this.attached = true
@@ -53,7 +53,7 @@ export class FileWatch implements Bound, AsyncIterable<FileChanges> {
         this.#again = true
       } else if (error.kind !== 'unavailable') {
         this.fail(error)
-      } // else the link was lost: the next one begins anew
+      } // otherwise the link was lost: the next one begins the watch again
     })
   }
 
@@ -68,7 +68,7 @@ export class FileWatch implements Bound, AsyncIterable<FileChanges> {
     const p = params as { changes: FileChange[]; overflow?: boolean; ended?: boolean; error?: Parameters<typeof fromFault>[0] }
     if (p.changes.length > 0 || p.overflow) this.#push({ changes: p.changes, overflow: p.overflow ?? false })
     if (!p.ended) return
-    this.attached = false // and there is nothing to detach
+    this.attached = false // the server has already detached it
     if (p.error) this.fail(fromFault(p.error))
     else this.#end(undefined)
   }
@@ -93,19 +93,21 @@ export class FileWatch implements Bound, AsyncIterable<FileChanges> {
     this.#end(asError(e, 'internal'))
   }
 
-  /** @internal No output and no input belongs to a watch. */
+  /** @internal A watch has no output and no input. */
   receive(): void {}
   /** @internal */
   inputTaken(): void {}
   /** @internal */
   inputRefused(): void {}
 
-  /** Ends it. Iterations end, without an error. */
+  /** Ends the watch. Iterations end without an error. */
   close(): void {
     this.#end(undefined)
   }
 
-  /** The changes from now on, for one reader. It ends when what is watched is gone. */
+  /**
+   * The changes from now on, for one reader. It ends when the watched file or folder is removed.
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<FileChanges, void, void> {
     try {
       for (;;) {

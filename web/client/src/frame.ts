@@ -27,9 +27,9 @@ export interface Frame {
 
 /** One entry of a channel's log. */
 export interface LogRecord {
-  /** See recordKind; later servers may have more. */
+  /** See recordKind; later servers may have further kinds. */
   kind: number
-  /** The execution that it belongs to; 0 for none. */
+  /** The execution that it belongs to; 0 means none. */
   cell: number
   /** When it was written, in microseconds since 1970 UTC. */
   time: number
@@ -69,14 +69,14 @@ export function parseFrame(b: Uint8Array): Frame {
   return { type: b[0]!, flags: b[1]!, channel: v.getUint32(4), cell: v.getUint32(8), body: b.subarray(frameHeader) }
 }
 
-/** An Ack that a viewer has rendered up to offset. */
+/** Encodes an Ack: a viewer has rendered everything before offset. */
 export function encodeAck(channel: number, offset: number): Uint8Array {
   const body = new Uint8Array(8)
   view(body).setBigUint64(0, BigInt(offset))
   return encodeFrame({ type: frameType.ack, flags: 0, channel, cell: 0, body })
 }
 
-/** Bytes for a program's standard input, with an inputFlag or 0. */
+/** Encodes bytes for a program's standard input, with an inputFlag or 0. */
 export function encodeInput(channel: number, sequence: number, data: Uint8Array, flags: number): Uint8Array {
   const body = new Uint8Array(8 + data.length)
   view(body).setBigUint64(0, BigInt(sequence))
@@ -84,13 +84,13 @@ export function encodeInput(channel: number, sequence: number, data: Uint8Array,
   return encodeFrame({ type: frameType.input, flags, channel, cell: 0, body })
 }
 
-/** The number that the body of an Ack is. */
+/** Returns the number in the body of an Ack. */
 export function parseAck(body: Uint8Array): number {
   if (body.length !== 8) throw malformed(`an Ack has 8 bytes, got ${body.length}`)
   return u64(view(body), 0)
 }
 
-/** The offset that the body of a Records frame begins with, and its records. */
+/** Returns the offset at the beginning of the body of a Records frame, and its records. */
 export function parseRecords(body: Uint8Array): { offset: number; records: LogRecord[] } {
   if (body.length < 8) throw malformed(`a frame of records has an offset of 8 bytes, got ${body.length}`)
   const v = view(body)
@@ -107,14 +107,14 @@ export function parseRecords(body: Uint8Array): { offset: number; records: LogRe
   return { offset: u64(v, 0), records }
 }
 
-/** The bytes that a record takes of its log. */
+/** Returns the number of bytes that a record occupies in its log. */
 export function sizeOf(r: LogRecord): number {
   return recordHeader + r.payload.length
 }
 
 const utf8 = new TextDecoder()
 
-/** Reads a payload of JSON. */
+/** Parses a JSON payload. */
 export function json<T>(payload: Uint8Array, what: string): T {
   try {
     return JSON.parse(utf8.decode(payload)) as T

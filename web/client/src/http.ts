@@ -2,16 +2,16 @@ import { aborted, fromResponse, orAborted, SandgateError } from './fault.js'
 import type { Credentials, Platform } from './socket.js'
 import type { Abortable } from './types.js'
 
-/** A secret, or a function that gets a fresh one. */
+/** A secret, or a function that returns a new one. */
 export type Secret = string | (() => string | Promise<string>)
 
-/** What a JSON answer may have, in bytes. */
+/** The largest JSON response, in bytes. */
 const maxAnswer = 8 << 20
 
 export interface Request extends Abortable {
   method?: string
   query?: Record<string, string>
-  /** Goes as JSON. */
+  /** Sent as JSON. */
   json?: unknown
   /** The address ends in a slash. */
   slash?: boolean
@@ -19,7 +19,7 @@ export interface Request extends Abortable {
   headers?: Record<string, string>
 }
 
-/** Requests to one server, with a token that is renewed when it was refused. */
+/** Requests to one server, with a token that is renewed when the server rejects it. */
 export class Http {
   readonly base: URL
   readonly #token: Secret | undefined
@@ -36,7 +36,7 @@ export class Http {
     }
     token ??= new URLSearchParams(base.hash.slice(1)).get('token') ?? undefined
     if (typeof token === 'string' && /\s/.test(token)) {
-      throw new SandgateError('invalid_argument', 'a token has no spaces or line ends in it', { field: 'token' })
+      throw new SandgateError('invalid_argument', 'a token has no spaces or line ends', { field: 'token' })
     }
     this.base = new URL(base.origin + base.pathname.replace(/\/$/, ''))
     this.#token = token || undefined
@@ -50,14 +50,14 @@ export class Http {
     return typeof this.#token === 'function'
   }
 
-  /** The token to use now. */
+  /** Returns the present token. */
   async token(): Promise<string | undefined> {
     return secret(this.#token)
   }
 
-  /** The address of a path, whose segments are escaped. */
+  /** Returns the address of a path, with escaped segments. */
   endpoint(segments: string[], query: Record<string, string> = {}, slash = false): URL {
-    // An address would take these for others before it left this machine.
+    // The URL parser would resolve these before the request is sent.
     if (segments.some((s) => s === '' || s === '.' || s === '..')) throw new SandgateError('not_found', 'there is nothing of that name')
     const u = new URL(this.base)
     u.pathname = [u.pathname.replace(/\/$/, ''), ...segments.map(encodeURIComponent)].join('/') + (slash ? '/' : '')
@@ -65,7 +65,7 @@ export class Http {
     return u
   }
 
-  /** Sends a request. An answer that is no success is thrown. */
+  /** Sends a request. A response that is not a success is thrown. */
   send(segments: string[], r: Request = {}): Promise<Response> {
     return orAborted(this.withToken((token) => this.once(token, segments, r)), r.signal)
   }
@@ -89,7 +89,7 @@ export class Http {
     throw fromResponse(res.status, res.headers.get('Retry-After'), (await res.text().catch(() => '')).slice(0, 64 << 10))
   }
 
-  /** Runs f, and once more with a fresh token if the first was refused. */
+  /** Runs f, and once more with a new token if the first was rejected. */
   async withToken<T>(f: (token: string | undefined) => Promise<T>): Promise<T> {
     const token = await this.token()
     try {
@@ -102,12 +102,12 @@ export class Http {
     }
   }
 
-  /** Sends a request and reads its JSON answer. */
+  /** Sends a request and reads its JSON response. */
   async call<T>(segments: string[], r: Request = {}): Promise<T> {
     return this.read<T>(await this.send(segments, r), r.signal)
   }
 
-  /** Reads a JSON answer. */
+  /** Reads a JSON response. */
   async read<T>(res: Response, signal: AbortSignal | undefined): Promise<T> {
     try {
       const text = await res.text()
@@ -116,11 +116,11 @@ export class Http {
     } catch (e) {
       if (e instanceof SandgateError) throw e
       if (!(e instanceof SyntaxError)) throw this.unreachable(e, signal)
-      throw new SandgateError('malformed', 'the answer is not what a Sandgate server sends; is the address right?', { cause: e })
+      throw new SandgateError('malformed', 'the response is not from a Sandgate server; check the address', { cause: e })
     }
   }
 
-  /** What a failed round trip means. */
+  /** Returns the error of a failed round trip. */
   unreachable(e: unknown, signal: AbortSignal | undefined): SandgateError {
     if (signal?.aborted) return aborted(signal)
     return e instanceof SandgateError ? e : new SandgateError('unavailable', `the server at ${this.base.origin} cannot be reached`, { cause: e })
@@ -131,7 +131,7 @@ export async function secret(s: Secret | undefined): Promise<string | undefined>
   return typeof s === 'function' ? s() : s
 }
 
-/** Gets what an upgrade needs to say who is calling, anew for each one. */
+/** Gets the credentials of an upgrade, new ones for each upgrade. */
 export class Login {
   readonly #http: Http
   readonly #platform: Platform
@@ -153,7 +153,7 @@ export class Login {
     return { ticket: (await this.#http.read<{ ticket: string }>(res, signal)).ticket }
   }
 
-  /** Whether a refusal is the last word: not as long as a function gives other secrets. */
+  /** Whether a rejection is final: not while a function returns other secrets. */
   final(e: SandgateError): boolean {
     if (e.kind === 'permission_denied') return true
     if (e.kind !== 'unauthenticated') return false

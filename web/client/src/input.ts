@@ -2,16 +2,16 @@ import type { Attachment } from './attachment.js'
 import { aborted, SandgateError } from './fault.js'
 import { encodeInput, inputFlag, limits } from './frame.js'
 
-/** How much one frame carries, unless it is a paste, in bytes. */
+/** The largest size of a frame's data, unless it is a paste, in bytes. */
 const maxPart = 64 << 10
-/** What may be with the server without being confirmed. */
-const maxAhead = 256 << 10 // bytes
+/** Limits of unconfirmed input. */
+const maxAhead = 256 << 10 // bytes at the server
 const maxFrames = 64
-/** What may wait here, unless it is a single write. */
+/** Bytes that may wait here, unless it is a single write. */
 const maxWaiting = 16 << 20
 
 interface Part {
-  /** From 1 on; 0 as long as it has not left. */
+  /** From 1 on; 0 until it is sent. */
   sequence: number
   data: Uint8Array
   flags: number
@@ -21,10 +21,10 @@ interface Part {
 }
 
 /**
- * The input of a program: in order, without holes, and never twice. Parts go
- * out numbered; the server confirms each that the program has taken, and after
- * a reconnect says how far it got, so that the rest is sent again. Input that
- * was refused once is refused for good: what followed would have a hole.
+ * The input of a program: in order, without missing or repeated parts. Parts are numbered. The
+ * server confirms each part that the program has accepted, and reports after a reconnection how far
+ * it got, so that the rest is sent again. After a rejection no further input is accepted, because
+ * bytes would be missing.
  */
 export class Input {
   readonly #attachment: Attachment
@@ -32,7 +32,7 @@ export class Input {
   #parts: Part[] = []
   #waiting = 0
   #refused: SandgateError | undefined
-  #up = false // whether what was sent is on a link that lives
+  #up = false // whether the sent parts are on a connected link
 
   constructor(attachment: Attachment) {
     this.#attachment = attachment
@@ -54,7 +54,7 @@ export class Input {
       }
       const mine = new Set<Part>()
       const abort = () => {
-        // What has not left goes nowhere; of what has, nobody is told.
+        // Unsent parts are dropped. The result of sent ones is not reported.
         const dropped = this.#parts.filter((p) => mine.has(p) && p.sequence === 0)
         for (const p of dropped) this.#waiting -= p.data.length
         this.#parts = this.#parts.filter((p) => !dropped.includes(p))
@@ -75,7 +75,7 @@ export class Input {
     })
   }
 
-  /** Looks at the attachment, which has changed. */
+  /** Called when the attachment has changed. */
   changed(): void {
     const a = this.#attachment
     while (this.#parts[0] && this.#parts[0].sequence > 0 && this.#parts[0].sequence <= a.taken) {

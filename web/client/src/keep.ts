@@ -4,7 +4,7 @@ import type { Http } from './http.js'
 import type { Platform } from './socket.js'
 import type { Abortable, Lease, SnapshotInfo, TemplateInfo, VolumeInfo } from './types.js'
 
-/** What outlives sessions, and what sessions are made from. */
+/** Objects that outlive sessions, and from which sessions are made. */
 
 export class Volumes {
   readonly #connection: Connection
@@ -14,34 +14,40 @@ export class Volumes {
     this.#connection = connection
   }
 
-  /** Makes a folder that outlives sessions. createSession with its name in volumes gives it to a session. */
+  /**
+   * Creates a folder that outlives sessions. createSession with its name in volumes mounts it in a
+   * session.
+   */
   create(name: string, o: Abortable & { max_bytes?: number } = {}): Promise<VolumeInfo> {
     const { signal, ...more } = o
     return this.#connection.call('volume.create', { name, ...more }, { signal })
   }
 
-  /** The caller's, by name. */
+  /** Returns the caller's volumes, by name. */
   async list(o: Abortable = {}): Promise<VolumeInfo[]> {
     return (await this.#connection.call<{ volumes: VolumeInfo[] }>('volume.list', {}, { ...o, repeat: true })).volumes
   }
 
-  /** One, measured now. */
+  /** Returns one volume, measured now. */
   get(name: string, o: Abortable = {}): Promise<VolumeInfo> {
     return this.#connection.call('volume.get', { name }, { ...o, repeat: true })
   }
 
-  /** Removes one that no session has, and all that is in it. */
+  /** Removes a volume that no session uses, with its content. */
   async delete(name: string, o: Abortable = {}): Promise<void> {
     await this.#connection.call('volume.delete', { name }, o)
   }
 
-  /** Takes its lease, or with a token renews it: a conflict while somebody else has it, or when it is over. */
+  /**
+   * Takes the lease of a volume or, with a token, renews it. Fails with conflict while another
+   * holder has it, or when it has expired.
+   */
   lease(name: string, o: Abortable & { holder?: string; ttl_seconds?: number; token?: number } = {}): Promise<Lease> {
     const { signal, ...more } = o
     return this.#connection.call('volume.lease', { name, ...more }, { signal, repeat: o.token !== undefined })
   }
 
-  /** Gives a lease back. */
+  /** Releases a lease. */
   async release(name: string, token: number, o: Abortable = {}): Promise<void> {
     await this.#connection.call('volume.release', { name, token }, o)
   }
@@ -55,17 +61,20 @@ export class Snapshots {
     this.#connection = connection
   }
 
-  /** The caller's, newest first. createSession with one's id or name in snapshot goes on from it. */
+  /**
+   * Returns the caller's snapshots, newest first. createSession with the id or name of one in
+   * snapshot starts from it.
+   */
   async list(o: Abortable = {}): Promise<SnapshotInfo[]> {
     return (await this.#connection.call<{ snapshots: SnapshotInfo[] }>('snapshot.list', {}, { ...o, repeat: true })).snapshots
   }
 
-  /** One, by its id or name. */
+  /** Returns one snapshot, by its id or name. */
   get(snapshot: string, o: Abortable = {}): Promise<SnapshotInfo> {
     return this.#connection.call('snapshot.get', { snapshot }, { ...o, repeat: true })
   }
 
-  /** Removes one; sessions that began with it go on. */
+  /** Removes a snapshot; sessions that started from it continue. */
   async delete(snapshot: string, o: Abortable = {}): Promise<void> {
     await this.#connection.call('snapshot.delete', { snapshot }, o)
   }
@@ -84,24 +93,24 @@ export class Templates {
   }
 
   /**
-   * Stores a template's tar, which begins with template.json, in place of one
-   * of its name. It is built behind the answer: get says how that goes.
+   * Stores a template's tar, which begins with template.json, and replaces an existing one of the
+   * same name. The build follows the response; get reports its progress.
    */
   async build(name: string, tar: FileContent, o: Abortable & { onProgress?: (sent: number, total: number | undefined) => void } = {}): Promise<TemplateInfo> {
     return put(this.#http, this.#platform, this.#http.endpoint(['v1', 'templates', name]), { 'Content-Type': 'application/x-tar' }, tar, o)
   }
 
-  /** The caller's, by name. */
+  /** Returns the caller's templates, by name. */
   async list(o: Abortable = {}): Promise<TemplateInfo[]> {
     return (await this.#connection.call<{ templates: TemplateInfo[] }>('template.list', {}, { ...o, repeat: true })).templates
   }
 
-  /** One, with what its build has printed. */
+  /** Returns one template, with the output of its build. */
   get(name: string, o: Abortable = {}): Promise<TemplateInfo> {
     return this.#connection.call('template.get', { name }, { ...o, repeat: true })
   }
 
-  /** Removes one; its sessions go on. */
+  /** Removes a template; its sessions continue. */
   async delete(name: string, o: Abortable = {}): Promise<void> {
     await this.#connection.call('template.delete', { name }, o)
   }

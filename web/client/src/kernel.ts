@@ -12,26 +12,28 @@ import type {
 
 export interface KernelOptions extends AttachOptions {
   /**
-   * Is given, in order, what belongs to no cell that this object executes:
-   * other clients' cells, threads that go on printing, states, restarts. The
-   * next one waits for its promise; the server sends no more than a window
-   * ahead. With offset 0 that is everything the kernel ever did.
+   * Gets, in order, the events that belong to none of this object's cells: other clients' cells,
+   * threads that still print, states, restarts. The next event waits for its promise, and the
+   * server sends at most a window ahead. With offset 0 it gets the whole log of the kernel.
    */
   other?: ((e: CellEvent) => void | Promise<void>) | undefined
 }
 
 export interface ExecuteOptions extends Abortable {
-  /** Makes a repeated execute the same execution; a fresh one if left out. At most 128 bytes. */
+  /**
+   * Idempotency key: a repeated execute with the same key runs nothing. Default a new key. At most
+   * 128 bytes.
+   */
   key?: string
-  /** Without result, count or history. */
+  /** Without a result, an execution count or a history entry. */
   silent?: boolean
-  /** What is queued behind it runs even when it fails. */
+  /** Cells that are queued after it run even when it fails. */
   keep_going?: boolean
   /** The language's input functions fail at once. */
   no_input?: boolean
-  /** The cell ends when a program would: docs/protocol.md. */
+  /** The cell ends when a program would end: docs/protocol.md. */
   program?: boolean
-  /** Interrupts it after that time. */
+  /** Time in milliseconds after which the cell is interrupted. */
   timeout_ms?: number
 }
 
@@ -39,13 +41,13 @@ interface Held extends Entry {
   message?: Message | undefined
 }
 
-/** One execution and what comes of it, in order; execute_reply is the last event. */
+/** One execution and its events, in order; execute_reply is the last one. */
 export class Cell extends Output<CellEvent, ExecuteReply> {
   /** The idempotency key. */
   readonly key: string
-  /** Resolves with the cell's number once the server keeps the code in its queue. */
+  /** Resolves with the cell's number once the server has queued the code. */
   readonly queued: Promise<number>
-  /** Its number in its kernel; 0 as long as that is not known. @readonly */
+  /** Its number in its kernel; 0 while it is unknown. @readonly */
   number = 0
   readonly #kernel: Kernel
   readonly #decoder = new Decoder()
@@ -66,17 +68,17 @@ export class Cell extends Output<CellEvent, ExecuteReply> {
     return this.#decoder.cell(e.record, e.message)
   }
 
-  /** Answers the input_request that it waits for. */
+  /** Answers the cell's input_request. */
   input(value: string, o: Abortable = {}): Promise<void> {
     return this.#kernel.input(this.number, value, o)
   }
 
-  /** Answers the input_request that it waits for with end of file. */
+  /** Answers the cell's input_request with end of file. */
   endInput(o: Abortable = {}): Promise<void> {
     return this.#kernel.input(this.number, undefined, o)
   }
 
-  /** Throws the rest of its output away. It runs on. */
+  /** Discards the rest of its output. The cell continues to run. */
   close(): void {
     this.discard()
     this.#kernel.forget(this)
@@ -84,9 +86,8 @@ export class Cell extends Output<CellEvent, ExecuteReply> {
 }
 
 /**
- * Executes code in one kernel. Its cells share one window: one that is neither
- * read nor closed and whose done nobody awaits holds the others up when 256 KiB
- * of its output wait.
+ * Executes code in one kernel. Its cells share one window: a cell that is neither read nor closed,
+ * and whose done is not awaited, blocks the others when 256 KiB of its output wait.
  */
 export class Kernel {
   readonly session: string
@@ -98,7 +99,7 @@ export class Kernel {
   #others: Promise<void> = Promise.resolve()
   #cells = new Map<number, Cell>()
   #keys = new Map<string, Cell>()
-  #unsure = new Set<Cell>() // whose end may have passed unseen
+  #unsure = new Set<Cell>() // cells whose end may have been missed
   #asking = false
   #due = false
   #recount: { end: number; cells: Cell[] } | undefined
@@ -128,15 +129,15 @@ export class Kernel {
     return this.#attachment.info
   }
 
-  /** Behind the last record before which everything is rendered: what from takes. */
+  /** The position before which everything is rendered, for from in a later view. */
   get position(): Position {
     return this.#attachment.position
   }
 
   /**
-   * Queues code. What cannot be told at once is told by the cell's done, queued
-   * and events. It is sent again under its key after a reconnect, and runs
-   * once. signal ends the cell here; what is queued runs on.
+   * Queues code. Errors are reported by the cell's done, queued and events. After a reconnection
+   * the client sends it again under its key, and it runs once. signal ends the cell object; queued
+   * code still runs.
    */
   execute(code: string, o: ExecuteOptions = {}): Cell {
     const { signal, key = newKey(), ...more } = o
@@ -145,7 +146,7 @@ export class Kernel {
     const queued = this.#call<{ cell: number; repeated?: boolean }>('execute', { ...more, key, code }, { signal, repeat: true })
     const cell: Cell = new Cell(this, key, queued.then((q) => {
       this.#bind(cell, q.cell)
-      if (q.repeated) this.#doubt([cell]) // it may have ended before this object was there
+      if (q.repeated) this.#doubt([cell]) // it may have ended before this object existed
       return q.cell
     }))
     if (this.#error) {
@@ -164,27 +165,30 @@ export class Kernel {
     return cell
   }
 
-  /** Stops the running cell and aborts the queued ones. One that has not stopped after grace_ms costs the kernel its life. */
+  /**
+   * Stops the running cell and aborts the queued ones. A cell that has not stopped after grace_ms
+   * causes the kernel to be killed.
+   */
   async interrupt(o: Abortable & { grace_ms?: number } = {}): Promise<void> {
     await this.#call('interrupt', o.grace_ms ? { grace_ms: o.grace_ms } : {}, { signal: o.signal })
   }
 
-  /** Starts it anew; resolves when it is ready. Its variables are gone. */
+  /** Restarts the kernel; resolves when it is ready. Its variables are lost. */
   async restart(o: Abortable = {}): Promise<void> {
     await this.#call('restart', {}, o)
   }
 
-  /** What may stand at the cursor, a position in Unicode code points (see codePoints). */
+  /** Returns completions at the cursor, a position in Unicode code points (see codePoints). */
   complete(code: string, cursor: number, o: Abortable = {}): Promise<Completion> {
     return this.#ask('complete', { code, cursor }, o)
   }
 
-  /** Documentation for what stands at the cursor. */
+  /** Returns documentation for the name at the cursor. */
   inspect(code: string, cursor: number, o: Abortable & { detail?: number } = {}): Promise<Inspection> {
     return this.#ask('inspect', { code, cursor, ...(o.detail ? { detail: o.detail } : {}) }, o)
   }
 
-  /** Whether code may be executed as it is. */
+  /** Returns whether code is complete. */
   isComplete(code: string, o: Abortable = {}): Promise<Completeness> {
     return this.#ask('is_complete', { code }, o)
   }
@@ -202,7 +206,7 @@ export class Kernel {
     await this.#call('comm', { msg_type, content }, { signal })
   }
 
-  /** Detaches; the kernel goes on. */
+  /** Detaches; the kernel continues. */
   close(): void {
     this.#attachment.close()
   }
@@ -219,7 +223,7 @@ export class Kernel {
     if (this.#cells.get(cell.number) === cell) this.#cells.delete(cell.number)
   }
 
-  /** Tells a cell its number. The output may have told it before the reply. */
+  /** Sets the number of a cell. The output may have set it before the reply. */
   #bind(cell: Cell, number: number): void {
     if (this.#keys.get(cell.key) !== cell || number === 0) return
     cell.number = number
@@ -249,7 +253,7 @@ export class Kernel {
     if (this.#recount && this.#attachment.received >= this.#recount.end) this.#giveUp()
   }
 
-  /** Hands a record to its cell. */
+  /** Passes a record to its cell. */
   #sort(e: Held): void {
     const r = e.record
     let key: string | undefined
@@ -285,27 +289,30 @@ export class Kernel {
         const event = this.#decoder.cell(e.record, e.message)
         if (event) await other(event)
       } catch {
-        // A listener's failure is its own.
+        // an error of a listener is ignored
       } finally {
         e.release()
       }
     })
   }
 
-  /** Gives what concerns the whole channel to all open cells. A gap may have swallowed the end of some. */
+  /**
+   * Passes a record that concerns the whole channel to all open cells. A gap may have contained the
+   * end of some.
+   */
   #broadcast(e: Held): void {
     for (const c of this.#keys.values()) c.push({ ...e, release() {} })
     this.#tellOther(e)
     if (e.record.kind === recordKind.gap) this.#doubt(this.#cells.values())
   }
 
-  /** Cells whose end may have passed unseen: in a gap, or before this object was there. */
+  /** Marks cells whose end may have been missed: in a gap, or before this object existed. */
   #doubt(cells: Iterable<Cell>): void {
     for (const c of cells) if (this.#keys.get(c.key) === c) this.#unsure.add(c)
     void this.#count()
   }
 
-  /** Asks whether the kernel has anything to do; if not, those cells end where the log does. */
+  /** Asks whether the kernel is idle. If it is, those cells end where the log ends. */
   async #count(): Promise<void> {
     this.#due = true
     if (this.#asking) return
@@ -316,7 +323,7 @@ export class Kernel {
         await this.#ended([...this.#unsure])
       }
     } catch {
-      // The connection's end is told by other means.
+      // the end of the connection is reported in another way
     } finally {
       this.#asking = false
     }
@@ -340,14 +347,19 @@ export class Kernel {
     }
   }
 
-  /** The user's variables, at most 500. In a language with one thread this waits for the cell that runs. */
+  /**
+   * Returns the user's variables, at most 500. In a language with one thread it waits for the
+   * running cell.
+   */
   async variables(o: Abortable = {}): Promise<Variable[]> {
     const r = await this.#ask<{ status?: string; evalue?: string; variables?: Variable[] }>('variables', {}, o)
     if (r.status === 'error') throw new SandgateError('unsupported', `the kernel answered: ${r.evalue}`)
     return r.variables ?? []
   }
 
-  /** What it has run, oldest first, also before it was restarted. */
+  /**
+   * Returns the code that the kernel has run, oldest first, including code from before a restart.
+   */
   async history(o: Abortable = {}): Promise<HistoryEntry[]> {
     return (await this.#ask<{ entries?: HistoryEntry[] }>('history', {}, o)).entries ?? []
   }

@@ -21,7 +21,7 @@ const node: Platform = {
   upload,
 }
 
-/** How much of a body is handed on at a time, in bytes. */
+/** The size of the parts in which a body is sent, in bytes. */
 const part = 128 << 10
 
 async function upload(u: Upload): Promise<{ status: number; retryAfter: string | null; body: string }> {
@@ -29,7 +29,7 @@ async function upload(u: Upload): Promise<{ status: number; retryAfter: string |
   let sent = 0
   const body = new ReadableStream<Uint8Array>({
     async pull(out) {
-      // Whoever asks for more has taken what came before.
+      // The request for more means that the earlier part was accepted.
       if (sent > 0) u.progress?.(sent)
       const { done, value } = await parts.next()
       if (done) return out.close()

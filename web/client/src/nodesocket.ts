@@ -1,5 +1,4 @@
-// The WebSocket for Node. Node's own cannot carry a token, or report why an
-// upgrade was refused.
+// The WebSocket for Node. Node's own cannot send a token, or report why an upgrade was rejected.
 import WebSocket, { type ClientOptions } from 'ws'
 import { fromResponse, SandgateError } from './fault.js'
 import { frameHeader, limits } from './frame.js'
@@ -9,7 +8,7 @@ import { protocols, subprotocol, type Credentials, type Socket, type SocketEvent
 const maxPayload = frameHeader + limits.body + 64
 /** How long the server may take to answer a close, in ms. */
 const closeTimeout = 2000
-/** How much of a refusal is read, in bytes. */
+/** The largest part of a rejection's body that is read, in bytes. */
 const maxRefusal = 64 << 10
 
 export function openSocket(url: URL, who: Credentials, events: SocketEvents): Socket {

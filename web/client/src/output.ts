@@ -4,14 +4,13 @@ import { Fifo } from './fifo.js'
 import { json, recordKind, sizeOf } from './frame.js'
 import type { Gap } from './types.js'
 
-/** What is kept of output that nobody reads although its end is awaited, in bytes. */
+/** Bytes that are kept of output that nobody reads while its end is awaited. */
 const kept = 64 << 10
 
 /**
- * Output that is read with for await, one reader at a time. Going on to the
- * next event says that the one before is rendered; the server sends no more
- * than a window ahead of that. Leaving the loop keeps what is unread for
- * another one.
+ * Output that is read with for await, one reader at a time. Requesting the next event means that
+ * the previous one is rendered; the server sends at most a window ahead of that. After leaving the
+ * loop, another reader can continue with the unread events.
  */
 export abstract class Output<T, D> implements AsyncIterable<T> {
   readonly #queue = new Fifo<Entry>()
@@ -35,13 +34,12 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     this.#done.catch(() => {})
   }
 
-  /** Makes an event of a record; undefined passes it over. */
+  /** Converts a record to an event; undefined skips it. */
   protected abstract event(e: Entry): T | undefined
 
   /**
-   * How it ended. Output that nobody reads meanwhile holds nothing up: beyond
-   * 64 KiB it is thrown away, and who reads afterwards is told by a gap how
-   * much.
+   * How it ended. If nobody reads the output meanwhile, it does not block the channel: beyond 64
+   * KiB it is discarded, and a later reader gets a gap with the number of bytes.
    */
   get done(): Promise<D> {
     this.#awaited = true
@@ -49,12 +47,12 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     return this.#done
   }
 
-  /** Calls back once it is settled. @internal */
+  /** Calls f once it is settled. @internal */
   onOver(f: () => void): void {
     this.#done.then(f, f)
   }
 
-  /** Behind the last event that was read. @internal */
+  /** The position after the last event that was read. @internal */
   protected get handed(): { epoch: number; offset: number } | undefined {
     return this.#at
   }
@@ -64,7 +62,7 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     return this.#ended || this.#closed || this.#error !== undefined
   }
 
-  /** Takes a record; false when it is over. @internal */
+  /** Adds a record; returns false when the output is over. @internal */
   push(e: Entry): boolean {
     if (this.over) {
       e.release()
@@ -78,7 +76,10 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     return true
   }
 
-  /** Makes a gap reach back over what nobody has read yet, which is let go; not over the beginning of another epoch. @internal */
+  /**
+   * Extends a gap over unread events, which are released; not over the beginning of another epoch.
+   * @internal
+   */
   protected overtake(gap: Entry): Entry {
     const all = this.#queue.take()
     const first = all[0]
@@ -94,7 +95,7 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     return { ...gap, record: { ...gap.record, payload } }
   }
 
-  /** Nothing follows. @internal */
+  /** No events follow. @internal */
   finish(d: D): void {
     if (this.over) return
     this.#ended = true
@@ -102,7 +103,7 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     this.#wake?.()
   }
 
-  /** It ends with an error, behind what has arrived. @internal */
+  /** The output ends with an error, after the arrived events. @internal */
   fail(e: SandgateError): void {
     if (this.over) return
     this.#error = e
@@ -110,7 +111,7 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     this.#wake?.()
   }
 
-  /** Throws unread output away. @internal */
+  /** Discards unread output. @internal */
   protected discard(): void {
     this.#closed = true
     this.#settle.reject(new SandgateError('canceled', 'it was closed'))
@@ -121,7 +122,10 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     this.#wake?.()
   }
 
-  /** Lets go of what nobody reads although its end is awaited: all of the credit, and of memory beyond what is kept. */
+  /**
+   * Releases unread output while only its end is awaited: all of the credit, and all memory beyond
+   * the kept part.
+   */
   #trim(): void {
     if (!this.#awaited || this.#readers > 0) return
     const all = this.#queue.take()
@@ -198,7 +202,7 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
   }
 }
 
-/** Whether an event tells of another size alone, which a restore tells as well. */
+/** Whether an event only reports another size, which a restore also reports. */
 function sizes(e: Entry): boolean {
   return json<{ event: string }>(e.record.payload, 'an event record').event === 'resize'
 }

@@ -2,14 +2,17 @@ import type { Connection, Bound } from './connection.js'
 import { asError, SandgateError } from './fault.js'
 import type { Presence } from './types.js'
 
-/** Who is at a session, as it changes. It goes on over lost connections; only how it is now is told. */
+/**
+ * Reports who is connected to a session. It continues over lost connections; only the present state
+ * is reported.
+ */
 export class PresenceWatch implements Bound {
   readonly ch: number
   readonly session: string
   attached = false
-  /** Who is there, as far as is known. */
+  /** The last known state. */
   now: Presence | undefined
-  /** Settles when the server has told for the first time. */
+  /** Settles when the server has reported the state for the first time. */
   readonly ready: Promise<void>
 
   readonly #connection: Connection
@@ -40,7 +43,7 @@ export class PresenceWatch implements Bound {
     this.#connection.ask<Presence>('session.watch', params, { ch: this.ch, now: true }, (now, error) => {
       this.#asking = false
       if (this.#over) {
-        // It was closed meanwhile: what the server holds is of no use.
+        // It was closed meanwhile: the server's watch is no longer needed.
         if (!error) this.#connection.ask('detach', {}, { ch: this.ch, now: true }, () => {})
       } else if (now) {
         this.attached = true
@@ -48,7 +51,7 @@ export class PresenceWatch implements Bound {
         this.#first?.resolve()
       } else if (error && error.kind !== 'unavailable') {
         this.fail(error)
-      } // else the link was lost: the next one begins anew
+      } // otherwise the link was lost: the next one begins the watch again
     })
   }
 
@@ -67,7 +70,7 @@ export class PresenceWatch implements Bound {
     try {
       this.#tell(p)
     } catch {
-      // A listener's failure is its own.
+      // an error of a listener is ignored
     }
   }
 
@@ -80,7 +83,7 @@ export class PresenceWatch implements Bound {
     this.#first?.reject(error)
   }
 
-  /** @internal No output and no input belongs to it. */
+  /** @internal It has no output and no input. */
   receive(): void {}
   /** @internal */
   inputTaken(): void {}

@@ -9,8 +9,8 @@ import { Output } from './output.js'
 import type { Abortable, ChannelInfo, Exit, ProgramEvent } from './types.js'
 
 /**
- * What ended a channel from outside: sandbox_lost when its sandbox ended,
- * not_found when it was closed; undefined when the program ended by itself.
+ * The error of a channel that was ended from outside: sandbox_lost if its sandbox ended, not_found
+ * if it was closed; undefined if the program ended by itself.
  */
 export function exitError(e: Exit): SandgateError | undefined {
   if (e.code >= 0) return undefined
@@ -19,7 +19,7 @@ export function exitError(e: Exit): SandgateError | undefined {
 }
 
 export interface TerminalOptions extends AttachOptions {
-  /** What this viewer's terminal measures. */
+  /** The size of this viewer's terminal. */
   size?: { cols: number; rows: number } | undefined
 }
 
@@ -51,7 +51,7 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
     if (e.record.kind === recordKind.exit) this.finish(json<Exit>(e.record.payload, 'an exit record'))
   }
 
-  /** What this viewer's terminal measures. */
+  /** Returns the size of this viewer's terminal. */
   protected size(): { cols: number; rows: number } | undefined {
     return undefined
   }
@@ -70,50 +70,51 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
     return this.attachment.info
   }
 
-  /** Behind the last event that was read: what from takes. */
+  /** The position after the last event that was read, for from in a later view. */
   get position(): Position {
     return this.handed ?? this.attachment.position
   }
 
   /**
-   * Writes to its input and resolves once the sandbox has taken all of it, so
-   * that a program that does not read holds back who awaits this. A lost
-   * connection neither loses nor doubles a byte.
+   * Writes to the program's input and resolves once the sandbox has accepted all of it. A program
+   * that does not read makes the caller wait. A lost connection neither loses nor repeats a byte.
    */
   write(data: string | Uint8Array, o: Abortable = {}): Promise<void> {
     return this.input.write(bytes(data), 0, o.signal)
   }
 
   /**
-   * Keeps up with a program that is faster than whoever reads: beyond so many bytes it goes on near the end, behind a gap. A terminal
-   * is restored behind it to the state that it has there.
+   * Keeps up with a program that prints faster than the viewer reads: beyond a distance it skips
+   * ahead and gets a gap. A terminal is restored to its state after the gap.
    */
   follow({ drop = false, ...f }: Follow): void {
     this.#drop = drop
     this.attachment.follow(f)
   }
 
-  /** Sends a signal, such as SIGINT, to it and its children. It does not wait behind input. */
+  /**
+   * Sends a signal, such as SIGINT, to the program and its children. It does not wait for input.
+   */
   async signal(name: string, o: Abortable = {}): Promise<void> {
     await this.attachment.call('signal', { signal: name }, o)
   }
 
-  /** Detaches; the program goes on. */
+  /** Detaches; the program continues. */
   close(): void {
     this.discard()
     this.attachment.close()
   }
 }
 
-/** A process. stdout and stderr come apart; exit is the last event. */
+/** A process. stdout and stderr are separate; exit is the last event. */
 export class Process extends Program {
-  /** Gives it the end of its input. */
+  /** Closes the program's input. */
   end(o: Abortable = {}): Promise<void> {
     return this.input.write(new Uint8Array(0), inputFlag.end, o.signal)
   }
 }
 
-/** A terminal: what it shows comes as stdout, with escape sequences. */
+/** A terminal: its output is stdout events with escape sequences. */
 export class Terminal extends Program {
   #size: { cols: number; rows: number } | undefined
 
@@ -123,12 +124,15 @@ export class Terminal extends Program {
     this.#size = o.size
   }
 
-  /** Types text that was pasted: the server makes it harmless, and tells the program that it was pasted if it wants to know. */
+  /**
+   * Pastes text: the server replaces control characters by visible symbols, and adds brackets if
+   * the program wants them.
+   */
   paste(text: string, o: Abortable = {}): Promise<void> {
     return this.input.write(bytes(text), inputFlag.paste, o.signal)
   }
 
-  /** Tells it this viewer's size, now and after each reconnect. */
+  /** Sends this viewer's size, now and after each reconnection. */
   async resize(cols: number, rows: number, o: Abortable = {}): Promise<void> {
     this.#size = { cols, rows }
     await this.attachment.call('resize', this.#size, { ...o, repeat: true })

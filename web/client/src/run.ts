@@ -2,15 +2,14 @@ import { fromFault, SandgateError } from './fault.js'
 import type { Http } from './http.js'
 import type { Abortable, RunEvent, RunRequest } from './types.js'
 
-/** What one event may have, in characters. */
+/** The largest size of one event, in characters. */
 const maxEvent = 72 << 20
-/** The server says something every 10 s; so much silence means that it is gone, in ms. */
+/** The server sends something every 10 s. After this many ms of silence it counts as gone. */
 const maxSilence = 45_000
 
 /**
- * Runs code once, without a WebSocket, and yields what comes of it; done is
- * the last. Leaving the loop ends the run. When done carries a fault, that is
- * thrown behind it.
+ * Runs code once, without a WebSocket, and yields its events; done is the last one. Leaving the
+ * loop ends the run. If done has a fault, it is thrown afterwards.
  */
 export async function* run(http: Http, request: RunRequest, { signal }: Abortable): AsyncGenerator<RunEvent, void, void> {
   const stop = new AbortController()
@@ -32,8 +31,8 @@ export async function* run(http: Http, request: RunRequest, { signal }: Abortabl
       const { done, value } = await reader.read().catch((e: unknown) => {
         throw http.unreachable(e, stop.signal)
       })
-      clearTimeout(silence) // the caller's time is its own
-      if (done) throw new SandgateError('unavailable', 'the connection ended before the run did')
+      clearTimeout(silence) // the timeout does not include the caller's time
+      if (done) throw new SandgateError('unavailable', 'the connection ended before the end of the run')
       const lines = value.split('\n')
       held.push(lines.shift()!)
       size += held[held.length - 1]!.length

@@ -8,31 +8,37 @@ import type { Platform } from './socket.js'
 import type { Abortable, Description, RunEvent, RunRequest, SessionCreate, SessionInfo, SessionState } from './types.js'
 
 export interface Options {
-  /** Such as http://127.0.0.1:8080; a token in its fragment (#token=…) is taken. */
+  /** Such as http://127.0.0.1:8080. A token in its fragment (#token=…) is used. */
   url: string | URL
-  /** A token, or a function that is asked for a fresh one for each request and each connection. */
+  /** A token, or a function that returns a token for each request and each connection. */
   token?: Secret | undefined
-  /** In place of a token, for the WebSocket alone: a function that gets a ticket for each connection. */
+  /**
+   * Instead of a token, only for the WebSocket: a function that returns a ticket for each
+   * connection.
+   */
   ticket?: Secret | undefined
-  /** What this client calls itself. */
+  /** The name of this client. */
   name?: string | undefined
   backoff?: Backoff | undefined
-  /** Is told what becomes of the connection. */
+  /** Called when the state of the connection changes. */
   onState?: ((s: ConnectionState) => void) | undefined
-  /** Is told what becomes of the sessions that are attached: hibernated, resuming with how far it has come, running. Once for each view. */
+  /**
+   * Called when the state of an attached session changes: hibernated, resuming with its progress,
+   * running. Once for each view.
+   */
   onSession?: ((s: SessionState) => void) | undefined
 }
 
-/** A client of one server: HTTP for what is asked once, one WebSocket for everything that streams. */
+/** A client of one server: HTTP for single requests, one WebSocket for everything that streams. */
 export class Sandgate {
   readonly #http: Http
   readonly #connection: Connection
   readonly #platform: Platform
   /** Folders that outlive sessions. */
   readonly volumes: Volumes
-  /** Sessions as they were, for others to go on from. */
+  /** Saved states of sessions, from which others can start. */
   readonly snapshots: Snapshots
-  /** What sessions are made from. */
+  /** The templates of sessions. */
   readonly templates: Templates
 
   constructor(o: Options, platform: Platform) {
@@ -51,7 +57,7 @@ export class Sandgate {
     return this.#http.base.href
   }
 
-  /** Makes a session. */
+  /** Creates a session. */
   async createSession(p: SessionCreate & Abortable = {}): Promise<Session> {
     const { signal, ...params } = p
     return this.#session(this.#http.hasToken
@@ -59,14 +65,14 @@ export class Sandgate {
       : await this.#connection.call<SessionInfo>('session.create', params, { signal }))
   }
 
-  /** A session that is there. */
+  /** Returns an existing session. */
   async session(id: string, o: Abortable = {}): Promise<Session> {
     return this.#session(this.#http.hasToken
       ? await this.#http.call<SessionInfo>(['v1', 'sessions', id], o)
       : await this.#connection.call<SessionInfo>('session.get', { session: id }, { ...o, repeat: true }))
   }
 
-  /** The caller's sessions, newest first. */
+  /** Returns the caller's sessions, newest first. */
   async sessions(o: Abortable = {}): Promise<Session[]> {
     const { sessions } = this.#http.hasToken
       ? await this.#http.call<{ sessions: SessionInfo[] }>(['v1', 'sessions'], o)
@@ -78,37 +84,40 @@ export class Sandgate {
     return new Session(info, this.#connection, this.#http, this.#platform)
   }
 
-  /** Runs code once, without a session to keep. Leaving the loop ends the run. */
+  /** Runs code once, without keeping a session. Leaving the loop ends the run. */
   run(request: RunRequest, o: Abortable = {}): AsyncGenerator<RunEvent, void, void> {
     return run(this.#http, request, o)
   }
 
-  /** What the server offers, and what these credentials allow. */
+  /** Returns what the server offers, and the scopes of these credentials. */
   describe(o: Abortable = {}): Promise<Description> {
     return this.#http.call(['v1'], o)
   }
 
-  /** Opens the WebSocket now, rather than when it is first needed; resolves when the server has answered. */
+  /**
+   * Opens the WebSocket now, and not when it is first needed; resolves when the server has
+   * answered.
+   */
   connect(o: Abortable = {}): Promise<void> {
     return this.#connection.opened(o)
   }
 
-  /** Tries to come back now rather than when the pause is over. */
+  /** Reconnects now, and not after the pause. */
   reconnect(): void {
     this.#connection.wake()
   }
 
-  /** How many times the WebSocket was made anew. */
+  /** The number of reconnections of the WebSocket. */
   get reconnects(): number {
     return this.#connection.reconnects
   }
 
-  /** Why the WebSocket has ended for good; undefined while it lives, connected or not. */
+  /** Why the WebSocket has ended permanently; undefined until then, connected or not. */
   get error(): SandgateError | undefined {
     return this.#connection.error
   }
 
-  /** Ends the WebSocket and all that is on it. Sessions go on. */
+  /** Ends the WebSocket with everything on it. Sessions continue. */
   close(): void {
     this.#connection.close()
   }

@@ -3,33 +3,33 @@ import type { SandgateError } from './fault.js'
 /** A WebSocket as the connection needs it. */
 export interface Socket {
   send(data: string | Uint8Array): void
-  /** Says goodbye and ends it. Without effect on one that has ended. */
+  /** Closes it with a close frame. No effect if it has ended. */
   close(code: number, reason: string): void
 }
 
-/** What a Socket tells, closed exactly once and last. */
+/** The events of a Socket; closed comes exactly once, as the last one. */
 export interface SocketEvents {
   open(): void
   message(data: string | Uint8Array): void
-  /** error says more than the code, where it is known. */
+  /** error has more details than the code, if known. */
   closed(code: number, reason: string, error?: SandgateError): void
 }
 
-/** Who is calling; a ticket goes before a token. */
+/** The credentials of an upgrade; a ticket is preferred to a token. */
 export interface Credentials {
   token?: string | undefined
   ticket?: string | undefined
 }
 
-/** What differs between browsers and Node. */
+/** The differences between browsers and Node. */
 export interface Platform {
   name: string
-  /** Whether an upgrade can carry a token. Without that a ticket is needed. */
+  /** Whether an upgrade can have a token. Otherwise a ticket is needed. */
   headers: boolean
   openSocket(url: URL, who: Credentials, events: SocketEvents): Socket
-  /** Calls back when the machine or the page wakes up. Returns what stops that. */
+  /** Calls wake when the machine or the page wakes up. Returns a function that stops that. */
   onWake(wake: () => void): () => void
-  /** Sends a body, telling how much of it is on its way. */
+  /** Sends a body and reports the progress. */
   upload(request: Upload): Promise<{ status: number; retryAfter: string | null; body: string }>
 }
 

@@ -26,19 +26,19 @@ export type {
   RunRequest,
 } from './protocol.gen.js'
 
-/** What can change of a session. */
+/** The properties of a session that can change. */
 export type SessionUpdate = Omit<Update, 'session'>
 
 export type Completion = Pick<KernelReply, 'matches' | 'cursor_start' | 'cursor_end'>
 export type Inspection = Pick<KernelReply, 'found' | 'data'>
 export type Completeness = Pick<KernelReply, 'is_complete' | 'indent'>
 
-/** What becomes of a session that is attached. */
+/** The state of an attached session. */
 export interface SessionState {
   session: string
   /** hibernated, resuming or running. */
   state: string
-  /** How far it has come while it is resuming: room, memory, kernels. */
+  /** The progress while it is resuming: room, memory, kernels. */
   phase?: string
   percent?: number
 }
@@ -150,15 +150,18 @@ export type CellEvent =
   /** A message that this client does not know. */
   | (Stamp & { type: 'message'; msg_type: string; content: unknown })
 
-/** What comes of a program. exit is the last. */
+/** The events of a program. exit is the last one. */
 export type ProgramEvent =
   | TextEvent
   | ChannelEvent
-  /** To be written to a terminal of that size, fresh or reset: the state that the output up to here left it in. */
+  /**
+   * Text to write to a new or reset terminal of that size: it restores the state after the output
+   * so far.
+   */
   | (Stamp & { type: 'restore'; cols: number; rows: number; bytes: Uint8Array })
   | (Stamp & { type: 'exit' } & Exit)
 
-/** What comes of a run. done is the last. */
+/** The events of a run. done is the last one. */
 export type RunEvent =
   | { type: 'start'; session: string; channel: string; cell: number }
   | { type: 'stdout' | 'stderr'; text: string }
@@ -178,7 +181,7 @@ export type RunEvent =
       fault?: Fault
     }
 
-/** Ends what it is given to; without it nothing but the server limits the time. */
+/** Ends the call or iteration; without it only the server limits the time. */
 export interface Abortable {
   signal?: AbortSignal | undefined
 }

@@ -4,7 +4,7 @@ import type { LogRecord } from './frame.js'
 import { Output } from './output.js'
 import type { ChannelInfo } from './types.js'
 
-/** Reads a channel's log as it is, whatever the channel is. */
+/** Reads the records of any channel's log. */
 export class Viewer extends Output<LogRecord, void> {
   readonly session: string
   readonly id: string
@@ -35,12 +35,12 @@ export class Viewer extends Output<LogRecord, void> {
     return this.#attachment.info
   }
 
-  /** Behind the last record that was read: what from takes. */
+  /** The position after the last record that was read, for from in a later view. */
   get position(): Position {
     return this.handed ?? this.#attachment.position
   }
 
-  /** Detaches; the channel goes on. */
+  /** Detaches; the channel continues. */
   close(): void {
     this.discard()
     this.#attachment.close()
