@@ -140,7 +140,7 @@ func (r *rig) refused(host string, port int, kind fault.Kind, message string) {
 	r.t.Helper()
 	p := receive(r.t, "the answer", r.agent.dial(host, port).answer)
 	if p == nil || p.Kind != kind || !strings.Contains(p.Message, message) {
-		r.t.Errorf("%s:%d: %+v, want %s with %q", host, port, p, kind, message)
+		r.t.Fatalf("%s:%d: %+v, want %s with %q", host, port, p, kind, message)
 	}
 }
 
