@@ -49,7 +49,9 @@ func (m *Migrator) Adopt(ctx context.Context, p noderpc.Principal, id string) (p
 		defer end()
 	}
 	if !open || m.cfg.Owner.Refusing() {
-		return protocol.Session{}, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the node takes no sessions", RetryAfter: 1}
+		return protocol.Session{}, &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node takes no sessions",
+		}
 	}
 	if s != nil {
 		if !mayAdopt(p, s.Describe().Tenant, id) {
@@ -140,7 +142,8 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 		return nil, err
 	}
 	if err != nil {
-		m.log.Error("a session could not be fetched from the blob store", "session", from.ID, "parked", from.parked, "error", err)
+		m.log.Error("a session could not be fetched from the blob store",
+			"session", from.ID, "parked", from.parked, "error", err)
 		if err := m.cfg.Owner.HandOver(context.WithoutCancel(work), from.ID, false); err != nil {
 			m.log.Warn("the ownership of a session could not be handed over", "session", from.ID, "error", err)
 		}
@@ -195,7 +198,8 @@ func (m *Migrator) fetch(ctx context.Context, a Manifest, token cluster.Token) (
 
 // errUnsure is the error of a fetch that could not find out whether the manifest is removed. The
 // session must then stay on this node's disk and keep its owner.
-var errUnsure = fault.New(fault.Unavailable, "session.fetch", "the blob store does not say whether the session is removed from it")
+var errUnsure = fault.New(fault.Unavailable, "session.fetch",
+	"the blob store does not say whether the session is removed from it")
 
 // unparkSurely removes the objects of a parked session. After an error the manifest is still there,
 // unless the error is errUnsure. The answer of the store may be lost, so it reads the manifest after

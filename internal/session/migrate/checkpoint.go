@@ -110,7 +110,10 @@ func (b *Store) NewestCheckpoint(ctx context.Context, id string) (Checkpoint, er
 		}
 		c.Base = strings.TrimSuffix(newest, ".about")
 		if err := json.Unmarshal(text, &c); err != nil || c.Version != Version || c.ID != id {
-			return c, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "what the blob store has of the session cannot be read by this node", Err: err}
+			return c, &fault.Error{
+				Kind: fault.Unavailable, Op: op, Err: err,
+				Message: "what the blob store has of the session cannot be read by this node",
+			}
 		}
 		return c, nil
 	}

@@ -217,7 +217,9 @@ func TestLeftoverOfMovedSession(t *testing.T) {
 // TestMovesOverS3: a durable session moves over a bucket, and a killed node's is taken over from it.
 func TestMovesOverS3(t *testing.T) {
 	server := blobtest.Start(t)
-	store, err := blob.OpenS3(blob.S3Options{URL: "s3://" + blobtest.Bucket, Endpoint: server.Endpoint, Credentials: server.Credentials})
+	store, err := blob.OpenS3(blob.S3Options{
+		URL: "s3://" + blobtest.Bucket, Endpoint: server.Endpoint, Credentials: server.Credentials,
+	})
 	must(t, err)
 	c := newTestCluster(t)
 	c.blobs = store

@@ -177,7 +177,8 @@ func (m *Migrator) Dispose(s Movable) (done bool) {
 			return true
 		}
 	}
-	m.log.Warn("the copy of a session that has ended is still in the blob store", "session", d.ID, "owned", owned, "error", err)
+	m.log.Warn("the copy of a session that has ended is still in the blob store",
+		"session", d.ID, "owned", owned, "error", err)
 	m.mu.Lock()
 	full := len(m.ending) >= maxEnding
 	m.mu.Unlock()

@@ -154,9 +154,12 @@ func (c *testCluster) start(name cluster.NodeID) *node {
 	must(c.t, err)
 	counters := stats.New(stats.Config{})
 	n.Migrator = New(Config{
-		Sessions: n, Owner: ownership.New(ownership.Config{Directory: slowDirectory{n.leases, n}, Retention: time.Hour, Fenced: &counters.Fenced.Int64}),
-		Departures: ownership.NewDepartures(), Keys: keys{}, Quotas: quotas{}, Blobs: slowBlobs{c.blobs, n}, Folders: n.folders,
-		Copies: n.copies, Node: name, Checkpoints: true, CheckpointRate: 1 << 30, Retry: time.Second, Parallel: 1,
+		Sessions: n, Departures: ownership.NewDepartures(), Keys: keys{}, Quotas: quotas{},
+		Owner: ownership.New(ownership.Config{
+			Directory: slowDirectory{n.leases, n}, Retention: time.Hour, Fenced: &counters.Fenced.Int64,
+		}),
+		Blobs: slowBlobs{c.blobs, n}, Folders: n.folders, Copies: n.copies,
+		Node: name, Checkpoints: true, CheckpointRate: 1 << 30, Retry: time.Second, Parallel: 1,
 		Context: c.t.Context(), Go: func(f func()) { f() }, Stats: counters, Logger: slog.New(slog.DiscardHandler),
 	})
 	n.load()
@@ -328,7 +331,8 @@ type fake struct {
 func (s *fake) Describe() Description {
 	d := Description{
 		ID: s.record.ID, Tenant: s.record.Tenant, Created: s.record.Created, Expires: s.record.Expires, Token: s.record.Token,
-		Durable: s.record.Durable, Active: s.record.Active, Works: s.record.Works, Copy: s.copies.Newest(), Uploads: s.uploads,
+		Durable: s.record.Durable, Active: s.record.Active, Works: s.record.Works,
+		Copy: s.copies.Newest(), Uploads: s.uploads,
 	}
 	if d.Copy > 0 {
 		d.CopyDir = s.copies.Folder(d.Copy)
@@ -371,7 +375,9 @@ type slowDirectory struct {
 	n *node
 }
 
-func (d slowDirectory) Own(ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token, until time.Time) (cluster.Token, error) {
+func (d slowDirectory) Own(
+	ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token, until time.Time,
+) (cluster.Token, error) {
 	d.n.step()
 	return d.LeaseHolder.Own(ctx, id, mode, last, until)
 }

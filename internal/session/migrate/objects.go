@@ -147,8 +147,12 @@ func (b *Store) Parked(ctx context.Context, id string) (Manifest, error) {
 		return a, err
 	}
 	defer func() { _ = r.Close() }()
-	if err := json.NewDecoder(io.LimitReader(r, maxManifest)).Decode(&a); err != nil || a.Version != Version || a.ID != id {
-		return a, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "what the blob store has of the session cannot be read by this node", Err: err}
+	err = json.NewDecoder(io.LimitReader(r, maxManifest)).Decode(&a)
+	if err != nil || a.Version != Version || a.ID != id {
+		return a, &fault.Error{
+			Kind: fault.Unavailable, Op: op, Err: err,
+			Message: "what the blob store has of the session cannot be read by this node",
+		}
 	}
 	return a, nil
 }
@@ -170,7 +174,10 @@ func (b *Store) Unpack(ctx context.Context, name, dir string) error {
 	}
 	err = errors.Join(err, r.Close())
 	if fault.Is(err, fault.Malformed) {
-		return &fault.Error{Kind: fault.Host, Op: "session.fetch", Message: "what the blob store has of the session is damaged", Err: err}
+		return &fault.Error{
+			Kind: fault.Host, Op: "session.fetch", Err: err,
+			Message: "what the blob store has of the session is damaged",
+		}
 	}
 	return err
 }

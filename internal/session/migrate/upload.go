@@ -132,8 +132,10 @@ func (m *Migrator) uploadCopy(ctx context.Context, s Movable, number int, folder
 		return err
 	}
 	c := Checkpoint{
-		Manifest: Manifest{Version: Version, ID: d.ID, Tenant: d.Tenant, Created: d.Created, Expires: d.Expires, Token: token},
-		At:       copied.At, Node: m.cfg.Node, Base: CheckpointBase(d.ID, token, number),
+		Manifest: Manifest{
+			Version: Version, ID: d.ID, Tenant: d.Tenant, Created: d.Created, Expires: d.Expires, Token: token,
+		},
+		At: copied.At, Node: m.cfg.Node, Base: CheckpointBase(d.ID, token, number),
 	}
 	if c.Key, err = m.cfg.Keys.Key(sandbox.Spec{}); err != nil {
 		return err
@@ -153,7 +155,8 @@ func (m *Migrator) uploadCopy(ctx context.Context, s Movable, number int, folder
 	}
 	u.Uploaded(number, c.Base)
 	m.cfg.Stats.Checkpoints.Add(1)
-	m.log.Info("a durable session's copy is in the blob store", "session", d.ID, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
+	m.log.Info("a durable session's copy is in the blob store",
+		"session", d.ID, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
 	if c.State != StateName(d.ID) {
 		// The session may have been fetched from this state.
 		if err := m.cfg.Blobs.Remove(ctx, StateName(d.ID)); err != nil {
@@ -178,7 +181,9 @@ func (m *Migrator) uploadState(ctx context.Context, u *Uploads, c Checkpoint, di
 	name := c.Base + ".state"
 	err := m.cfg.Blobs.Put(ctx, name, func(w io.Writer) error {
 		return snapshot.Pack(&pacedWriter{w: w, ctx: ctx, m: m}, map[string]string{
-			"session/session.json": filepath.Join(dir, "session.json"), "session/snapshot": filepath.Join(dir, "snapshot"), "logs": filepath.Join(dir, "logs"),
+			"session/session.json": filepath.Join(dir, "session.json"),
+			"session/snapshot":     filepath.Join(dir, "snapshot"),
+			"logs":                 filepath.Join(dir, "logs"),
 		})
 	})
 	return name, err

@@ -15,7 +15,9 @@ import (
 // take a moment. Resume and Owns do not wait for another process.
 type Directory interface {
 	// Own claims a session.
-	Own(ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token, until time.Time) (cluster.Token, error)
+	Own(
+		ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token, until time.Time,
+	) (cluster.Token, error)
 	// Release ends the ownership of a session whose state is in the blob store.
 	// busy reports that the session was running code.
 	Release(ctx context.Context, id cluster.SessionID, busy bool) error

@@ -20,7 +20,9 @@ type owned struct {
 
 func (d *owned) Owns(cluster.SessionID) (cluster.Token, bool) { return 7, d.is.Load() }
 
-func (d *owned) Own(_ context.Context, _ cluster.SessionID, _ cluster.ClaimMode, _ cluster.Token, until time.Time) (cluster.Token, error) {
+func (d *owned) Own(
+	_ context.Context, _ cluster.SessionID, _ cluster.ClaimMode, _ cluster.Token, until time.Time,
+) (cluster.Token, error) {
 	d.until.Store(&until)
 	return 8, nil
 }
