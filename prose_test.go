@@ -68,9 +68,6 @@ var proseExcluded = []string{
 	"langs/python/driver",
 	"langs/python/tests",
 	"protocol",
-	"web/client/src",
-	"web/client/test",
-	"web/client/test/server",
 }
 
 // excludedProse reports whether a file or its folder is in proseExcluded.

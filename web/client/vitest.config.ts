@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
-// unit needs nothing but this folder; server needs a running Sandgate, whose
-// address and token are in SANDGATE_URL and SANDGATE_TOKEN.
+// unit needs only this folder. server needs a running Sandgate, whose address and token are in
+// SANDGATE_URL and SANDGATE_TOKEN.
 export default defineConfig({
   test: {
     projects: [

@@ -135,7 +135,7 @@ function fromBody(http: Http, res: Response, o: Abortable): Download {
   }
 }
 
-/** Forwards a body; one that ends before its size causes an error, never a short file. */
+/** Forwards a body. If it ends before its size, the result is an error and not a short file. */
 function whole(source: ReadableStream<Uint8Array> | null, size: number | undefined, failure: (e: unknown) => SandgateError): ReadableStream<Uint8Array> {
   const reader = (source ?? new Blob([]).stream()).getReader()
   let got = 0

@@ -358,7 +358,7 @@ export class Kernel {
   }
 
   /**
-   * Returns the code that the kernel has run, oldest first, including code from before a restart.
+   * Returns the code that the kernel has run, oldest first, including code that ran before a restart.
    */
   async history(o: Abortable = {}): Promise<HistoryEntry[]> {
     return (await this.#ask<{ entries?: HistoryEntry[] }>('history', {}, o)).entries ?? []

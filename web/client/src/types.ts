@@ -52,7 +52,7 @@ export interface FileChange {
 
 export interface FileChanges {
   changes: FileChange[]
-  /** There was more than could be told, or a connection was lost: look for yourself. */
+  /** Changes may be missing: there were too many, or a connection was lost. Read the folder. */
   overflow: boolean
 }
 
@@ -94,7 +94,7 @@ export interface Bundle {
   transient?: { display_id?: string } & Record<string, unknown>
 }
 
-/** What a widget's two ends tell each other. */
+/** A message between the two ends of a widget. */
 export interface CommContent {
   comm_id: string
   target_name?: string
@@ -129,10 +129,10 @@ export type TextEvent = Stamp & {
 export type ChannelEvent =
   /** Output that is no longer there. */
   | (Stamp & { type: 'gap' } & Gap)
-  /** Something happened to the channel, such as restart, or epoch: its history began anew. */
+  /** Something happened to the channel, such as restart, or epoch: its history began again. */
   | (Stamp & { type: 'event'; event: string; [more: string]: unknown })
 
-/** What comes of a cell, in Jupyter's shapes. execute_reply is the last. */
+/** The events of a cell, in Jupyter's format. execute_reply is the last one. */
 export type CellEvent =
   | TextEvent
   | ChannelEvent
@@ -144,7 +144,7 @@ export type CellEvent =
   | (Stamp & { type: 'input_request'; prompt: string; password: boolean })
   | (Stamp & { type: 'status'; execution_state: string })
   | (Stamp & { type: 'comm_open' | 'comm_msg' | 'comm_close' } & CommContent)
-  /** What became of the kernel's state: restored, state_lost or notice. */
+  /** A change of the kernel's state: restored, state_lost or notice. */
   | (Stamp & { type: 'kernel_event'; event: string; message: string })
   | (Stamp & { type: 'execute_reply' } & ExecuteReply)
   /** A message that this client does not know. */

@@ -19,7 +19,7 @@ function client(o: Partial<Options> = {}): Sandgate {
   return c
 }
 
-/** A session of the scripted server, which has one. */
+/** Returns the session of the scripted server. */
 async function session(sg: Sandgate) {
   server.onHTTP ??= () => ({ status: 200, body: JSON.stringify({ id: 's1', language: 'python', channels: [] }) })
   return sg.session('s1')
@@ -166,7 +166,7 @@ describe('the connection', () => {
     const hellos = () => server.requests.filter((r) => r.op === 'hello').length
     await vi.advanceTimersByTimeAsync(16_000)
     vi.useRealTimers()
-    await s.channels() // answered after what was asked before it, which counts as a sign of life too
+    await s.channels() // the answer comes after those of earlier requests, and also counts as a sign of life
     expect(hellos()).toBe(2)
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
     c.reconnect() // a page that wakes up asks at once

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { Fifo } from '../src/fifo.js'
 
 it('a queue gives what it was given, in order, however long it gets', () => {
-  // Above 0 puts so many in, below takes so many out, 0 empties it.
+  // A positive number adds so many, a negative one removes so many, 0 empties it.
   fc.assert(fc.property(fc.array(fc.integer({ min: -3000, max: 3000 }), { maxLength: 12 }), (steps) => {
     const q = new Fifo<number>()
     let model: number[] = []

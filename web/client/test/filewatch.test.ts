@@ -48,7 +48,7 @@ describe('a watch', () => {
     const w = await s.watch('x')
     for (let i = 0; i < 1000; i++) tell(server.peers[0]!, { changes: [{ path: `/${i}`, kind: 'modified' }] })
     tell(server.peers[0]!, { ended: true, error: { kind: 'sandbox_lost', message: 'gone' } })
-    await s.channels() // all before this has arrived
+    await s.channels() // everything sent before this has arrived
     const seen: FileChanges[] = []
     await expect((async () => {
       for await (const c of w) seen.push(c)

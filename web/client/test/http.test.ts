@@ -80,7 +80,7 @@ describe('files', () => {
     const s = await session()
     server.onHTTP = () => ({ status: 200, body: 'short', headers: { 'Content-Length': '10', Connection: 'close' } })
     await expect(s.download('x').then((d) => d.bytes())).rejects.toMatchObject({ kind: 'unavailable' })
-    // Some browsers let such a body pass.
+    // Some browsers pass such a body.
     vi.stubGlobal('fetch', () => Promise.resolve(new Response('short', { headers: { 'Content-Length': '10' } })))
     await expect(s.download('x').then((d) => d.text())).rejects.toMatchObject({ kind: 'unavailable', message: '5 bytes arrived of 10' })
     vi.unstubAllGlobals()

@@ -1,5 +1,4 @@
-// The WebSocket for Node against bytes that a server, or something that
-// pretends to be one, might send.
+// Tests the WebSocket for Node with bytes that a server, or an attacker in its place, might send.
 import { createHash } from 'node:crypto'
 import { createServer, type AddressInfo, type Server, type Socket as TCP } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -62,7 +61,7 @@ function frame(first: number, body: Buffer | string, length?: 126 | 127): Buffer
   return Buffer.concat([n > 125 || length === 126 ? Buffer.from([first, 126, n >> 8, n & 255]) : Buffer.from([first, n]), b])
 }
 
-/** The frames that the client has sent and that are here whole, unmasked. */
+/** Returns the complete frames that the client has sent, unmasked. */
 function sent(): { op: number; body: Buffer }[] {
   const out = []
   for (let rest = got; ; ) {

@@ -1,4 +1,4 @@
-// What viewers, cells and programs make of a channel's log.
+// Tests how viewers, cells and programs read a channel's log.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { codePoints, recordKind, Sandgate, type CellEvent, type KernelOptions, type LogRecord, type Session } from '../src/node.js'
 import { encodeFrame } from '../src/frame.js'
@@ -78,7 +78,7 @@ describe('a viewer', () => {
     let hold: (() => void) | undefined
     server.on = (p, r) => {
       if (r.op !== 'attach') return false
-      // The reply is there, the records wait.
+      // The reply has arrived, and the records wait.
       p.reply(r.id, { epoch: 7, offset: r.params.offset, channel: { id: 'p1', kind: 'process', state: 'running', epoch: 7, oldest: 0, end: 420 } })
       p.attached.set(r.ch!, { taken: undefined, offset: r.params.offset as number, acked: r.params.offset as number, window: 0, log, stop: log.watch(() => {}) })
       hold = () => (p.attached.get(r.ch!)!.window = 1000)
@@ -99,13 +99,13 @@ describe('a viewer', () => {
     const reader = v[Symbol.asyncIterator]()
     log.append(1, '12345')
     log.append(1, '67890')
-    await s.channels() // with both here, the first alone is no reason to acknowledge
+    await s.channels() // both have arrived, but the first one alone is not acknowledged
     await reader.next()
     const second = await reader.next()
     expect(second.value).toMatchObject({ kind: 1 })
-    await s.channels() // the server has had all before this
+    await s.channels() // the server has received everything sent before this
     expect(last().acks).toEqual([])
-    const third = reader.next() // says that the second is rendered
+    const third = reader.next() // this acknowledges the second one
     await until(() => last().acks.length === 1)
     expect(last().acks).toEqual([50])
     expect(v.position).toEqual({ epoch: 7, offset: 50 })
@@ -130,7 +130,7 @@ describe('a viewer', () => {
     const reader = v[Symbol.asyncIterator]()
     await reader.next()
     await until(() => last().attached.get(1)!.offset === 300)
-    // Three records of 30 bytes were received and not rendered beyond the first.
+    // Three records of 30 bytes were received, and only the first was rendered.
     for (let i = 0; i < 10; i++) log.append(1, 'abcdefghij')
     await until(() => last().attached.get(1)!.offset === 600)
     log.dropBefore(540)
@@ -194,7 +194,7 @@ describe('a viewer', () => {
     log.append(1, 'good')
     await until(() => last().acks.length === 0 && last().attached.get(1)!.offset === 24)
     last().attached.get(1)!.offset = 0
-    log.records[0]!.offset = 48 // a lie
+    log.records[0]!.offset = 48 // a wrong offset
     log.append(1, 'x')
     log.records[0]!.offset = 0
     expect((await take(v, 2)).map(text)).toEqual(['good', 'x'])
@@ -225,7 +225,7 @@ describe('a viewer', () => {
 })
 
 describe('a kernel', () => {
-  /** A kernel that runs each cell as run says, which it does once for each key. */
+  /** A kernel that runs each cell with run, once for each key. */
   async function kernel(run: (log: Log, cell: number, code: string) => void, o: KernelOptions = {}) {
     const log = server.log('k1')
     const cells = new Map<string, number>()
@@ -279,7 +279,7 @@ describe('a kernel', () => {
     const { k, cells } = await kernel((log, cell, code) => log.append(1, `out of ${code}`, cell))
     const on = server.on!
     let n = 0
-    // Cut before the request, after it and before its reply, or right behind it.
+    // Cut before the request, between it and its reply, or directly after the reply.
     server.on = (p, r) => {
       if (r.op !== 'execute' || ++n % 2 || n > 200) return on(p, r)
       if (n % 4 === 0) return (p.cut(), true)
@@ -313,7 +313,7 @@ describe('a kernel', () => {
     let bytes = 0
     for await (const e of second) if (e.type === 'stdout') bytes += e.bytes.length
     expect(bytes).toBe(1_000_000)
-    // Whoever looks afterwards is told what is gone; all together is everything.
+    // A later reader gets a gap with the number of lost bytes. Together they are everything.
     let seen = 0
     for await (const e of unread) seen += e.type === 'gap' ? e.bytes : e.type === 'stdout' ? e.bytes.length + 20 : 0
     expect(seen).toBeGreaterThan(1_002_000)
@@ -326,7 +326,7 @@ describe('a kernel', () => {
     const a = k.execute('a')
     const b = k.execute('b')
     await until(() => last().attached.get(1)!.offset > 250_000)
-    await s.channels() // what was sent has arrived
+    await s.channels() // everything sent has arrived
     a.close()
     expect(await b.done).toMatchObject({ status: 'ok' })
     await expect(a.done).rejects.toMatchObject({ kind: 'canceled' })
@@ -459,7 +459,7 @@ describe('input', () => {
     const p = await s.process('p1')
     server.refuse = () => ({ status: 503, kind: 'unavailable' })
     last().cut()
-    await until(() => server.upgrades.length > 1) // it has noticed
+    await until(() => server.upgrades.length > 1) // it has noticed the loss
     const w = p.write('later')
     server.refuse = undefined
     await until(() => last().input.length === 1)
@@ -487,7 +487,7 @@ describe('input', () => {
       if (r.op !== '#input' || ++n % 5 !== 0 || n > 300) return false
       if (n % 2) return (p.cut(), true) // lost on the way
       const ack = p.ack
-      p.ack = () => p.cut() // taken, and its confirmation lost
+      p.ack = () => p.cut() // accepted, but the confirmation is lost
       queueMicrotask(() => (p.ack = ack))
       return false
     }

@@ -1,12 +1,12 @@
-// What the tests share: a scripted server with logs, and a proxy that cuts
-// connections at random bytes.
+// Common parts of the tests: a scripted server with logs, and a proxy that cuts connections at
+// random bytes.
 import { createHash } from 'node:crypto'
 import { createServer, type IncomingMessage } from 'node:http'
 import { connect, createServer as createTCP, type AddressInfo, type Server, type Socket as TCP } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { encodeFrame, frameType, parseFrame, recordHeader, sizeOf, type LogRecord } from '../src/frame.js'
 
-/** A random sequence that a seed repeats: numbers from 0 to below 1. */
+/** A random sequence that depends only on a seed: numbers from 0 to below 1. */
 export function random(seed: number): () => number {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0
@@ -16,7 +16,9 @@ export function random(seed: number): () => number {
   }
 }
 
-/** A TCP proxy that cuts its connections after random numbers of bytes, as long as cuts are left. */
+/**
+ * A TCP proxy that cuts its connections after random numbers of bytes, as long as cuts are left.
+ */
 export class Cutter {
   cut = 0
   #server: Server
@@ -41,7 +43,7 @@ export class Cutter {
             this.cut++
             to.end(b.subarray(0, left))
             left = 0
-            // What was let through arrives before the end does.
+            // Passed data arrives before the end.
             to.on('finish', end)
             from.pause()
             return
@@ -70,7 +72,7 @@ export class Cutter {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** Cuts everything that is open now. */
+  /** Cuts all open connections. */
   cutNow(): void {
     for (const s of this.#open) s.destroy()
   }
@@ -110,7 +112,7 @@ interface Req {
 export class Peer {
   attached = new Map<number, { taken: string[] | undefined; offset: number; window: number; acked: number; log: Log; stop: () => void }>()
   acks: number[] = []
-  /** Input that came, by sequence number. */
+  /** Received input, by sequence number. */
   input: { sequence: number; text: string; end: boolean; flags: number }[] = []
 
   constructor(readonly duplex: Duplex, readonly server: FakeServer) {}
@@ -171,7 +173,7 @@ export class Log {
     this.append(3, JSON.stringify({ msg_type, content }), cell)
   }
 
-  /** Forgets what lies before offset. */
+  /** Removes the records before offset. */
   dropBefore(offset: number): void {
     this.records = this.records.filter((r) => r.offset >= offset)
     this.oldest = this.records[0]?.offset ?? this.end
@@ -183,21 +185,24 @@ export class Log {
   }
 }
 
-/** A server of sandgate.v1 as far as tests need one, with one session and logs that are what tests put in. */
+/**
+ * A server of sandgate.v1 with the features that tests need: one session, and logs that tests
+ * write.
+ */
 export class FakeServer {
   peers: Peer[] = []
   /** Authorization and subprotocols of each upgrade. */
   upgrades: { authorization: string | undefined; protocols: string }[] = []
   requests: Req[] = []
   logs = new Map<string, Log>()
-  /** Refuses an upgrade with this status and body. */
+  /** Rejects an upgrade with this status and body. */
   refuse: ((req: IncomingMessage) => { status: number; kind: string } | undefined) | undefined
   /** Answers an operation; false leaves it to the server. */
   on: ((p: Peer, r: Req) => boolean | void) | undefined
   onHTTP: ((req: IncomingMessage, body: string) => { status: number; body: string; headers?: Record<string, string> } | undefined) | undefined
-  /** How often a client acknowledged what it was not sent. */
+  /** How often a client acknowledged more than was sent. */
   liedTo = 0
-  /** What each writer has given, if this server remembers that. */
+  /** The input of each writer, if this server remembers it. */
   writers: Map<string, string[]> | undefined
   #http = createServer((req, res) => {
     let body = ''
@@ -251,7 +256,7 @@ export class FakeServer {
         const f = unmask(held)
         if (!f) return
         held = held.subarray(f.length)
-        if (duplex.destroyed) return // what lies behind a cut never arrived
+        if (duplex.destroyed) return // data after a cut never arrived
         if (f.op === 8) return void duplex.end()
         if (f.op === 1) this.#request(peer, JSON.parse(f.body.toString()) as Req)
         if (f.op === 2) this.#frame(peer, f.body)
@@ -355,7 +360,7 @@ function unmask(b: Buffer): { op: number; body: Buffer; length: number } | undef
   return { op: b[0]! & 15, body, length: head + 4 + size }
 }
 
-/** Waits until f is true, looking again after each turn of the event loop. */
+/** Waits until f is true. Checks it after each turn of the event loop. */
 export async function until(f: () => boolean): Promise<void> {
   while (!f()) await new Promise((resolve) => setTimeout(resolve, 1))
 }

@@ -1,4 +1,4 @@
-// The built bundle in a real browser, through a proxy that cuts.
+// Tests the built bundle in a real browser, through a proxy that cuts connections.
 import { readFileSync } from 'node:fs'
 import { chromium, type Browser, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -17,7 +17,8 @@ describe('in Chromium, the bundle', () => {
   beforeAll(async () => {
     browser = await chromium.launch({ executablePath: binary, args: [
       '--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking',
-      // A page that the test itself answers for counts as one from the internet, which may not reach 127.0.0.1.
+      // A page that the test itself serves counts as one from the internet, which may not connect
+      // to 127.0.0.1.
       '--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets',
     ] })
   })
@@ -49,7 +50,8 @@ describe('in Chromium, the bundle', () => {
       const info = await s.upload('a b.bin', new Blob([new Uint8Array(size).fill(7)]), { onProgress: (n) => told.push(n) })
       const back = await (await s.download('a b.bin')).bytes()
       const types: string[] = []
-      for await (const e of sg.run({ code: 'print(1)' })) if (types.at(-1) !== e.type) types.push(e.type) // text may come in parts
+      // Text may come in parts
+      for await (const e of sg.run({ code: 'print(1)' })) if (types.at(-1) !== e.type) types.push(e.type)
       const refused = await s.download('none').catch((e: { kind: string }) => e.kind)
       const wrong = await new Sandgate({ url: location.origin, token: 'sgt_wrong' }).connect().catch((e: { kind: string }) => e.kind)
       const ticket = async () => {
@@ -112,7 +114,7 @@ describe('in Chromium, the bundle', () => {
       const got = await page.evaluate(async (id) => {
         const { sg } = window as unknown as { sg: Client }
         let s
-        for (;;) { // REST is not what is tested here
+        for (;;) { // this test is not about REST
           try {
             s = await sg.session(id)
             break

@@ -1,5 +1,5 @@
-// Against a running Sandgate: everything through its public door, and through
-// a proxy that cuts the connection at random bytes.
+// Tests with a running Sandgate: all features through its public interface, and through a proxy
+// that cuts the connection at random bytes.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { afterAll, afterEach, describe, expect, it } from 'vitest'
@@ -31,14 +31,14 @@ async function session(from = client()): Promise<Session> {
   return s
 }
 
-/** All that a cell printed on standard output. */
+/** Returns the standard output of a cell. */
 async function printed(c: Cell): Promise<string> {
   let out = ''
   for await (const e of c) if (e.type === 'stdout') out += e.text
   return out
 }
 
-/** Adds what was told to a list. Text of a stream may come in parts, wherever they are cut. */
+/** Adds an event to a list. Text of a stream may come in parts, cut anywhere. */
 function add(to: string[], type: string, text?: string): void {
   if (text === undefined) to.push(type)
   else if (to.at(-1)?.startsWith(`${type}:`)) to[to.length - 1] += text
@@ -51,7 +51,10 @@ const hash = (b: Iterable<Uint8Array>) => {
   return h.digest('hex')
 }
 
-/** A program that writes n bytes of a line that its position decides, in writes of odd sizes, and what that is. */
+/**
+ * A program that writes n bytes of lines that depend on their position, in writes of odd sizes, and
+ * the hash of its output.
+ */
 function flood(n: number): { argv: string[]; sha256: string } {
   const code = `
 import os, sys
@@ -197,7 +200,7 @@ describe('a terminal', () => {
       for (let i = 0; i < 420; i++) {
         const keys = `${String(i).padStart(4, '0')},`
         h.update(keys)
-        void t.write(keys).catch(() => {}) // as a person would, without waiting
+        void t.write(keys).catch(() => {}) // like a person, without waiting
         if (i % 7 === 0) await new Promise((resolve) => setTimeout(resolve, 2))
       }
       await reading
@@ -244,7 +247,7 @@ describe('credit', () => {
     let n = 0
     for await (const e of quick) if (e.type === 'stdout') n += e.bytes.length
     expect(n).toBe(1_000_000)
-    // What waits here of the one that stands still is a window and a record.
+    // The data that waits here for the stalled viewer is one window and one record.
     let waiting = 0
     const held = slow as unknown as { attachment: { received: number; position: { offset: number } } }
     waiting = held.attachment.received - held.attachment.position.offset
@@ -317,7 +320,7 @@ describe('a kernel', () => {
     expect(seen).toContain('stdout:before\n')
     const repeated = again.execute('print("before")', { key: 'cell-1' })
     expect(await repeated.queued).toBe(c.number)
-    await expect(repeated.done).rejects.toMatchObject({ kind: 'slow' }) // all of it was seen above
+    await expect(repeated.done).rejects.toMatchObject({ kind: 'slow' }) // all of its output was seen above
     expect(await printed(again.execute('print("after")'))).toBe('after\n')
     let rest = ''
     const viewer = await (await page.session(s.id)).attach(k.id, { from })
@@ -437,7 +440,7 @@ describe('credentials', () => {
     sessions.push(s)
     expect(n).toBe(2)
     n = 0
-    await sg.connect() // stale, then fresh
+    await sg.connect() // first stale, then fresh
     expect(n).toBe(2)
     const ticket = async () => {
       const res = await fetch(`${url}/v1/tickets`, { method: 'POST', headers: { Authorization: `Bearer ${token}` } })
@@ -554,7 +557,7 @@ describe('the page of this package', () => {
     const shown: unknown[] = []
     const kept = { sg: undefined as Sandgate | undefined }
     const body = blocks.join('\n').replace(/^import .*$/gm, '') + '\nkept.sg = sg'
-    // One example goes on where the one before it stops, as a reader would.
+    // Each example continues where the previous one stops, as for a reader.
     const AsyncFunction = (async () => {}).constructor as new (...a: string[]) => (...a: unknown[]) => Promise<void>
     await new AsyncFunction('Sandgate', 'url', 'token', 'console', 'file', 'kept', body)(
       Sandgate, url, token, { log: (...a: unknown[]) => shown.push(...a) }, new Blob(['a,b\n1,2\n']), kept)
