@@ -31,10 +31,6 @@ func oversized() map[string]string {
 		"langs/golang/kernel/front/translate.go": "one pass over the syntax tree of a cell",
 		"langs/golang/kernel/rich.tree.clean":    "one case for each kind of HTML node",
 		"langs/golang/kernel/session.Session":    "the state of one kernel, used by a single goroutine",
-
-		// These are still to be divided.
-		"internal/session.Session":      "see the package",
-		"internal/session.Session.wake": "see the package",
 	}
 }
 

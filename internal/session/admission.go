@@ -39,15 +39,6 @@ func (c Config) sessionRequest(p noderpc.Principal, l protocol.Limits) admission
 	return admission.ForSession(holderOf(p), c.sandboxUse(l))
 }
 
-// resumeRequest is the request for the sandbox of a hibernated session.
-func (s *Session) resumeRequest() admission.Request {
-	return admission.ForResume(s.holder(), s.m.cfg.sandboxUse(s.spec.Limits))
-}
-
-func (s *Session) holder() admission.Holder {
-	return admission.Holder{Tenant: s.spec.Tenant, Subject: s.spec.Subject}
-}
-
 func holderOf(p noderpc.Principal) admission.Holder {
 	return admission.Holder{Tenant: p.Tenant, Subject: p.Subject}
 }

@@ -9,66 +9,60 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
-	"github.com/sandgate/sandgate/stream"
 )
 
-// stillLimit bounds what is done while a session stands still, beside the
-// writing of its memory.
-const stillLimit = 10 * time.Second
-
-// captured is a session as it was at one moment.
-type captured struct {
-	record snapshot.Record
-	forks  []*stream.Fork // of the channels' logs, in their order
-	at     time.Time
-	pause  time.Duration
-}
-
-// manifest returns the manifest of the copy of a session.
-func (st *captured) manifest(id string) *snapshot.Manifest {
-	return &snapshot.Manifest{Record: st.record, At: st.at, Pause: st.pause, Session: id}
-}
+// captureLimit bounds the steps of a copy for which a session stands still, beside
+// the writing of its memory.
+const captureLimit = 10 * time.Second
 
 // Copy implements snapshot.Source.
 func (s *Session) Copy(ctx context.Context, dir string) (*snapshot.Manifest, error) {
-	st, err := s.copyIdle(ctx, dir, false)
+	st, err := (copying{s, dir, false}).runIdle(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return st.manifest(s.spec.ID), nil
+	return st.Manifest(s.spec.ID), nil
 }
 
-// copyIdle is copyTo for a session that may be at work, paused or hibernated. It
-// waits until no request is under way, and resumes the session.
-func (s *Session) copyIdle(ctx context.Context, dir string, volatile bool) (*captured, error) {
-	unlock, err := s.acquireIdle(ctx)
+// copying writes a copy of a session to a folder. A volatile copy does not survive
+// a crash of the machine.
+type copying struct {
+	s        *Session
+	dir      string
+	volatile bool
+}
+
+// runIdle is run for a session that may be at work, paused or hibernated. It waits
+// until no request is under way, and resumes the session.
+func (c copying) runIdle(ctx context.Context) (*snapshot.Capture, error) {
+	unlock, err := c.s.lockQuiet(ctx)
 	if err != nil {
 		return nil, err
 	}
 	unlock = sync.OnceFunc(unlock)
 	defer unlock()
-	if err := s.ensureRunning(ctx); err != nil {
+	if err := c.s.ensureRunning(ctx); err != nil {
 		return nil, err
 	}
-	return s.copyTo(ctx, dir, volatile, func(*captured) { unlock() })
+	return c.run(ctx, func(*snapshot.Capture) { unlock() })
 }
 
-// copyTo makes a copy of the session as it is now in dir. It calls release,
-// which releases lifecycle, when the session goes on, which is before the
-// copy is on disk. Preconditions: lifecycle is held, no request is under way, and
-// the machine runs.
-func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release func(*captured)) (*captured, error) {
+// run writes the copy. It calls release, which unlocks lifecycle, when the session
+// continues, which is before the copy is complete on disk. Preconditions: lifecycle
+// is held, no request is under way, and the machine runs.
+func (c copying) run(ctx context.Context, release func(*snapshot.Capture)) (*snapshot.Capture, error) {
+	s := c.s
 	s.lifecycle.Held()
-	var st *captured
+	var st *snapshot.Capture
 	var taken time.Duration
 	machine := s.currentMachine()
 	if !s.m.cfg.Backend.Capabilities().Fork {
 		release(nil)
 		return nil, fault.New(fault.Unsupported, "session.copy", "this server cannot copy sessions")
 	}
-	parking, cancel := context.WithTimeout(ctx, parkLimit)
+	quiescing, cancel := context.WithTimeout(ctx, quiesceLimit)
 	defer cancel()
-	if err := s.agent.Quiesce(parking); err != nil {
+	if err := s.agent.Quiesce(quiescing); err != nil {
 		release(nil)
 		return nil, err
 	}
@@ -79,13 +73,13 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 		release(st)
 	})
 	defer resumed()
-	// What has begun is ended, whatever becomes of the one who asked.
-	err := machine.Snapshot(context.WithoutCancel(ctx), filepath.Join(dir, "snapshot"), sandbox.SnapshotOptions{
-		Volatile: volatile,
+	// A copy that has begun completes although ctx may end.
+	err := machine.Snapshot(context.WithoutCancel(ctx), filepath.Join(c.dir, "snapshot"), sandbox.SnapshotOptions{
+		Volatile: c.volatile,
 		Paused: func() (err error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stillLimit)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), captureLimit)
 			defer cancel()
-			st, err = s.capture(ctx)
+			st, err = c.capture(ctx)
 			return err
 		},
 		Resumed: resumed,
@@ -93,66 +87,35 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 	if err != nil {
 		return nil, err
 	}
-	st.pause = taken
-	return st, st.write(dir)
-}
-
-func (s *Session) currentMachine() sandbox.Machine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.machine
-}
-
-// ensureRunning resumes the machine if it is paused or hibernated.
-// Preconditions: lifecycle is held.
-func (s *Session) ensureRunning(ctx context.Context) error {
-	s.lifecycle.Held()
-	s.mu.Lock()
-	state, machine := s.state, s.machine
-	s.mu.Unlock()
-	switch state {
-	case lost:
-		return s.LostError()
-	case hibernated:
-		return s.wake(ctx)
-	case paused:
-		if err := machine.SetPaused(ctx, false); err != nil {
-			return err
-		}
-		s.m.stats.Resumes.Add(1)
-		if !s.enter(running) {
-			return s.LostError()
-		}
-	}
-	return nil
+	st.Pause = taken
+	return st, st.WriteLogs(c.dir)
 }
 
 // capture records the session while its machine is paused.
-func (s *Session) capture(ctx context.Context) (*captured, error) {
+func (c copying) capture(ctx context.Context) (*snapshot.Capture, error) {
+	s := c.s
 	wire, err := s.agent.Capture(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v := s.header()
-	st := &captured{at: time.Now()}
-	if st.forks, err = s.channels.Capture(ctx, v); err != nil {
+	st := &snapshot.Capture{At: time.Now()}
+	if st.Forks, err = s.channels.Capture(ctx, v); err != nil {
 		return nil, err
 	}
 	v.Agent = wire
 	s.channels.RecordWires(v)
-	st.record = *v
+	st.Record = *v
 	return st, nil
 }
 
-// write adds the logs to a copy's folder.
-func (st *captured) write(dir string) error {
-	for i := range st.record.Channels {
-		c := &st.record.Channels[i]
-		var err error
-		if c.Log, err = st.forks[i].Write(filepath.Join(dir, "logs", c.ID)); err != nil {
-			return err
-		}
-	}
-	st.forks = nil
-	return nil
+// header records the session without its channels and its wire.
+func (s *Session) header() *snapshot.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &snapshot.Record{Version: snapshot.Version, Spec: s.spec, Status: s.status}
+	v.Active = s.activity.lastActive()
+	v.Token = s.m.owner.Token(s.spec.ID)
+	v.Network, v.Moved = s.egress.State()
+	return v
 }

@@ -4,28 +4,33 @@ import (
 	"context"
 	"errors"
 	"time"
-)
 
-// This file decides when a durable session is copied, and takes the copy. Package
-// durable keeps the copies.
+	"github.com/sandgate/sandgate/internal/session/snapshot"
+)
 
 // durableRest is how long a session is idle before it is copied.
 const durableRest = time.Second
 
-// autosaveDue reports whether the session is idle after work that its newest copy
-// does not show.
-func (s *Session) autosaveDue(now time.Time) bool {
-	at, tried := s.copies.Saved(), s.copies.Tried()
+// autosaver decides when a durable session is copied, and takes the copy. Package
+// durable keeps the copies.
+type autosaver struct{ s *Session }
+
+// due reports whether the session is idle after work that its newest copy does not
+// show.
+func (a autosaver) due(now time.Time) bool {
+	s := a.s
 	awake := s.is(running) || s.is(paused)
-	if !awake || !s.activity.restsSince(now.Add(-durableRest)) || !s.activity.lastActive().After(at) || now.Sub(tried) < s.m.cfg.DurableEvery {
+	if !awake || !s.activity.restsSince(now.Add(-durableRest)) || !s.activity.lastActive().After(s.copies.Saved()) ||
+		now.Sub(s.copies.Tried()) < s.m.cfg.DurableEvery {
 		return false
 	}
 	return !s.channels.KernelsWork()
 }
 
-// autosave copies the session now. It calls unlock when the session runs again.
+// save copies the session now. It calls unlock when the session runs again.
 // Preconditions: lifecycle is held, and no request is under way.
-func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
+func (a autosaver) save(ctx context.Context, unlock func()) (err error) {
+	s := a.s
 	draft := s.copies.Begin()
 	if draft == nil {
 		return nil
@@ -33,7 +38,7 @@ func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
 	defer draft.End()
 	if machine := s.currentMachine(); machine != nil {
 		if u, err := machine.Usage(ctx); err == nil && u.Memory > s.m.cfg.DurableBytes {
-			s.noteNotDurable(u.Memory)
+			a.noteTooBig(u.Memory)
 			return nil
 		}
 	}
@@ -43,14 +48,14 @@ func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
 	if err := draft.Create(); err != nil {
 		return err
 	}
-	st, err := s.copyTo(ctx, draft.Dir(), false, func(st *captured) {
+	st, err := (copying{s, draft.Dir(), false}).run(ctx, func(st *snapshot.Capture) {
 		if st != nil {
 			draft.Record() // cells from now on follow the copy
 		}
 		unlock()
 	})
 	if err == nil {
-		err = draft.Commit(st.manifest(s.spec.ID))
+		err = draft.Commit(st.Manifest(s.spec.ID))
 	}
 	if s.IsLost() && s.lostReason() != "restarting" {
 		return errors.Join(err, draft.Abandon())
@@ -58,16 +63,15 @@ func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
 	if err != nil {
 		return errors.Join(err, draft.Discard())
 	}
-	err = draft.Publish(st.at)
+	err = draft.Publish(st.At)
 	s.m.stats.Preserved.Add(1)
-	s.m.log.Debug("durable session copied", "session", s.spec.ID, "pause", st.pause)
+	s.m.log.Debug("durable session copied", "session", s.spec.ID, "pause", st.Pause)
 	return err
 }
 
-// noteNotDurable notes in the logs, once, that the session is too big for a copy.
-func (s *Session) noteNotDurable(bytes int64) {
-	if !s.copies.Oversized() {
-		return
+// noteTooBig notes in the logs, once, that the session is too big for a copy.
+func (a autosaver) noteTooBig(bytes int64) {
+	if a.s.copies.Oversized() {
+		a.s.channels.NoteKernels(map[string]any{"event": "not_durable", "bytes": bytes, "limit": a.s.m.cfg.DurableBytes})
 	}
-	s.channels.NoteKernels(map[string]any{"event": "not_durable", "bytes": bytes, "limit": s.m.cfg.DurableBytes})
 }

@@ -227,7 +227,7 @@ func TestEgressAtRest(t *testing.T) {
 		t.Fatal(line)
 	}
 	x := r.session(s.ID)
-	eventually(t, "the session is paused", func() bool { x.pauseIdle(r.ctx, farFuture()); return x.is(paused) })
+	eventually(t, "the session is paused", func() bool { newJanitor(r.m).pauseIdle(x, farFuture()); return x.is(paused) })
 	eventually(t, "none is open", func() bool { return x.egress.Open() == 0 })
 	must[protocol.Session](r, protocol.OpResume, protocol.SessionRef{Session: s.ID})
 	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {

@@ -29,7 +29,7 @@ func (n admissionNode) EvictIdle(ctx context.Context, tenant string) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		if c.s.evict(ctx, since) {
+		if n.evict(ctx, c.s, since) {
 			n.m.stats.Evictions.Add(1)
 			return true
 		}
@@ -37,29 +37,23 @@ func (n admissionNode) EvictIdle(ctx context.Context, tenant string) bool {
 	return false
 }
 
-// evict hibernates the session if it has been idle since the given time.
-func (s *Session) evict(ctx context.Context, since time.Time) bool {
-	if !s.lifecycle.TryLock() {
-		return false // a request begins
-	}
-	defer s.lifecycle.Unlock()
-	s.mu.Lock()
-	idle := (s.state == paused || s.state == running) && s.idleSince(since)
-	state := s.state
-	s.mu.Unlock()
-	if !idle {
+// evict hibernates a session if it has been idle since the given time.
+func (n admissionNode) evict(ctx context.Context, s *Session, since time.Time) bool {
+	state, ok := s.tryLockIdle(since, running, paused)
+	if !ok {
 		return false
 	}
+	defer s.lifecycle.Unlock()
 	if state == running && s.channels.Working(ctx, since) != nil {
 		return false
 	}
-	if err := s.m.room(); err != nil {
+	if err := n.m.beginHibernation(); err != nil {
 		return false
 	}
-	defer s.m.work.Done()
-	if err := s.hibernateLocked(ctx); err != nil {
+	defer n.m.work.Done()
+	if err := (hibernation{s}).run(ctx); err != nil {
 		if !s.IsLost() {
-			s.m.log.Warn("a session could not give way", "session", s.spec.ID, "error", err)
+			n.m.log.Warn("a session could not give way", "session", s.spec.ID, "error", err)
 			s.Touch()
 		}
 		return false

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,18 +17,11 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// branch is a session that goes on from a copy.
+// branch is a session that continues from a copy.
 type branch struct {
-	owner    noderpc.Principal
-	dir      string // of the copy
-	origin   string // what it is a copy of: a session's or a snapshot's id
-	event    string // what its logs say: forked or started
-	name     string
-	env      map[string]string // added to that of the original
-	lifetime time.Duration
-	durable  bool
-	policy   snapshot.Policy
-	network  *protocol.Network // in place of the original's, if it is there
+	snapshot.Branch
+	dir   string // of the copy
+	event string // in the logs: forked or started
 }
 
 // reservePlaces reserves places for n sessions until release is called. Idle
@@ -91,15 +83,18 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	defer release()
 	dir := m.dirs.newTemporary()
 	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
-	st, err := s.copyIdle(ctx, dir, true)
+	st, err := (copying{s, dir, true}).runIdle(ctx)
 	if err != nil {
 		return none, err
 	}
 	// To be kept from idling is asked for each session.
-	st.record.Policy.KeepAlive = false
-	b := branch{owner: p, dir: dir, origin: s.spec.ID, event: "forked", name: r.Name, lifetime: w.Lifetime, durable: s.spec.Durable, policy: st.record.Policy}
-	if b.name == "" {
-		b.name = s.status.Name
+	st.Record.Policy.KeepAlive = false
+	b := branch{dir: dir, event: "forked", Branch: snapshot.Branch{
+		Tenant: p.Tenant, Subject: p.Subject, Origin: s.spec.ID, Name: r.Name, Lifetime: w.Lifetime,
+		Durable: s.spec.Durable, Policy: st.Record.Policy,
+	}}
+	if b.Name == "" {
+		b.Name = s.currentStatus().Name
 	}
 	// It goes on when the connection is lost, and is undone then.
 	made := make([]*Session, n)
@@ -111,7 +106,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				made[i], errs[i] = b.start(ctx, m, &snapshot.Manifest{Record: st.record, At: st.at})
+				made[i], errs[i] = b.start(ctx, m, &snapshot.Manifest{Record: st.Record, At: st.At})
 			}
 		})
 	}
@@ -128,47 +123,24 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 			}
 		}
 	}
-	out := protocol.Forks{PauseMS: float64(st.pause.Microseconds()) / 1000}
+	out := protocol.Forks{PauseMS: float64(st.Pause.Microseconds()) / 1000}
 	for _, s := range made {
 		out.Sessions = append(out.Sessions, s.View())
 	}
 	m.stats.Forks.Add(int64(n))
-	m.log.Info("session forked", "session", s.spec.ID, "count", n, "pause", st.pause)
+	m.log.Info("session forked", "session", s.spec.ID, "count", n, "pause", st.Pause)
 	return out, nil
-}
-
-// record returns what the new session begins with, made from a copy.
-func (b branch) record(c *snapshot.Manifest, now time.Time) snapshot.Record {
-	v := c.Record
-	v.Channels = append([]snapshot.Channel{}, v.Channels...)
-	v.ID, v.Tenant, v.Subject, v.Name = newID(), b.owner.Tenant, b.owner.Subject, b.name
-	v.Created, v.Expires, v.Active = now, now.Add(b.lifetime), now
-	v.Policy = b.policy
-	if v.Moved = 0; b.network != nil {
-		v.Network = b.network
-	}
-	v.Origin, v.Durable, v.Recovered, v.Stale = b.origin, b.durable, time.Time{}, false
-	v.Env = maps.Clone(v.Env)
-	if v.Env == nil {
-		v.Env = map[string]string{}
-	}
-	maps.Copy(v.Env, b.env)
-	v.Detach(now.Sub(c.At))
-	for i := range v.Channels {
-		v.Channels[i].Writers = nil // they are of those who watch the original
-	}
-	return v
 }
 
 // start makes a session that continues from a copy, with a sandbox of its own.
 // Preconditions: a place is reserved for it.
 func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*Session, error) {
 	const op = "session.start"
-	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
+	ctx, cancel := context.WithTimeout(ctx, resumeLimit)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
 	now := time.Now()
-	v := b.record(c, now)
+	v := b.Record(newID(), c, now)
 	if err := m.owner.Claim(ctx, v.ID, v.Created); err != nil {
 		return nil, err
 	}
@@ -187,7 +159,7 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*S
 	defer s.lifecycle.Unlock()
 	machine, err := m.cfg.Backend.Restore(ctx, filepath.Join(b.dir, "snapshot"), s.sandbox, sandbox.RestoreOptions{Urgent: true})
 	if err != nil {
-		m.couldNotRestore("a copy could not be started", err, "session", v.ID, "origin", b.origin)
+		m.logRestoreFailed("a copy could not be started", err, "session", v.ID, "origin", b.Origin)
 		switch fault.KindOf(err) {
 		case fault.Conflict:
 			return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "snapshot", Message: "the snapshot is of another version of the server or its image, and cannot be used any more", Err: err}
@@ -204,12 +176,12 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*S
 	for i, ch := range s.channels.All() {
 		// Up to here it is the original's, at the same offsets.
 		l := c.Channels[i].Log
-		ch.Note(map[string]any{"event": b.event, "from": b.origin, "epoch": l.Epoch, "offset": l.End, "as_of_ms": c.At.UnixMilli()})
+		ch.Note(map[string]any{"event": b.event, "from": b.Origin, "epoch": l.Epoch, "offset": l.End, "as_of_ms": c.At.UnixMilli()})
 	}
 	s.channels.Connect(v)
 	s.agent.Reconnect(machine.Wire())
 	if err := s.finalizeRestore(ctx, true); err != nil {
-		m.couldNotRestore("a copy did not answer after it was started", err, "session", v.ID, "origin", b.origin)
+		m.logRestoreFailed("a copy did not answer after it was started", err, "session", v.ID, "origin", b.Origin)
 		s.lose("crashed", "it did not answer after it was started")
 		s.channels.Retire()
 		return nil, unavailable(op, "the copy did not answer after it was started; what it is a copy of is as it was", err)
@@ -219,21 +191,6 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*S
 	if err := m.publish(op, s, nil); err != nil {
 		return nil, err
 	}
-	m.log.Info("session started from a copy", "session", s.spec.ID, "origin", b.origin, "took", time.Since(now))
+	m.log.Info("session started from a copy", "session", s.spec.ID, "origin", b.Origin, "took", time.Since(now))
 	return s, nil
-}
-
-// finalizeRestore checks that a restored machine answers, and gives it randomness
-// and variables of its own if another machine has the same past.
-func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
-	if err := s.agent.Ping(ctx); err != nil {
-		return err
-	}
-	if another {
-		n, _ := s.egress.State()
-		if err := s.m.reseedFor(ctx, s.instance(), n, s.spec.Env); err != nil {
-			return err
-		}
-	}
-	return s.machine.EndBurst(ctx)
 }

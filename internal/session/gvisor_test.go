@@ -113,7 +113,7 @@ func TestGVisor(t *testing.T) {
 	p.printed(3, "file x")
 	sess := r.session(s.ID)
 	eventually(t, "it is paused", func() bool {
-		sess.pauseIdle(r.ctx, time.Now())
+		newJanitor(r.m).pauseIdle(sess, time.Now())
 		return sess.View().State == paused.String()
 	})
 	begin = time.Now()

@@ -482,7 +482,7 @@ func TestGVisorRestart(t *testing.T) {
 func TestRemoveLater(t *testing.T) {
 	m := &Manager{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	dir := filepath.Join(t.TempDir(), "s")
-	for _, d := range []string{dir, dir + wokenSuffix} {
+	for _, d := range []string{dir, dir + resumedSuffix} {
 		if err := os.MkdirAll(filepath.Join(d, "snapshot"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -495,7 +495,7 @@ func TestRemoveLater(t *testing.T) {
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
 			t.Errorf("it is in the way: %v", err)
 		}
-		_ = os.RemoveAll(dir + wokenSuffix)
+		_ = os.RemoveAll(dir + resumedSuffix)
 	}
 	m.work.Wait()
 	if left, _ := filepath.Glob(dir + "*"); len(left) > 0 {

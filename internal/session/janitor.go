@@ -55,7 +55,7 @@ func (j *janitor) tick(now time.Time) {
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
 			m.work.Go(func() { m.Remove(s) })
-		case !s.IsLost() && now.After(s.expiresAt()):
+		case !s.IsLost() && now.After(s.currentStatus().Expires):
 			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
 		default:
 			j.applyIdlePolicy(s, now)
@@ -85,9 +85,55 @@ func (j *janitor) applyIdlePolicy(s *Session, now time.Time) {
 	switch {
 	case state == paused && p.Hibernate > 0 && j.m.cfg.Backend.Capabilities().Checkpoint:
 		since := now.Add(-p.Hibernate)
-		j.inBackground(j.hibernating, func() { s.hibernateIdle(j.m.ctx, since) })
+		j.inBackground(j.hibernating, func() { j.hibernateIdle(s, since) })
 	case state == running && p.Pause > 0:
-		s.pauseIdle(j.m.ctx, now.Add(-p.Pause))
+		j.pauseIdle(s, now.Add(-p.Pause))
+	}
+}
+
+// pauseIdle pauses a session that has been idle since the given time.
+func (j *janitor) pauseIdle(s *Session, since time.Time) {
+	if _, ok := s.tryLockIdle(since, running); !ok {
+		return
+	}
+	defer s.lifecycle.Unlock()
+	if c := s.channels.Working(j.m.ctx, since); c != nil {
+		if c.IsTerminal() {
+			s.Touch() // ask again after the same time
+		}
+		return
+	}
+	if err := s.currentMachine().SetPaused(j.m.ctx, true); err != nil {
+		if !s.IsLost() {
+			j.m.log.Warn("a session could not be paused", "session", s.spec.ID, "error", err)
+			s.Touch() // try again after the same time
+		}
+		return
+	}
+	j.m.stats.Pauses.Add(1)
+	s.egress.Cut()
+	s.mu.Lock()
+	if s.state == running {
+		s.transition(paused)
+	}
+	s.mu.Unlock()
+}
+
+// hibernateIdle hibernates a session that is paused and has been idle since the
+// given time.
+func (j *janitor) hibernateIdle(s *Session, since time.Time) {
+	if _, ok := s.tryLockIdle(since, paused); !ok {
+		return
+	}
+	defer s.lifecycle.Unlock()
+	if err := j.m.beginHibernation(); err != nil {
+		s.Touch() // try again after the same time
+		return
+	}
+	defer j.m.work.Done()
+	if err := (hibernation{s}).run(j.m.ctx); err != nil && !s.IsLost() {
+		j.m.log.Warn("a session could not be hibernated", "session", s.spec.ID, "error", err)
+		s.Touch() // try again after the same time
 	}
 }
 
@@ -102,7 +148,7 @@ func (j *janitor) evictUnderPressure() {
 // autosaveIdle copies a durable session in the background if it is idle after
 // work. It does nothing while another session is being copied.
 func (j *janitor) autosaveIdle(s *Session, now time.Time) {
-	if !s.spec.Durable || !s.autosaveDue(now) {
+	if !s.spec.Durable || !(autosaver{s}).due(now) {
 		return
 	}
 	j.inBackground(j.autosaving, func() {
@@ -111,10 +157,10 @@ func (j *janitor) autosaveIdle(s *Session, now time.Time) {
 		}
 		unlock := sync.OnceFunc(s.lifecycle.Unlock)
 		defer unlock()
-		if !s.autosaveDue(now) || s.is(hibernated) {
+		if !(autosaver{s}).due(now) || s.is(hibernated) {
 			return
 		}
-		if err := s.autosave(j.m.ctx, unlock); err != nil && !s.IsLost() {
+		if err := (autosaver{s}).save(j.m.ctx, unlock); err != nil && !s.IsLost() {
 			j.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)
 		}
 	})

@@ -2,12 +2,10 @@ package session
 
 import (
 	"context"
-	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/session/migrate"
-	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -38,7 +36,7 @@ func (v movable) Describe() migrate.Description {
 	s := v.s
 	d := migrate.Description{
 		ID: s.spec.ID, Tenant: s.spec.Tenant, Subject: s.spec.Subject, Created: s.spec.Created, Durable: s.spec.Durable,
-		Bound: s.boundTo(), Moving: s.moving.Load(), Copy: s.copies.Newest(), Uploads: s.uploads,
+		Bound: v.boundTo(), Moving: s.moving.Load(), Copy: s.copies.Newest(), Uploads: s.uploads,
 	}
 	if d.Copy > 0 {
 		d.CopyDir = s.copies.Folder(d.Copy)
@@ -49,18 +47,12 @@ func (v movable) Describe() migrate.Description {
 	return d
 }
 
-// working reports whether something runs in a session that is awake: a cell, a process, or a
-// program in a terminal.
-func (s *Session) working(ctx context.Context) bool {
-	return s.is(running) && s.channels.Working(ctx, time.Now()) != nil
-}
-
 // boundTo says why the session can run on this node only; empty if it can move.
-func (s *Session) boundTo() string {
+func (v movable) boundTo() string {
 	switch {
-	case s.spec.Layout.Image != "":
+	case v.s.spec.Layout.Image != "":
 		return "it runs on an image that other nodes do not have"
-	case len(s.volumes.Mounts()) > 0:
+	case len(v.s.volumes.Mounts()) > 0:
 		return "its volumes are on this node"
 	}
 	return ""
@@ -81,12 +73,11 @@ func (v movable) Freeze(ctx context.Context) (f migrate.Frozen, err error) {
 	}()
 	s.channels.Viewers().Disconnect()
 	f.View = s.View()
-	room := snapshot.SpareRoom{Dir: s.m.dirs.sessionDir(s.spec.ID)}
-	if err := room.Take(int64(len(s.channels.All())) * s.m.cfg.LogMemory); err != nil {
+	if err := (saving{s}).reserve(); err != nil {
 		return f, err
 	}
-	if err := s.save(ctx); err != nil {
-		room.Free()
+	if err := (saving{s}).run(ctx); err != nil {
+		saving{s}.space().Free()
 		if s.sealed && !s.IsLost() {
 			s.lose("crashed", "it could not be moved")
 		}

@@ -12,10 +12,26 @@ import (
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 )
 
-// save hibernates the session for the next process, and ends it in this one
-// without a word to its queues and logs. After an error it is to be lost.
-func (s *Session) save(ctx context.Context) error {
-	release, err := s.acquireIdle(ctx)
+const opSave = "session.save"
+
+// saving ends a session in this process, so that another process can load it.
+type saving struct{ s *Session }
+
+// space is the disk space that run needs after the session has hibernated.
+func (v saving) space() snapshot.SpareRoom {
+	return snapshot.SpareRoom{Dir: v.s.m.dirs.sessionDir(v.s.spec.ID)}
+}
+
+// reserve reserves that space. Errors: DiskFull.
+func (v saving) reserve() error {
+	return v.space().Take(int64(len(v.s.channels.All())) * v.s.m.cfg.LogMemory)
+}
+
+// run hibernates the session for the next process, and ends it in this one without
+// an entry in its queues and logs. After an error the caller loses the session.
+func (v saving) run(ctx context.Context) error {
+	s := v.s
+	unlock, err := s.lockQuiet(ctx)
 	if err != nil {
 		return err
 	}
@@ -24,23 +40,19 @@ func (s *Session) save(ctx context.Context) error {
 		s.status.Works = true
 		s.mu.Unlock()
 	}
-	if err := s.hibernateLocked(ctx); err != nil {
-		release()
+	if err := (hibernation{s}).run(ctx); err != nil {
+		unlock()
 		return err
 	}
-	// From here on lifecycle is not released: nothing begins any more.
+	// From now on lifecycle stays locked: no request begins any more.
 	s.sealed = true
-	snapshot.SpareRoom{Dir: s.m.dirs.sessionDir(s.spec.ID)}.Free()
-	v, err := s.record(ctx)
+	v.space().Free()
+	data, err := v.record(ctx)
 	if err != nil {
 		return err
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fault.Wrap(fault.Internal, "session.save", err)
 	}
 	if err := atomicfile.Write(s.m.dirs.recordFile(s.spec.ID), data); err != nil {
-		return fault.Wrap(fault.Host, "session.save", err)
+		return fault.Wrap(fault.Host, opSave, err)
 	}
 	s.copies.Close(false)
 	s.mu.Lock()
@@ -52,33 +64,25 @@ func (s *Session) save(ctx context.Context) error {
 	return nil
 }
 
-// record ends all that belongs to a hibernated session, and notes it.
-func (s *Session) record(ctx context.Context) (*snapshot.Record, error) {
-	v := s.header()
-	if err := s.channels.Save(ctx, v); err != nil {
+// record ends the channels and the client of a hibernated session, and returns the
+// session's record.
+func (v saving) record(ctx context.Context) ([]byte, error) {
+	s := v.s
+	r := s.header()
+	if err := s.channels.Save(ctx, r); err != nil {
 		return nil, err
 	}
 	var err error
-	if v.Agent, err = s.agent.Save(ctx); err != nil {
+	if r.Agent, err = s.agent.Save(ctx); err != nil {
 		return nil, err
 	}
-	s.channels.RecordWires(v)
-	return v, nil
+	s.channels.RecordWires(r)
+	data, err := json.Marshal(r)
+	return data, fault.Wrap(fault.Internal, opSave, err)
 }
 
-// header records the session without its channels and its wire.
-func (s *Session) header() *snapshot.Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := &snapshot.Record{Version: snapshot.Version, Spec: s.spec, Status: s.status}
-	v.Active = s.activity.lastActive()
-	v.Token = s.m.owner.Token(s.spec.ID)
-	v.Network, v.Moved = s.egress.State()
-	return v
-}
-
-// saveAll saves the sessions within the shutdown limit. Those that it cannot
-// are lost.
+// saveAll saves the sessions within the shutdown limit. A session that cannot be
+// saved is lost.
 func (m *Manager) saveAll(all []*Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(m.cfg.ShutdownLimit, 0))
 	defer cancel()
@@ -91,7 +95,7 @@ func (m *Manager) saveAll(all []*Session) {
 			if s.IsLost() {
 				return
 			}
-			if err := s.save(ctx); err != nil && !s.IsLost() {
+			if err := (saving{s}).run(ctx); err != nil && !s.IsLost() {
 				m.log.Warn("a session could not be hibernated and is lost", "session", s.spec.ID, "error", err)
 			}
 			s.lose("restarting", "the node is stopping")

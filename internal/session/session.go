@@ -76,6 +76,14 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 	return s
 }
 
+// currentStatus returns the part of the session that is stored and changes, without
+// its activity.
+func (s *Session) currentStatus() snapshot.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
 // Touch records that the session is active.
 func (s *Session) Touch() { s.activity.touch() }
 
@@ -94,22 +102,8 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	if err := s.m.owner.Check(s.spec.ID); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	state, machine := s.state, s.machine
-	s.mu.Unlock()
-	switch state {
-	case hibernated:
-		if err := s.wake(ctx); err != nil {
-			return nil, err
-		}
-	case paused:
-		if err := machine.SetPaused(ctx, false); err != nil {
-			if s.IsLost() {
-				return nil, s.LostError()
-			}
-			return nil, err
-		}
-		s.m.stats.Resumes.Add(1)
+	if err := s.ensureRunning(ctx); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,49 +128,10 @@ func (s *Session) AcquireOwned(ctx context.Context) (release func(), err error) 
 	}
 }
 
-// pauseIdle freezes the sandbox when nothing has happened since the given
-// time and nothing is under way.
-func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
-	if !s.lifecycle.TryLock() {
-		return // a request begins
-	}
-	defer s.lifecycle.Unlock()
-	s.mu.Lock()
-	idle := s.state == running && s.idleSince(since)
-	machine := s.machine
-	s.mu.Unlock()
-	if !idle {
-		return
-	}
-	if c := s.channels.Working(ctx, since); c != nil {
-		if c.IsTerminal() {
-			s.Touch() // ask again after the same time
-		}
-		return
-	}
-	if err := machine.SetPaused(ctx, true); err != nil {
-		if !s.IsLost() {
-			s.m.log.Warn("a session could not be paused", "session", s.spec.ID, "error", err)
-			s.Touch() // try again after the same time
-		}
-		return
-	}
-	s.m.stats.Pauses.Add(1)
-	s.egress.Cut()
-	s.mu.Lock()
-	if s.state == running {
-		s.transition(paused)
-	}
-	s.mu.Unlock()
-}
-
 // watchMachine waits for the end of the machine in the background, and then ends
-// the session.
-// Preconditions: lifecycle is held, or the session is not in the lists yet.
+// the session. Preconditions: lifecycle is held, or the session is not in the lists yet.
 func (s *Session) watchMachine() {
-	s.mu.Lock()
-	machine := s.machine
-	s.mu.Unlock()
+	machine := s.currentMachine()
 	stop, done := make(chan struct{}), make(chan struct{})
 	s.stopWatch = func() {
 		close(stop)
@@ -285,13 +240,6 @@ func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 		return nil // it has ended meanwhile, or the backend has no counters
 	}
 	return &protocol.Usage{MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak, CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks}
-}
-
-// expiresAt returns the end of the session's lifetime.
-func (s *Session) expiresAt() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.status.Expires
 }
 
 // Channels returns the session's channels.

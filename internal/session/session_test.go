@@ -510,7 +510,7 @@ func TestPause(t *testing.T) {
 	pauses := r.m.Status().Counters["pauses"]
 	sess := r.session(s.ID)
 	for range 5 {
-		sess.pauseIdle(r.ctx, time.Now())
+		newJanitor(r.m).pauseIdle(sess, time.Now())
 	}
 	if got := state(); got != running.String() || r.m.Status().Counters["pauses"] != pauses {
 		t.Errorf("with a process that runs it is %s", got)

@@ -59,9 +59,9 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r
 	if network == nil && r.Network != nil {
 		network = r.Network // off
 	}
-	b := branch{
-		owner: p, dir: dir, origin: c.ID, event: "started", name: r.Name, env: r.Env, lifetime: w.Lifetime,
-		durable: m.cfg.durable(r), policy: w.Policy, network: network,
-	}
+	b := branch{dir: dir, event: "started", Branch: snapshot.Branch{
+		Tenant: p.Tenant, Subject: p.Subject, Origin: c.ID, Name: r.Name, Env: r.Env, Lifetime: w.Lifetime,
+		Durable: m.cfg.durable(r), Policy: w.Policy, Network: network,
+	}}
 	return b.start(ctx, m, c)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/lockorder"
-	"github.com/sandgate/sandgate/protocol"
 )
 
 // State is where a session is in its life.
@@ -184,9 +183,4 @@ func followState(s *Session) {
 		s.m.totals.forbid()
 		s.m.log.Error("a session was to change its state in a way that cannot be", "session", s.spec.ID, "from", from, "to", to)
 	}
-}
-
-// resumePhase is the progress of a resume, as viewers see it.
-func resumePhase(phase string, percent int) protocol.StateChange {
-	return protocol.StateChange{State: resuming.String(), Phase: phase, Percent: percent}
 }

@@ -353,7 +353,7 @@ func TestTerminalIdles(t *testing.T) {
 	p.input(1, 2, "kill %1; wait; echo tw''o\r", false)
 	p.printed(1, "two\r\n")
 	eventually(t, "it is paused", func() bool {
-		sess.pauseIdle(r.ctx, farFuture())
+		newJanitor(r.m).pauseIdle(sess, farFuture())
 		return sess.View().State == paused.String()
 	})
 	// Another size waits for the next key.

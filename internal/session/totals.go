@@ -86,7 +86,7 @@ func (t *totals) add(s *Session, c share, sign int) {
 	} else {
 		t.tenants[s.spec.Tenant] = h
 	}
-	key := s.holder()
+	key := s.spec.Holder()
 	if h := t.subjects[key].plus(c.holding, sign); h == (holding{}) {
 		delete(t.subjects, key)
 	} else {

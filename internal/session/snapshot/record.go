@@ -6,6 +6,7 @@ package snapshot
 import (
 	"time"
 
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -36,6 +37,11 @@ type Spec struct {
 	Origin  string           `json:"origin,omitempty"`
 	Durable bool             `json:"durable,omitempty"`
 	Volumes []protocol.Mount `json:"volumes,omitempty"`
+}
+
+// Holder returns the tenant and subject whose quotas the session counts for.
+func (s Spec) Holder() admission.Holder {
+	return admission.Holder{Tenant: s.Tenant, Subject: s.Subject}
 }
 
 // Status is what changes of a session while it lives.

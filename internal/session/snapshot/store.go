@@ -350,7 +350,7 @@ func (h *Store) use(of admission.Holder) (all, own tenant.Use) {
 		}
 	}
 	for _, c := range h.all {
-		add(c.holder(), tenant.Use{Snapshots: 1, DiskBytes: c.Bytes})
+		add(c.Holder(), tenant.Use{Snapshots: 1, DiskBytes: c.Bytes})
 	}
 	for x := range h.pending {
 		add(x.holder, tenant.Use{Snapshots: 1})
@@ -365,7 +365,7 @@ func (h *Store) Holders() []admission.Holder {
 	defer h.mu.Unlock()
 	all := make([]admission.Holder, 0, len(h.all))
 	for _, c := range h.all {
-		all = append(all, c.holder())
+		all = append(all, c.Holder())
 	}
 	return all
 }
@@ -390,10 +390,6 @@ func (h *Store) Pending() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.pending)
-}
-
-func (c *Manifest) holder() admission.Holder {
-	return admission.Holder{Tenant: c.Tenant, Subject: c.Subject}
 }
 
 func holderOf(p noderpc.Principal) admission.Holder {

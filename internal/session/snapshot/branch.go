@@ -1,0 +1,45 @@
+package snapshot
+
+import (
+	"maps"
+	"time"
+
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Branch has the properties of a session that continues from a copy, where they
+// differ from those of the original.
+type Branch struct {
+	Tenant, Subject string
+	Origin          string // id of the session or snapshot that the copy is of
+	Name            string
+	Env             map[string]string // added to that of the original
+	Lifetime        time.Duration
+	Durable         bool
+	Policy          Policy
+	Network         *protocol.Network // nil for the original's
+}
+
+// Record returns the record with which the new session begins. The copy stays as
+// it is.
+func (b Branch) Record(id string, c *Manifest, now time.Time) Record {
+	v := c.Record
+	v.Channels = append([]Channel{}, v.Channels...)
+	v.ID, v.Tenant, v.Subject, v.Name = id, b.Tenant, b.Subject, b.Name
+	v.Created, v.Expires, v.Active = now, now.Add(b.Lifetime), now
+	v.Policy = b.Policy
+	if v.Moved = 0; b.Network != nil {
+		v.Network = b.Network
+	}
+	v.Origin, v.Durable, v.Recovered, v.Stale = b.Origin, b.Durable, time.Time{}, false
+	v.Env = maps.Clone(v.Env)
+	if v.Env == nil {
+		v.Env = map[string]string{}
+	}
+	maps.Copy(v.Env, b.Env)
+	v.Detach(now.Sub(c.At))
+	for i := range v.Channels {
+		v.Channels[i].Writers = nil // clients of the original write to the original
+	}
+	return v
+}
