@@ -1,7 +1,6 @@
-// Package admission decides whether a node has a place, and a tenant the quota, for
-// one more session, snapshot or template. Requests without a place wait in a queue.
-// Idle sessions are evicted to make room. In a cluster, quotas count what all nodes
-// hold.
+// Package admission decides whether a node has a place, and a tenant the quota, for one more session,
+// snapshot or template. Requests without a place wait in a queue. Idle sessions are evicted to make
+// room. In a cluster, quotas count the use on all nodes.
 package admission
 
 import (
@@ -15,19 +14,16 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// Node is what a Controller needs to know of its node. Any goroutine may call its
-// methods.
+// Node has the state of the node that a Controller needs. Its methods are called from any goroutine.
 type Node interface {
 	// Sandboxes returns how many sessions hold a sandbox.
 	Sandboxes() int
-	// MemoryShort reports whether one more sandbox needs more memory than there is.
+	// MemoryShort reports whether the node lacks the memory for one more sandbox.
 	MemoryShort() bool
-	// SessionUse returns what the sessions and templates of a tenant hold, and the
-	// part of a subject. The Controller calls it, Sandboxes and MemoryShort with its
-	// lock held.
+	// SessionUse returns the use of a tenant's sessions and templates, and the part of a subject.
+	// The Controller calls it, Sandboxes and MemoryShort with its lock held.
 	SessionUse(tenant, subject string) (all, own tenant.Use)
-	// SnapshotUse is SessionUse for snapshots. The Controller calls it without its
-	// lock.
+	// SnapshotUse is SessionUse for snapshots. The Controller calls it without its lock.
 	SnapshotUse(tenant, subject string) (all, own tenant.Use)
 	// Holders returns the tenants and subjects that hold anything.
 	Holders() []Holder
@@ -35,8 +31,8 @@ type Node interface {
 
 // Evictor makes room on the node.
 type Evictor interface {
-	// EvictIdle hibernates the session of a tenant that has been idle longest; an
-	// empty tenant means any. It reports whether it has hibernated one.
+	// EvictIdle hibernates the session of a tenant that has been idle longest; an empty tenant
+	// means any. It reports whether it has hibernated a session.
 	EvictIdle(ctx context.Context, tenant string) bool
 }
 
@@ -46,13 +42,13 @@ type Config struct {
 	Evictor Evictor
 	// MaxSessions is how many sessions may have a sandbox at once.
 	MaxSessions int
-	// Queue is how many requests may wait for a place, half of them of one tenant.
-	// QueueWait is how long.
+	// Queue is how many requests may wait for a place. One tenant may have half of them. QueueWait
+	// is how long a request may wait.
 	Queue     int
 	QueueWait time.Duration
-	// Tenants has the quotas; nil means that there are none.
+	// Tenants has the quotas; nil means that there are no quotas.
 	Tenants *tenant.Store
-	// Ledger has the use of other nodes; nil means that this is the only one.
+	// Ledger has the use of other nodes; nil means that there are no other nodes.
 	Ledger Ledger
 	// Refused is called for each request that a quota refuses.
 	Refused func(quota string)
@@ -64,7 +60,7 @@ type Holder struct{ Tenant, Subject string }
 // key is the holder's name in the ledger.
 func (h Holder) key() string { return h.Tenant + "\x00" + h.Subject }
 
-// Request is what a holder asks for.
+// Request is the use that a holder requests.
 type Request struct {
 	Holder
 	use tenant.Use
@@ -72,7 +68,7 @@ type Request struct {
 
 // ForSession returns the request for a new session whose sandbox uses s.
 func ForSession(h Holder, s tenant.Use) Request {
-	// It holds no bytes on disk yet, but some must be left.
+	// A new session has no bytes on disk yet, but some of the quota must be left.
 	s.Sessions, s.DiskBytes = 1, 1
 	return Request{h, s}
 }
@@ -86,7 +82,7 @@ func ForSnapshot(h Holder) Request { return Request{h, tenant.Use{Snapshots: 1, 
 // ForStorage returns the request for bytes on disk, such as those of a template.
 func ForStorage(h Holder) Request { return Request{h, tenant.Use{DiskBytes: 1}} }
 
-// Controller admits requests on one node. Any goroutine may use it.
+// Controller admits requests on one node. It is safe for concurrent use.
 type Controller struct {
 	cfg   Config
 	queue *waitQueue
@@ -97,16 +93,15 @@ type Controller struct {
 
 	served, refused, expired atomic.Int64
 
-	// mu guards all below. Locks of the node that its methods take come after it.
+	// mu guards all below. Locks that the methods of Node take come after it.
 	mu          lockorder.Mutex[controllerRank]
 	closed      bool
 	maxSessions int
-	// reserved are places of sessions that do not exist yet.
+	// reserved are the places of sessions that do not exist yet.
 	reserved map[*Reservation]struct{}
 }
 
-// Reservation is a place for a session that is being created. It counts until it is
-// released or used.
+// Reservation is a place for a session that is being created. It counts until it is released or used.
 type Reservation struct {
 	Request
 	c *Controller
@@ -122,7 +117,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Close refuses all requests from now on, those that wait included.
+// Close refuses all later requests, and those that wait.
 func (c *Controller) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -130,16 +125,14 @@ func (c *Controller) Close() {
 	c.cancel()
 }
 
-// SetMaxSessions changes how many sessions may have a sandbox. Sessions above the
-// number stay.
+// SetMaxSessions changes how many sessions may have a sandbox. It ends no session.
 func (c *Controller) SetMaxSessions(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.maxSessions = n
 }
 
-// Places returns how many sessions have a sandbox or a reservation, and how many
-// may have one.
+// Places returns how many sandboxes and reservations there are, and how many there may be.
 func (c *Controller) Places() (taken, most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,14 +161,14 @@ func (c *Controller) full() bool {
 	return c.taken() >= c.maxSessions || c.cfg.Node.MemoryShort()
 }
 
-// Freed lets a waiting request try again, because something has become free.
+// Freed lets a waiting request try again. The caller has freed a place or memory.
 func (c *Controller) Freed() { c.queue.freed() }
 
 // Waiting returns how many requests wait.
 func (c *Controller) Waiting() int { return c.queue.waiting() }
 
-// Counts returns how many requests waited and got a place, found the queue full, and
-// waited in vain.
+// Counts returns how many requests waited and got a place, how many found the queue full, and how
+// many waited without getting a place.
 func (c *Controller) Counts() (served, refused, expired int64) {
 	return c.served.Load(), c.refused.Load(), c.expired.Load()
 }
@@ -202,8 +195,8 @@ func (r *Reservation) Release() {
 	r.c.Freed()
 }
 
-// Use frees the place and calls take, which makes the session count in its stead. No
-// other request is admitted between the two.
+// Use frees the place and calls take, which makes the session count instead. No other request is
+// admitted in between.
 func (r *Reservation) Use(take func()) {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -211,13 +204,12 @@ func (r *Reservation) Use(take func()) {
 	take()
 }
 
-// Admit calls enter once there is a place for one more sandbox. enter takes the
-// place, or fails; it is called with the Controller's lock held. Where there is no
-// place, Admit evicts idle sessions.
+// Admit calls enter once there is a place for one more sandbox. enter takes the place, or fails. It
+// is called with the Controller's lock held. If there is no place, Admit evicts idle sessions.
 //
-// A request for which no session can be evicted waits in the queue, unless the queue
-// is full. Quotas come first: a request over a quota does not wait, but its tenant's
-// own idle sessions are evicted where that helps.
+// A request for which no session can be evicted waits in the queue, unless the queue is full. Quotas
+// are checked first: a request over a quota does not wait, but idle sessions of its tenant are
+// evicted if that helps. Errors: Exhausted, Restarting after Close, and the errors of enter.
 func (c *Controller) Admit(ctx context.Context, op, message string, r Request, enter func() error) error {
 	var w *waiter
 	var over <-chan time.Time
@@ -237,7 +229,7 @@ func (c *Controller) Admit(ctx context.Context, op, message string, r Request, e
 		exhausted := &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: message}
 		if w == nil {
 			if r.Tenant == noderpc.GatewayTenant {
-				return exhausted // that requests wait is the answer to a gateway's check
+				return exhausted // the gateway's check reports that requests have to wait
 			}
 			var room bool
 			if w, room = c.queue.join(r.Tenant); !room {
@@ -261,8 +253,8 @@ func (c *Controller) Admit(ctx context.Context, op, message string, r Request, e
 	}
 }
 
-// try is one attempt of Admit. first says that the request does not wait yet, and so
-// comes after those that do. done is false when it has to wait.
+// try is one attempt of Admit. first is set if the request does not wait yet. It then comes after
+// the requests that wait. done is false if the request has to wait.
 func (c *Controller) try(ctx context.Context, op string, r Request, first bool, enter func() error) (done bool, err error) {
 	for {
 		var all, own tenant.Use

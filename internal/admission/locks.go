@@ -1,7 +1,6 @@
 package admission
 
-// The places of this package's mutexes in the order of locks, which locks.go of
-// package session lists.
+// The ranks of this package's mutexes in the order of locks, which locks.go of package session lists.
 
 type (
 	controllerRank struct{}

@@ -7,12 +7,12 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// quotaRetry is after how many seconds a request over a quota may be repeated. What
-// exceeds the quota is for the tenant to end.
+// quotaRetry is the number of seconds after which a request over a quota may be repeated. The tenant
+// has to end something before that.
 const quotaRetry = 10
 
-// SessionUse returns what a tenant's sessions and templates hold, reservations
-// included, and the part of a subject.
+// SessionUse returns the use of a tenant's sessions, templates and reservations, and the part of a
+// subject.
 func (c *Controller) SessionUse(name, subject string) (all, own tenant.Use) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,8 +36,8 @@ func (c *Controller) sessionUse(name, subject string) (all, own tenant.Use) {
 	return all, own
 }
 
-// bounded reports whether a quota applies to a request. None applies to the requests
-// that gateways make for themselves.
+// bounded reports whether a quota applies to a request. No quota applies to the requests that
+// gateways make for themselves.
 func (c *Controller) bounded(r Request) bool {
 	if c.cfg.Tenants == nil || r.Tenant == noderpc.GatewayTenant {
 		return false
@@ -46,8 +46,8 @@ func (c *Controller) bounded(r Request) bool {
 	return x.Quota(r.Tenant) != tenant.Quota{} || x.KeyQuota(r.Subject) != tenant.Quota{}
 }
 
-// exceeded returns the error of a request for which its tenant, or its key, has no
-// quota left, and the quota's name. The holder has all and own.
+// exceeded returns the error of a request that exceeds a quota of its tenant or its key, and the
+// quota's name. The tenant uses all, and the key own.
 func (c *Controller) exceeded(op string, r Request, all, own tenant.Use) (quota string, err error) {
 	x, _ := c.cfg.Tenants.Index()
 	if quota = x.Quota(r.Tenant).Breach(all, r.use); quota != "" {
@@ -67,8 +67,8 @@ func (c *Controller) refuse(quota string, err error) error {
 	return err
 }
 
-// Check returns the error of a request over a quota on this node, for a holder that
-// has all and own.
+// Check returns the error of a request over a quota on this node. The tenant uses all, and the key
+// own.
 func (c *Controller) Check(op string, r Request, all, own tenant.Use) error {
 	if !c.bounded(r) {
 		return nil
@@ -76,8 +76,7 @@ func (c *Controller) Check(op string, r Request, all, own tenant.Use) error {
 	return c.refuse(c.exceeded(op, r, all, own))
 }
 
-// CheckAll returns the error of a request over a quota, on this node or over all
-// nodes.
+// CheckAll returns the error of a request over a quota, on this node or over all nodes.
 func (c *Controller) CheckAll(ctx context.Context, op string, r Request) error {
 	if !c.bounded(r) {
 		return nil
@@ -92,13 +91,12 @@ func (c *Controller) CheckAll(ctx context.Context, op string, r Request) error {
 	return c.Confirm(ctx, op, r)
 }
 
-// freedByEviction reports whether an idle session gives back some of a quota when it
-// is evicted.
+// freedByEviction reports whether the eviction of an idle session reduces the use of a quota.
 func freedByEviction(quota string) bool {
 	return quota == tenant.QuotaRunning || quota == tenant.QuotaCPUs || quota == tenant.QuotaMemory
 }
 
-// use returns what a holder has on this node.
+// use returns the use of a holder on this node.
 func (c *Controller) use(h Holder) tenant.Use {
 	all, own := c.cfg.Node.SnapshotUse(h.Tenant, h.Subject)
 	a, o := c.SessionUse(h.Tenant, h.Subject)
@@ -110,7 +108,7 @@ func (c *Controller) use(h Holder) tenant.Use {
 	return all
 }
 
-// Uses returns what each tenant holds on this node.
+// Uses returns the use of each tenant on this node.
 func (c *Controller) Uses() map[string]tenant.Use {
 	out := map[string]tenant.Use{}
 	for _, h := range c.cfg.Node.Holders() {

@@ -10,27 +10,26 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// Ledger adds up what tenants and keys hold on all nodes of a cluster.
+// Ledger adds up the use of tenants and keys on all nodes of a cluster.
 type Ledger interface {
-	// Report replaces the use of this node and returns that of the others, in one
-	// step.
+	// Report replaces the use of this node and returns the use of the others, in one step.
 	Report(ctx context.Context, all []cluster.NodeUsage) ([]cluster.Totals, error)
 }
 
 const (
-	// reportEvery is how often a node reports its use, besides when somebody asks
-	// for more. What was given back is free on other nodes after that time.
+	// reportEvery is the time between two reports of a node. Confirm makes further reports. After
+	// this time, other nodes know of use that has ended.
 	reportEvery = 500 * time.Millisecond
-	// reclaimWait is how long a request over a quota waits until another node has
-	// evicted an idle session, reclaimTick how often it checks that.
+	// reclaimWait is how long a request over a quota waits until another node has evicted an idle
+	// session. reclaimTick is how often it checks that.
 	reclaimWait = 3 * time.Second
 	reclaimTick = 200 * time.Millisecond
 )
 
-// usageReports is what a Controller has reported, and knows of other nodes.
+// usageReports has the last reports of a Controller, and the use of other nodes.
 type usageReports struct {
-	// turn is held while a report is made, so that reports come in order. It guards
-	// the fields below.
+	// turn is a lock that is held during a report, so that reports are sent in order. It guards the
+	// fields below.
 	turn chan struct{}
 	// reported are the holders with an entry in the ledger.
 	reported map[Holder]bool
@@ -42,7 +41,7 @@ func newUsageReports() *usageReports {
 	return &usageReports{turn: make(chan struct{}, 1), reported: map[Holder]bool{}, others: map[Holder]tenant.Use{}}
 }
 
-// AmountsOf returns a use as the ledger stores it.
+// AmountsOf converts a use to the form of the ledger.
 func AmountsOf(u tenant.Use) cluster.Amounts {
 	if u == (tenant.Use{}) {
 		return nil
@@ -58,7 +57,7 @@ func useOf(a cluster.Amounts) (u tenant.Use) {
 	return u
 }
 
-// boundedHolders returns a holder, and its tenant, as far as they have quotas.
+// boundedHolders returns the tenant of a holder and the holder, each if it has a quota.
 func (c *Controller) boundedHolders(o Holder) (all []Holder) {
 	if c.cfg.Tenants == nil || o.Tenant == noderpc.GatewayTenant {
 		return nil
@@ -73,9 +72,9 @@ func (c *Controller) boundedHolders(o Holder) (all []Holder) {
 	return all
 }
 
-// report reports what the holders have here, and returns that, and what they have on
-// other nodes: the last known use while the ledger is not available. wanted are the
-// holders of which another node wants something back.
+// report reports the use of holders on this node. It returns their use here and on other nodes. While
+// the ledger is not available, others is the last known use. wants asks other nodes to evict
+// sessions. wanted are the holders for which another node asks this.
 func (c *Controller) report(ctx context.Context, all []Holder, wants bool) (here, others []tenant.Use, wanted []Holder, err error) {
 	select {
 	case c.usage.turn <- struct{}{}:
@@ -109,8 +108,8 @@ func (c *Controller) report(ctx context.Context, all []Holder, wants bool) (here
 	return here, others, wanted, err
 }
 
-// Confirm checks a request that has a place on this node against the quotas over all
-// nodes. For it, the node that has an idle session of the tenant evicts it.
+// Confirm checks a request that has a place on this node against the quotas over all nodes. A node
+// with an idle session of the tenant evicts it for the request.
 func (c *Controller) Confirm(ctx context.Context, op string, r Request) error {
 	if c.cfg.Ledger == nil {
 		return nil
@@ -121,14 +120,14 @@ func (c *Controller) Confirm(ctx context.Context, op string, r Request) error {
 	}
 	x, _ := c.cfg.Tenants.Index()
 	more := r.use
-	more.DiskBytes = 0 // it has none yet
+	more.DiskBytes = 0 // a new session has no bytes on disk yet
 	for began, wants := time.Now(), false; ; wants = true {
 		here, others, _, err := c.report(ctx, all, wants)
 		if err != nil && ctx.Err() != nil {
 			return err
 		}
-		// Without the ledger the last known use counts. A new session is refused
-		// later, because the directory is not available either.
+		// Without the ledger, the last known use counts. A new session is refused later, because
+		// the directory is not available either.
 		quota, whose := "", "tenant"
 		for i, h := range all {
 			u := here[i]
@@ -161,8 +160,8 @@ func (c *Controller) Confirm(ctx context.Context, op string, r Request) error {
 	}
 }
 
-// Run reports the use of tenants and keys with quotas until Close, and evicts their
-// idle sessions for requests on other nodes. It returns at once without a ledger.
+// Run reports the use of tenants and keys with quotas until Close, and evicts their idle sessions for
+// requests on other nodes. It returns at once without a ledger.
 func (c *Controller) Run() {
 	if c.cfg.Ledger == nil {
 		return
@@ -190,8 +189,7 @@ func (c *Controller) Run() {
 	}
 }
 
-// holders returns the holders with quotas that have something here, or had when the
-// ledger was last updated.
+// holders returns the holders with quotas that use something on this node, or did at the last report.
 func (c *Controller) holders() []Holder {
 	owners := c.cfg.Node.Holders()
 	c.mu.Lock()
@@ -220,8 +218,8 @@ func (c *Controller) holders() []Holder {
 	return all
 }
 
-// ReportReleased makes a session that has left this node count for its quotas until
-// another node has it. stored is its size in bytes.
+// ReportReleased makes a session that has left this node count for its quotas until another node owns
+// it, or until the time until. stored is the session's size in bytes.
 func (c *Controller) ReportReleased(ctx context.Context, h Holder, session cluster.SessionID, until time.Time, stored int64) error {
 	if c.cfg.Ledger == nil {
 		return nil

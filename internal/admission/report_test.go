@@ -210,7 +210,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("the last report is %+v", got)
 		}
 		_, before := l.last()
-		time.Sleep(3 * reportEvery) // of the bubble's time
+		time.Sleep(3 * reportEvery) // in the bubble's time
 		if _, n := l.last(); n != before {
 			t.Errorf("%d reports without a holder", n-before)
 		}

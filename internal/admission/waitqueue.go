@@ -6,11 +6,11 @@ import (
 	"github.com/sandgate/sandgate/internal/lockorder"
 )
 
-// waitQueue has the requests that wait for a place: first come, first served within
-// a tenant, and one tenant after the other. One request at a time has the turn. It
-// tries whenever something has become free.
+// waitQueue has the requests that wait for a place. The requests of a tenant are served in their
+// order, and tenants take turns. One request at a time has the turn. It tries each time that
+// something becomes free.
 type waitQueue struct {
-	most int // requests that wait at once, and half as many of one tenant
+	most int // how many requests may wait at once; one tenant may have half of them
 
 	mu    lockorder.Mutex[queueRank] // guards all below; leaf
 	queue map[string][]*waiter
@@ -41,7 +41,7 @@ func (l *waitQueue) waiting() int {
 	return l.n
 }
 
-// join adds a request, if there is room for it.
+// join adds a request. It returns false if the queue, or the tenant's part of it, is full.
 func (l *waitQueue) join(tenant string) (*waiter, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,22 +73,21 @@ func (l *waitQueue) leave(w *waiter) {
 	if l.turn != w {
 		return
 	}
-	// The tenant's next turn comes after those of all others.
+	// All other tenants come before the tenant's next turn.
 	if i := slices.Index(l.order, w.tenant); i >= 0 {
 		l.order = append(slices.Delete(l.order, i, i+1), w.tenant)
 	}
 	l.pass()
 }
 
-// pass gives the turn to the first request of the next tenant. Preconditions: mu is
-// held.
+// pass gives the turn to the first request of the next tenant. Preconditions: mu is held.
 func (l *waitQueue) pass() {
 	l.turn = nil
 	if len(l.order) == 0 {
 		return
 	}
 	l.turn = l.queue[l.order[0]][0]
-	l.turn.try <- struct{}{} // its first
+	l.turn.try <- struct{}{} // its first value, so this does not block
 }
 
 // freed lets the request that has the turn try again.

@@ -15,8 +15,8 @@ func (w *waiter) mayTry() bool {
 	}
 }
 
-// TestWaitQueueIsFair checks that the requests of a tenant with many wait for each other, and
-// those of other tenants do not wait for all of them.
+// TestWaitQueueIsFair checks that tenants take turns: the many requests of one tenant do not delay
+// the requests of others.
 func TestWaitQueueIsFair(t *testing.T) {
 	l := newWaitQueue(8)
 	var all []*waiter
@@ -65,7 +65,7 @@ func TestWaitQueueIsFair(t *testing.T) {
 	}
 }
 
-// TestQueueCancel checks that a request that leaves hands the turn on.
+// TestQueueCancel checks that the next request gets the turn of a request that leaves.
 func TestQueueCancel(t *testing.T) {
 	l := newWaitQueue(4)
 	a, _ := l.join("a")

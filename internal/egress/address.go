@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// inside4 are the blocks of IPv4 that are no public hosts', from IANA's
-// registry of special addresses, and the two public ones at which clouds keep
-// what is meant for their machines alone.
+// inside4 are the blocks of IPv4 without public hosts, from IANA's registry of special addresses,
+// and the two public addresses at which clouds serve data that only their machines may read.
 var inside4 = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 	"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
@@ -16,10 +15,9 @@ var inside4 = prefixes(
 	"168.63.129.16/32",
 )
 
-// public6 is where public hosts of IPv6 are; inside6 are the blocks of it that
-// are not, because they hold an IPv4 address (Teredo, 6to4) or are for papers.
-// All else of IPv6 is refused: loopback, link-local, unique local, multicast,
-// mapped, and the prefixes of NAT64.
+// public6 is the block of IPv6 with public hosts. inside6 are its blocks without public hosts: those
+// that contain an IPv4 address (Teredo, 6to4) and those for documentation. All other IPv6 addresses
+// are refused: loopback, link-local, unique local, multicast, mapped, and the prefixes of NAT64.
 var (
 	public6 = netip.MustParsePrefix("2000::/3")
 	inside6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
@@ -33,7 +31,7 @@ func prefixes(all ...string) []netip.Prefix {
 	return out
 }
 
-// public reports whether an address is one of the internet's.
+// public reports whether an address is a public address of the internet.
 func public(a netip.Addr) bool {
 	in := func(p netip.Prefix) bool { return p.Contains(a) }
 	if a.Zone() != "" {
@@ -45,8 +43,8 @@ func public(a netip.Addr) bool {
 	return public6.Contains(a) && !slices.ContainsFunc(inside6, in)
 }
 
-// permits reports whether an address may be dialled: a public one that is not
-// this machine's own, or one that the operator has opened.
+// permits reports whether an address may be dialled: it is public and not this machine's own, or the
+// operator has allowed it.
 func (g *Gate) permits(a netip.Addr) bool {
 	if slices.ContainsFunc(g.private, func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return true
@@ -54,8 +52,8 @@ func (g *Gate) permits(a netip.Addr) bool {
 	return public(a) && !slices.Contains(g.own(), a)
 }
 
-// ownAddresses are those of this machine's interfaces. When they cannot be
-// read there are none, and the list of public addresses stands alone.
+// ownAddresses returns the addresses of this machine's interfaces. If they cannot be read, it returns
+// none, and only the check for public addresses applies.
 func ownAddresses() []netip.Addr {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

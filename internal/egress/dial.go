@@ -13,22 +13,21 @@ import (
 // maxAddresses is how many of a host's addresses are tried.
 const maxAddresses = 4
 
-// Config is a gate's.
+// Config configures a Gate.
 type Config struct {
-	// Allow is the most that anybody may reach; empty means nothing.
+	// Allow is the list of all hosts that any session may reach; empty means none.
 	Allow []string
 	// Private are networks that may be reached although they are not public.
 	Private []netip.Prefix
-	// Resolver is the address and port of the DNS server that is asked; empty
-	// means the machine's own.
+	// Resolver is the address and port of the DNS server; empty means the machine's own.
 	Resolver string
-	// Timeout bounds the time until a connection stands. Default 10 s.
+	// Timeout bounds the time until a connection is established. Default 10 s.
 	Timeout time.Duration
 	// Presets resolves the presets in lists. nil means that there are none.
 	Presets *Presets
 }
 
-// Gate dials what may be reached.
+// Gate dials the hosts that may be reached.
 type Gate struct {
 	allow   List
 	presets *Presets
@@ -60,14 +59,13 @@ func New(c Config) (*Gate, error) {
 		g.timeout = 10 * time.Second
 	}
 	g.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
-		// With the dot no search domain is tried: the name that was allowed is
-		// the one that is asked for.
+		// The dot prevents search domains: only the name that was allowed is resolved.
 		return r.LookupNetIP(ctx, "ip", host+".")
 	}
 	return g, nil
 }
 
-// Allowed is the most that anybody may reach.
+// Allowed returns the list of all hosts that any session may reach.
 func (g *Gate) Allowed() List { return g.allow }
 
 // ParseList reads patterns, as the function ParseList does, and resolves presets.
@@ -82,9 +80,10 @@ func (g *Gate) ParseList(field string, patterns []string) (List, error) {
 // MavenRepository returns the URL of the repository for Java's packages, or "" if none is known.
 func (g *Gate) MavenRepository() string { return g.presets.Repository() }
 
-// Dial connects to a target that both the gate's list and the caller's allow.
-// A name is resolved once, and the addresses that were looked at are the ones
-// that are dialled. address is the one that was reached, or the last tried.
+// Dial connects to a target that both the gate's list and the caller's list allow. A name is resolved
+// once, and only the addresses that were checked are dialled. address is the address that was
+// reached, or the last one tried. Errors: PermissionDenied, NotFound, Unavailable,
+// DeadlineExceeded.
 func (g *Gate) Dial(ctx context.Context, list List, t Target) (c net.Conn, address string, err error) {
 	const op = "egress.dial"
 	deny := func(format string, args ...any) error {
@@ -141,8 +140,8 @@ func (g *Gate) resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
 		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the name " + t.Host + " cannot be resolved now", Err: err}
 	}
 	for i := range all {
-		// The resolver gives IPv4 addresses as mapped ones. What a record maps
-		// is judged as what it would reach.
+		// The resolver returns IPv4 addresses as mapped addresses. The check applies to the
+		// address that would be reached.
 		all[i] = all[i].Unmap()
 	}
 	return all, nil

@@ -12,8 +12,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestHostHasOneForm brings hosts into their form, and refuses other ways to
-// write an address.
+// TestHostHasOneForm compares the form of hosts, and rejects other forms of an address.
 func TestHostHasOneForm(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -36,7 +35,7 @@ func TestHostHasOneForm(t *testing.T) {
 	}
 }
 
-// TestLists asks lists for what they have and have not.
+// TestLists compares which hosts lists allow.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	l, err := ParseList("allow", []string{"packages.example.org", "*.files.example.org:443", "git.example:22", "192.0.2.7:8080", "[2001:db8::1]:443"})
@@ -91,7 +90,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestListBeyond compares what a session asks for with what a server has.
+// TestListBeyond compares the lists of a session and a server.
 func TestListBeyond(t *testing.T) {
 	t.Parallel()
 	parse := func(s string) List {
@@ -121,7 +120,7 @@ func TestListBeyond(t *testing.T) {
 	}
 }
 
-// TestPublicAddresses goes through what is not the internet's.
+// TestPublicAddresses checks addresses that are not public.
 func TestPublicAddresses(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{"1.1.1.1", "93.184.216.34", "172.15.0.1", "172.32.0.1", "100.128.0.1", "198.20.0.1", "2606:4700::1111", "2a00::1"} {
@@ -141,7 +140,7 @@ func TestPublicAddresses(t *testing.T) {
 	}
 }
 
-// serve is a host outside: it greets and ends.
+// serve runs an outside host: it sends a greeting and closes the connection.
 func serve(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -164,7 +163,7 @@ func serve(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// gate is one whose names are resolved by the test.
+// gate returns a gate whose names are resolved by the test.
 func gate(t *testing.T, allow, private string, lookup func(string) []string) *Gate {
 	t.Helper()
 	c := Config{Allow: strings.Fields(allow), Timeout: 5 * time.Second}
@@ -188,8 +187,8 @@ func gate(t *testing.T, allow, private string, lookup func(string) []string) *Ga
 	return g
 }
 
-// TestDialResolvesOnce has a name lead elsewhere with each question: what was
-// looked at is what is dialled.
+// TestDialResolvesOnce resolves a name to another address each time. The address that was checked is
+// dialled.
 func TestDialResolvesOnce(t *testing.T) {
 	t.Parallel()
 	port := serve(t)
@@ -211,7 +210,7 @@ func TestDialResolvesOnce(t *testing.T) {
 
 func itoa(n int) string { return Target{"", n}.String()[1:] }
 
-// TestDialDenies has what is not to be reached denied, each for its reason.
+// TestDialDenies checks the reasons for which targets are denied.
 func TestDialDenies(t *testing.T) {
 	t.Parallel()
 	port := serve(t)
@@ -259,8 +258,8 @@ func TestDialDenies(t *testing.T) {
 	}
 }
 
-// FuzzParseList holds what ParseList takes to what it means: its text reads as
-// itself, and nothing passes that is an address in disguise.
+// FuzzParseList checks the patterns that ParseList accepts: the text of a pattern is parsed as the
+// same pattern, and no address in another form is accepted.
 func FuzzParseList(f *testing.F) {
 	for _, s := range []string{"packages.example.org", "*.a.example:443", "*", "*:8080", "[::1]:80", "::1", "127.1", "0x7f.1", "a..b", "*.*", "a@b:80", "1.2.3.4:80", "é.example", "a.example.:80"} {
 		f.Add(s)
@@ -284,8 +283,8 @@ func FuzzParseList(f *testing.F) {
 	})
 }
 
-// FuzzHost holds hosts to one form, and what is a name to be no address for
-// those that read numbers as C does.
+// FuzzHost checks that a host has one form, and that no name is an address for programs that read
+// numbers as C does.
 func FuzzHost(f *testing.F) {
 	for _, s := range []string{"packages.example.org", "127.0.0.1", "0x7f.0.0.1", "2130706433", "[::1]", "::ffff:1.2.3.4", "A.B.", "a\x00", "xn--a"} {
 		f.Add(s)

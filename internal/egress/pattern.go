@@ -1,6 +1,5 @@
-// Package egress decides what a sandbox may reach outside, and dials it. It
-// knows names, addresses and lists; who asks, and what then goes over a
-// connection, is its callers' affair.
+// Package egress decides which outside hosts a sandbox may reach, and dials them. It knows names,
+// addresses and lists. Its callers know the session and carry the bytes of a connection.
 package egress
 
 import (
@@ -19,24 +18,23 @@ const (
 	maxLabel    = 63  // bytes of one of its parts
 )
 
-// usual are the ports of a pattern that names none.
+// usual are the ports of a pattern without a port.
 var usual = [...]int{80, 443}
 
-// Pattern is a part of a list: hosts, and a port of theirs.
+// Pattern is an entry of a list: hosts and a port.
 type Pattern struct {
-	// name is *, an address, a host's name, or what the names of hosts end in
-	// behind their first dot, if below is set.
+	// name is *, an address, or a host's name. If below is set, it is the part of the hosts' names
+	// after their first dot.
 	name  string
 	below bool
-	port  int // 0 for the usual ones
+	port  int // 0 means the usual ports
 }
 
-// List says what may be reached. The empty one says nothing.
+// List has the hosts that may be reached. An empty list has none.
 type List []Pattern
 
-// ParseList reads patterns: a host, *.domain for all hosts below a domain, or *
-// for all; behind it, :port where that is not 80 or 443. field is named in the
-// error.
+// ParseList reads patterns: a host, *.domain for all hosts below a domain, or * for all hosts, each
+// with :port if the port is not 80 or 443. Errors name the field.
 func ParseList(field string, patterns []string) (List, error) {
 	const op = "egress.list"
 	if len(patterns) > MaxPatterns {
@@ -74,7 +72,7 @@ func parsePattern(text string) (p Pattern, err error) {
 	return p, nil
 }
 
-// String is the pattern as ParseList reads it.
+// String returns the pattern in the form that ParseList reads.
 func (p Pattern) String() string {
 	s := p.name
 	if p.below {
@@ -89,7 +87,7 @@ func (p Pattern) String() string {
 	return s
 }
 
-// Strings are the patterns as ParseList reads them.
+// Strings returns the patterns in the form that ParseList reads.
 func (l List) Strings() []string {
 	out := make([]string, len(l))
 	for i, p := range l {
@@ -103,7 +101,7 @@ func (l List) Allows(t Target) bool {
 	return slices.ContainsFunc(l, func(p Pattern) bool { return p.hasPort(t.Port) && p.hasName(t.Host, false) })
 }
 
-// Beyond returns the first pattern of o of which a part is not in the list.
+// Beyond returns the first pattern of o that is not completely in the list.
 func (l List) Beyond(o List) (p Pattern, some bool) {
 	for _, p := range o {
 		ports := usual[:]
@@ -123,8 +121,8 @@ func (p Pattern) hasPort(port int) bool {
 	return p.port == port || p.port == 0 && slices.Contains(usual[:], port)
 }
 
-// hasName reports whether the pattern has the host with a name, or, with below,
-// all hosts below it.
+// hasName reports whether the pattern contains the host with a name, or, with below, all hosts below
+// it.
 func (p Pattern) hasName(name string, below bool) bool {
 	switch {
 	case p.name == "*":

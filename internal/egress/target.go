@@ -9,16 +9,16 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Target is a host and a port, in the one form that lists are compared with.
+// Target is a host and a port, in the form that lists are compared with.
 type Target struct {
 	Host string // a name in lower case without a dot at its end, or an address
 	Port int
 }
 
-// String is host:port.
+// String returns host:port.
 func (t Target) String() string { return net.JoinHostPort(t.Host, strconv.Itoa(t.Port)) }
 
-// ParseTarget reads a host as a program has written it.
+// ParseTarget reads a host in the form that a program has sent.
 func ParseTarget(host string, port int) (Target, error) {
 	if port < 1 || port > 65535 {
 		return Target{}, bad("a port is a number from 1 to 65535")
@@ -27,9 +27,9 @@ func ParseTarget(host string, port int) (Target, error) {
 	return Target{Host: name, Port: port}, err
 }
 
-// Host brings a host into its one form, or refuses it. There is one form of
-// each address: other ways to write the same, such as 0x7f.1, 2130706433,
-// 127.1 or ::ffff:127.0.0.1, are refused, as is all that is no name of DNS.
+// Host returns the only accepted form of a host. Other forms of an address, such as 0x7f.1,
+// 2130706433, 127.1 or ::ffff:127.0.0.1, are rejected, and so are texts that are not DNS names.
+// Errors: InvalidArgument.
 func Host(s string) (string, error) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		inner, ok = strings.CutSuffix(inner, "]")
@@ -69,8 +69,8 @@ func Host(s string) (string, error) {
 	return s, nil
 }
 
-// numeric reports whether what ends in this label is an address to some
-// program: those that take hexadecimal and octal numbers among them.
+// numeric reports whether some program reads a name that ends in this label as an address. Some
+// programs accept hexadecimal and octal numbers.
 func numeric(label string) bool {
 	if rest, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(rest, "0123456789abcdef") == ""
@@ -87,7 +87,7 @@ func address(s string) (string, error) {
 	return a.String(), nil
 }
 
-// cutPort parts a host from the port behind it; 0 is none.
+// cutPort separates a host from its port; 0 means that there is no port.
 func cutPort(s string) (host string, port int, err error) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || strings.HasSuffix(s, "]") || strings.Count(s, ":") > 1 && s[i-1] != ']' {

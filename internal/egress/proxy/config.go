@@ -13,22 +13,22 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Config says what sessions may reach outside, and how much of it. The zero value
-// allows nothing.
+// Config has the hosts that sessions may reach, and the limits of their connections. The zero value
+// allows no host.
 type Config struct {
-	// Gate decides and dials. nil allows nothing.
+	// Gate checks and dials targets. nil allows no host.
 	Gate *egress.Gate
-	// Tenants are those whose sessions may have a network; nil means all.
+	// Tenants are the tenants whose sessions may have a network; nil means all.
 	Tenants []string
 	// Port is the loopback port of the proxy in the sandbox. Default 3128.
 	Port int
-	// Connections is how many a session has at once. Default 64, at most
+	// Connections is how many connections a session may have at once. Default 64, at most
 	// wire.MaxEgress.
 	Connections int
-	// Rate is how many bytes a second a session moves, both ways together;
-	// Bytes how many in all. 0 means no limit.
+	// Rate is how many bytes per second a session may transfer, in both directions together. Bytes
+	// is how many it may transfer in all. 0 means no limit.
 	Rate, Bytes int64
-	// Idle is how long a connection may carry nothing. Default 5 min.
+	// Idle is how long a connection may carry no bytes. Default 5 min.
 	Idle time.Duration
 }
 
@@ -45,9 +45,8 @@ func (c Config) Resolve() (Config, error) {
 	return c, nil
 }
 
-// Check returns the network of a tenant's session, or of the build of a template;
-// nil for none. field is the field of the request. Errors: InvalidArgument,
-// PermissionDenied.
+// Check returns the network of a tenant's session, or of the build of a template; nil means that it
+// has no network. field is the field of the request. Errors: InvalidArgument, PermissionDenied.
 func (c Config) Check(op, field, tenant string, asked *protocol.Network) (*protocol.Network, error) {
 	if asked == nil || asked.Off {
 		return nil, nil
@@ -73,9 +72,8 @@ func (c Config) Check(op, field, tenant string, asked *protocol.Network) (*proto
 	return &protocol.Network{Allow: list.Strings()}, nil
 }
 
-// Env returns the variables by which programs find the proxy, and those of the
-// user, which take precedence. Node's fetch reads them only with
-// NODE_USE_ENV_PROXY.
+// Env returns the variables with which programs find the proxy, and the variables of the user, which
+// take precedence. Node's fetch reads them only with NODE_USE_ENV_PROXY.
 func (c Config) Env(user map[string]string) map[string]string {
 	proxy := "http://127.0.0.1:" + strconv.Itoa(c.Port)
 	const direct = "localhost,127.0.0.1,::1"

@@ -9,8 +9,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestCheck checks the networks that tenants may have, with and without a list of
-// tenants.
+// TestCheck checks the networks that tenants may have, with and without a list of tenants.
 func TestCheck(t *testing.T) {
 	gate, err := egress.New(egress.Config{Allow: []string{"packages.example.org", "*.example.org:443"}})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package proxy carries connections from programs in sandboxes to the outside. A
-// Proxy belongs to one session, or to the build of one template.
+// Package proxy carries connections from programs in sandboxes to outside hosts. A Proxy belongs to
+// one session, or to the build of one template.
 package proxy
 
 import (
@@ -23,15 +23,15 @@ import (
 
 // Limits of a proxy, besides those of Config.
 const (
-	// dialRate is how many connections a session may ask for in a second, and
-	// dialBurst how many at once. Further ones wait.
+	// dialRate is how many connections a session may request per second, and dialBurst how many at
+	// once. Further requests wait.
 	dialRate  = 50
 	dialBurst = 200
-	// partSize is how many bytes of a connection are carried at a time.
+	// partSize is the size of the buffer of each direction, in bytes.
 	partSize = 64 << 10
 )
 
-// Options has what a Service needs of its node.
+// Options connects a Service with its node.
 type Options struct {
 	// Audit records each connection.
 	Audit audit.Log
@@ -41,7 +41,7 @@ type Options struct {
 	Fenced func(session string) error
 }
 
-// Service makes the proxies of a node. Any goroutine may use it.
+// Service creates the proxies of a node. It is safe for concurrent use.
 type Service struct {
 	cfg  Config
 	opts Options
@@ -52,16 +52,16 @@ type Service struct {
 // NewService returns a Service. Preconditions: cfg is resolved.
 func NewService(cfg Config, o Options) *Service { return &Service{cfg: cfg, opts: o} }
 
-// Counts are numbers since NewService.
+// Counts count since NewService.
 type Counts struct {
-	// Opened, Denied and Failed are connections. Over are those that ended
-	// because a session had moved all the bytes that it may.
+	// Opened, Denied and Failed are connections. Over are connections that were cut because their
+	// session had reached its limit of bytes.
 	Opened, Denied, Failed, Over int64
-	// Bytes are those of all connections, both ways.
+	// Bytes are the bytes of all connections in both directions.
 	Bytes int64
 }
 
-// Counts returns the numbers of all proxies together.
+// Counts returns the counts of all proxies together.
 func (s *Service) Counts() Counts {
 	return Counts{Opened: s.opened.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(), Over: s.over.Load(), Bytes: s.bytes.Load()}
 }
@@ -70,36 +70,34 @@ func (s *Service) Counts() Counts {
 type Owner struct {
 	// Kind is session or build, for messages.
 	Kind string
-	// Tenant, Subject, Session and Name are those of the audit log. Session is
-	// empty for a build, Name is the name of its template.
+	// Tenant, Subject, Session and Name are recorded in the audit log. Session is empty for a
+	// build. Name is the name of the build's template.
 	Tenant, Subject, Session, Name string
 	// Life ends with the owner.
 	Life context.Context
-	// Touch notes that the owner is active.
+	// Touch records that the owner is active.
 	Touch func()
 	// In and Out count the bytes from and to the outside.
 	In, Out *atomic.Int64
 }
 
-// Proxy carries the connections of one owner. A nil Proxy is that of an owner
-// without a network.
+// Proxy carries the connections of one owner. An owner without a network has a nil Proxy.
 type Proxy struct {
 	s     *Service
 	o     Owner
 	asked protocol.Network
 	list  egress.List
-	rate  *rate.Limiter // nil for none
+	rate  *rate.Limiter // nil means no limit
 	asks  *rate.Limiter
-	used  atomic.Int64 // bytes, both ways
+	used  atomic.Int64 // bytes, in both directions
 
 	mu     sync.Mutex // guards all below; leaf
 	open   map[*client.Conn]context.CancelFunc
 	closed bool
 }
 
-// New returns the proxy of an owner for a network that Check has returned. The
-// owner has moved used bytes before. The caller gives Handle to the agent's
-// client.
+// New returns the proxy of an owner for a network that Check has returned. used is the number of
+// bytes that the owner has transferred before. The caller passes Handle to the agent's client.
 func (s *Service) New(o Owner, n protocol.Network, used int64) (p *Proxy, err error) {
 	p = &Proxy{s: s, o: o, asked: n, asks: rate.NewLimiter(dialRate, dialBurst), open: map[*client.Conn]context.CancelFunc{}}
 	p.used.Store(used)
@@ -123,8 +121,8 @@ func (p *Proxy) Network() *protocol.Network {
 	return &protocol.Network{Allow: p.list.Strings()}
 }
 
-// State returns what New needs to continue later: the network that was asked for,
-// and the bytes that were moved. n is nil without a network. p may be nil.
+// State returns the arguments with which New continues later: the requested network, and the bytes
+// that were transferred. n is nil without a network. p may be nil.
 func (p *Proxy) State() (n *protocol.Network, used int64) {
 	if p == nil {
 		return nil, 0
@@ -139,8 +137,8 @@ func (p *Proxy) Open() int {
 	return len(p.open)
 }
 
-// Handle carries a connection that a program asks for, in the background. The
-// reader of the agent's wire calls it.
+// Handle carries a connection that a program requests, in the background. The goroutine that reads
+// the agent wire calls it.
 func (p *Proxy) Handle(to wire.EgressTarget, n *client.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,11 +164,10 @@ func (p *Proxy) Handle(to wire.EgressTarget, n *client.Conn) {
 	}
 }
 
-// Cut resets all connections on both sides, because the session pauses. p may be
-// nil.
+// Cut resets all connections on both sides, because the session pauses. p may be nil.
 func (p *Proxy) Cut() { p.cut(false) }
 
-// Close is Cut, and refuses further connections. p may be nil.
+// Close resets all connections like Cut, and refuses further ones. p may be nil.
 func (p *Proxy) Close() { p.cut(true) }
 
 func (p *Proxy) cut(final bool) {
@@ -185,8 +182,8 @@ func (p *Proxy) cut(final bool) {
 	}
 }
 
-// carry connects a program to its target, and carries bytes until both directions
-// have ended. ctx ends when the connection is cut.
+// carry connects a program to its target, and carries bytes until both directions have ended. ctx
+// ends when the connection is cut.
 func (p *Proxy) carry(ctx context.Context, cut context.CancelFunc, to wire.EgressTarget, n *client.Conn) {
 	e := &audit.Record{Began: time.Now()}
 	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", p.o.Tenant, p.o.Subject, p.o.Session, p.o.Name
@@ -212,7 +209,7 @@ func (p *Proxy) carry(ctx context.Context, cut context.CancelFunc, to wire.Egres
 		_ = out.Close()
 		_ = n.Close()
 	})
-	var failed error // of the outbound direction
+	var failed error // the error of the outbound direction
 	sent := make(chan struct{})
 	p.s.opts.Go(func() {
 		defer close(sent)
@@ -276,7 +273,7 @@ func (p *Proxy) dial(ctx context.Context, to wire.EgressTarget, e *audit.Record)
 	return c.(*net.TCPConn), nil
 }
 
-// checkBytes refuses a session that has moved all the bytes that it may.
+// checkBytes returns an error if the owner has reached its limit of bytes.
 func (p *Proxy) checkBytes() error {
 	if most := p.s.cfg.Bytes; most > 0 && p.used.Load() >= most {
 		return fault.New(fault.Exhausted, "egress", "the %s has moved %d bytes, which is all that it may (egress.bytes)", p.o.Kind, most)
@@ -284,8 +281,8 @@ func (p *Proxy) checkBytes() error {
 	return nil
 }
 
-// move carries one direction to its end. It counts bytes before it writes them,
-// and waits for the session's rate.
+// move carries one direction to its end. It counts bytes before it writes them, and waits for the
+// owner's rate.
 func (p *Proxy) move(ctx context.Context, to io.Writer, from io.Reader, moved, meter *atomic.Int64, idle *time.Timer) error {
 	buf := make([]byte, partSize)
 	for {

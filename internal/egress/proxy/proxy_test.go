@@ -49,7 +49,7 @@ type rig struct {
 	service *Service
 	proxy   *Proxy
 	agent   *agent
-	port    int           // of the server
+	port    int           // the server's port
 	taken   chan net.Conn // connections that the server has accepted
 	life    context.CancelFunc
 	fenced  error
@@ -63,9 +63,9 @@ type rig struct {
 // sets it.
 type settings struct {
 	Config
-	allow    []string // of the server
+	allow    []string // the server's list
 	private  []netip.Prefix
-	network  protocol.Network // of the session
+	network  protocol.Network // the session's network
 	used     int64
 	required bool
 }
