@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// Network is what a session may reach outside. In JSON it is true for everything that the server
+// Network bounds the network access of a session. In JSON it is true for everything that the server
 // allows, false for nothing, or {"allow": [...]} for some hosts.
 type Network struct {
 	// Off is true when the JSON value is false.

@@ -21,7 +21,7 @@ type Operation struct {
 	// Params is nil, the operation has no parameters. If Result is nil, the result is {}. AnyJSON
 	// marks a value that the node forwards unchanged.
 	Params, Result any
-	// Scope is what the caller's credentials must carry.
+	// Scope is the scope that the caller's credentials must have.
 	Scope Scope
 	// Transport says on which interfaces a client may use the operation.
 	Transport Transport

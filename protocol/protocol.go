@@ -146,8 +146,8 @@ type SessionCreate struct {
 	// Volumes are the volumes of the session, at most MaxMounts. A session that starts from a
 	// snapshot, and a fork, have the volumes of the original.
 	Volumes []Mount `json:"volumes,omitempty"`
-	// Network is what the session may reach outside. nil means nothing, or, for a session that
-	// starts from a snapshot, the same as the original.
+	// Network bounds the session's network access. nil means none, or, for a session that starts
+	// from a snapshot, the same as the original.
 	Network *Network `json:"network,omitempty"`
 }
 
@@ -184,7 +184,7 @@ type Session struct {
 	KeptMS      int64   `json:"kept_ms,omitempty"`
 	RecoveredMS int64   `json:"recovered_ms,omitempty"`
 	Volumes     []Mount `json:"volumes,omitempty"`
-	// Network is what the session may reach outside; nil means nothing.
+	// Network bounds the session's network access; nil means none.
 	Network  *Network  `json:"network,omitempty"`
 	Channels []Channel `json:"channels"`
 }
@@ -397,7 +397,7 @@ type Complete struct {
 	Detail int    `json:"detail,omitempty"`
 }
 
-// History is the code that a kernel channel has run, oldest first, including code from before a
+// History is the code that a kernel channel has run, oldest first, also code that ran before a
 // restart of the kernel. It has no silent or aborted executions.
 type History struct {
 	Entries []HistoryEntry `json:"entries"`

@@ -13,7 +13,7 @@ const (
 // Limits of volumes.
 const (
 	MaxMounts       = 16   // volumes per session
-	MaxLeaseSeconds = 3600 // of a lease, until it has to be renewed
+	MaxLeaseSeconds = 3600 // longest duration of a lease, until it has to be renewed
 )
 
 // VolumeCreate makes a volume.

@@ -1,4 +1,4 @@
-// Messages stream in, as a model's do, and each change draws the message anew.
+// Messages stream in, as a model's do, and each change renders the message again.
 const answers = [
   ['How do I plot a sine in Python?', 'Like this:', 'python', 'import numpy as np, matplotlib.pyplot as plt\nx = np.linspace(0, 6.3)\nplt.figure(figsize=(5, 2.4))\nplt.plot(x, np.sin(x))\nplt.show()\nprint("drawn")'],
   ['Ask me for my name in Python.', 'It waits for your answer:', 'python', 'name = input("Your name? ")\nprint(f"Hello, {name}!")'],

@@ -1,9 +1,9 @@
-// A chat application that is not Sandgate's, with run buttons that are:
+// A chat application of another vendor, with Sandgate's run buttons:
 //
 //   SANDGATE_URL=http://127.0.0.1:8080 SANDGATE_TOKEN=$(bin/sandgate token) node examples/chat/server.mjs
 //
-// The token stays in this server. What its page gets is a ticket that runs
-// code, for pages of this origin, for ten minutes.
+// The token stays in this server. Its page gets a ticket that runs code, for pages of this origin,
+// for ten minutes.
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 
@@ -26,7 +26,7 @@ const pages = { '/': ['text/html', 'index.html'], '/chat.js': ['text/javascript'
 createServer(async (req, res) => {
   try {
     const [path] = req.url.split('?')
-    // A real one asks first who is signed in.
+    // A real application first checks who is signed in.
     if (req.method === 'POST' && path === '/ticket') {
       const ticket = await mint(req.url.endsWith('?embed'))
       res.setHeader('Content-Type', 'application/json')

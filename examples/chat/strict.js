@@ -1,5 +1,4 @@
-// The ticket comes first: the server lets itself be framed by the pages that
-// tickets name.
+// The ticket comes first: the server can be framed by the pages that tickets name.
 const frame = document.querySelector('iframe')
 const sandgate = new URL(frame.dataset.src).origin
 const mint = async () => (await (await fetch('/ticket?embed', { method: 'POST' })).json()).ticket
