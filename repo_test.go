@@ -162,7 +162,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/nodeapi": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
 			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable", "internal/session/ports",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/noderpc":        {"fault", "stream", "protocol", "kernel", "internal/trace"},
@@ -184,6 +184,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/admission", "internal/ctxlock", "internal/journal", "internal/lockorder", "internal/noderpc", "internal/tenant",
 			"internal/session/durable", "internal/session/ownership", "internal/session/stats",
 		},
+		"internal/session/ports":     {"fault", "stream", "protocol", "kernel", "pty", "internal/agent/wire"},
 		"internal/session/ownership": {"fault", "internal/cluster", "internal/lockorder"},
 		"internal/session/stats":     {"fault", "stream", "internal/journal", "internal/pool"},
 		"internal/session/snapshot": {
@@ -201,7 +202,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		},
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable", "internal/session/ports",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/tenant":  {"fault", "stream", "protocol", "kernel"},

@@ -51,7 +51,9 @@ func (j *janitor) tick(now time.Time) {
 	for _, s := range all {
 		j.autosaveIdle(s, now)
 		m.migration.UploadDue(movable{s}, now)
-		lookAtPorts(s)
+		if s.is(running) && s.channels.Viewers().Count() > 0 {
+			m.work.Go(func() { s.ports.Look(s.life) }) // it neither resumes the session nor keeps it awake
+		}
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
 			m.work.Go(func() { m.Remove(s) })

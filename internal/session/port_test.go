@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/ports"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -102,7 +103,7 @@ func TestPorts(t *testing.T) {
 	}
 
 	var links []*noderpc.Link
-	for range maxConns {
+	for range ports.MaxConns {
 		l, err := r.dialPort(alice, s.ID, port)
 		if err != nil {
 			t.Fatal(len(links), err)

@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/internal/session/ports"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
@@ -41,7 +42,7 @@ type Session struct {
 	stopWatch func()
 	copies    *durable.Copies  // of a durable session
 	uploads   *migrate.Uploads // of the copies
-	ports     Ports
+	ports     *ports.Ports
 	egress    *proxy.Proxy // nil without a network
 	volumes   *volume.Hold
 	// moving is set while it is parked; sealed, with lifecycle held, once there is
@@ -73,6 +74,9 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 		OutputRate: spec.Limits.OutputBytesPerSecond,
 		Agent:      a, Router: r, Logs: m.logs, Stats: m.stats, Meter: &s.meter,
 	}, status.Numbers)
+	s.ports = ports.New(spec.ID, a.Ports.List, func(c protocol.PortChange) {
+		s.channels.Viewers().Notify(protocol.EventPort, c)
+	})
 	return s
 }
 
@@ -241,6 +245,9 @@ func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	}
 	return &protocol.Usage{MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak, CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks}
 }
+
+// Ports returns the session's ports.
+func (s *Session) Ports() *ports.Ports { return s.ports }
 
 // Channels returns the session's channels.
 func (s *Session) Channels() *channel.Set { return s.channels }
