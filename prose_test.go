@@ -58,7 +58,6 @@ var commentRules = []proseRule{
 var proseExcluded = []string{
 	"internal/session",
 	"internal/session/migrate",
-	"internal/session/snapshot",
 }
 
 // excludedProse reports whether a file or its folder is in proseExcluded.

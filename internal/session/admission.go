@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// admissionNode is a manager as package admission sees it. It implements
+// admissionNode adapts a manager to package admission. It implements
 // admission.Node and admission.Evictor.
 type admissionNode struct{ m *Manager }
 
@@ -17,7 +17,7 @@ func (n admissionNode) Sandboxes() int { return n.m.totals.withSandbox() }
 func (n admissionNode) MemoryShort() bool { return n.m.cfg.memoryShort(warm.SandboxBytes) }
 
 func (n admissionNode) SessionUse(name, subject string) (all, own tenant.Use) {
-	all, own = n.m.totals.of(name, subject)
+	all, own = n.m.totals.useOf(name, subject)
 	all.DiskBytes += n.m.warm.Stored()[name]
 	return all, own
 }
@@ -34,7 +34,7 @@ func (n admissionNode) Holders() []admission.Holder {
 	return append(all, n.m.snapshots.Holders()...)
 }
 
-// sessionRequest is the request for a new session.
+// sessionRequest returns the request for a new session.
 func (c Config) sessionRequest(p noderpc.Principal, l protocol.Limits) admission.Request {
 	return admission.ForSession(holderOf(p), c.sandboxUse(l))
 }
@@ -43,7 +43,8 @@ func holderOf(p noderpc.Principal) admission.Holder {
 	return admission.Holder{Tenant: p.Tenant, Subject: p.Subject}
 }
 
-// sandboxUse is what a session with a sandbox holds of its tenant's quota.
+// sandboxUse returns the part of its tenant's quota that a session with a sandbox
+// uses.
 func (c Config) sandboxUse(l protocol.Limits) tenant.Use {
 	l = warm.MergeLimits(c.Limits, l)
 	return tenant.Use{Running: 1, CPUs: l.CPUs, MemoryBytes: l.MemoryBytes}

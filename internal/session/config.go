@@ -25,17 +25,17 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Config is a manager's. Backend, DataDir and Languages have no defaults; each
-// other field has the default that its comment names.
+// Config has the settings of a Manager. Backend, DataDir and Languages have no
+// defaults. Each other field has the default that its comment names.
 type Config struct {
 	// Backend starts and restores sandboxes.
 	Backend sandbox.Backend
-	// DataDir is a folder of one node alone: snapshots, logs and hibernated
+	// DataDir is a folder that only one node uses. Snapshots, logs and hibernated
 	// sessions are below it. New finds the sessions that Close left there.
 	DataDir string
 	// Languages are the kernels that the image has.
 	Languages []kernel.Manifest
-	// Version is the server's, for status.
+	// Version is the version of the server, for the status.
 	Version string
 	// Pools says how many sandboxes are kept ready for a language. Default 2
 	// for the default language. Sandboxes of other languages are restored
@@ -46,55 +46,55 @@ type Config struct {
 	PoolParallel int
 	// ClaimWait bounds how long a create waits for a sandbox. Default 30 s.
 	ClaimWait time.Duration
-	// Queue is how many creates and wakes may wait for a place, half of them of
+	// Queue is how many creates and resumes may wait for a place, half of them from
 	// one tenant; default none. QueueWait is how long; default 10 s.
 	Queue     int
 	QueueWait time.Duration
 	// MaxSessions is how many sessions have a sandbox at once; default 64.
 	// MaxHibernated is how many are hibernated beside them; default 1,000.
 	MaxSessions, MaxHibernated int
-	// Lifetime is a session's when it does not say; default 24 h. MaxLifetime
-	// is the most it may ask for; default 7 days.
+	// Lifetime is the lifetime of a session whose request has none; default 24 h.
+	// MaxLifetime is the longest that a request may have; default 7 days.
 	Lifetime, MaxLifetime time.Duration
 	// MaxIdle is the longest idle time that a session may ask for; default 24
 	// h, negative means any. MaxKeepAlive is how many sessions may be kept
 	// alive; default 4, negative means none.
 	MaxIdle      time.Duration
 	MaxKeepAlive int
-	// Limits are what a session may use that does not say, and MaxLimits the
-	// most that it may ask for. A field that is zero in MaxLimits is bounded
-	// by Limits, and one that is zero in both cannot be asked for.
+	// Limits are the limits of a session whose request has none. MaxLimits are the
+	// highest that a request may have. A field that is zero in MaxLimits is bounded
+	// by Limits. A field that is zero in both may not be in a request.
 	Limits, MaxLimits protocol.Limits
-	// Memory is how much all sandboxes may hold together: beyond it, idle
+	// Memory is how many bytes all sandboxes may use together. Beyond it, idle
 	// sessions are hibernated and new ones refused. 0 means no bound.
 	Memory int64
-	// PoolMemory is how much of it may wait in the pools beyond what Pools
-	// says. Default 1 GiB; negative means none.
+	// PoolMemory is how much of it the pools may use beyond the sandboxes of
+	// Pools. Default 1 GiB; negative means none.
 	PoolMemory int64
-	// PauseAfter is how long a session without work runs on before it is
-	// frozen in memory. Default 60 s; negative means never.
+	// PauseAfter is how long a session without work runs before it is frozen in
+	// memory. Default 60 s; negative means never.
 	PauseAfter time.Duration
 	// HibernateAfter is how long a session without work is kept in memory
-	// once it has been paused: from then on it is on disk. It counts from the
-	// last work. Default 15 min; negative means never.
+	// before it is written to disk. It counts from the last work, and only paused
+	// sessions are hibernated. Default 15 min; negative means never.
 	HibernateAfter time.Duration
 	// ShutdownLimit is how long Close takes to hibernate sessions. Default 30
-	// s; negative means that none is kept.
+	// s; negative means that all sessions end.
 	ShutdownLimit time.Duration
 	// MaxSnapshots is how many snapshots users may keep, and MaxSnapshotBytes
 	// what all of them may take on disk. Defaults 100 and 20 GiB.
 	MaxSnapshots     int
 	MaxSnapshotBytes int64
-	// Durable makes sessions durable that do not say. A durable session is
-	// copied to disk when it falls idle after work, at most once in
+	// Durable makes a session durable whose request does not choose. A durable
+	// session is copied to disk when it falls idle after work, at most once in
 	// DurableEvery, default 30 s, unless its sandbox holds more than
 	// DurableBytes, default 2 GiB.
 	Durable      bool
 	DurableEvery time.Duration
 	DurableBytes int64
-	// ResumeBusy resumes the sessions in which something ran when the process before
-	// ended, one after another and as far as there are places. Otherwise they
-	// go on with the first work.
+	// ResumeBusy resumes the sessions that were at work when the earlier process
+	// ended, one after another, as far as there are places. Otherwise they are
+	// resumed by the next request.
 	ResumeBusy bool
 	// LostRetention is how long a lost session stays listed. Default 10 min.
 	LostRetention time.Duration
@@ -113,41 +113,43 @@ type Config struct {
 	TemplateBytes int64
 	// MaxVolumes is how many volumes a tenant may have; default 100, negative
 	// means none. MaxVolumeBytes is the most that one may hold; default 10 GiB.
-	// VolumeEvery is how often those are measured that sessions write to.
+	// VolumeEvery is how often volumes are measured that sessions write to.
 	// Default 5 s.
 	MaxVolumes     int
 	MaxVolumeBytes int64
 	VolumeEvery    time.Duration
-	// Egress says what sessions may reach outside. Default nothing.
+	// Egress has the hosts that sessions may reach. Default none.
 	Egress proxy.Config
-	// Images makes root filesystems of what users bring; nil means that there
-	// are none but the host's.
+	// Images makes root filesystems from images of users; nil means that there is
+	// only the image of the node.
 	Images warm.Images
-	// Tick is how often expiry and idleness are looked at. Default 1 s.
+	// Tick is how often the janitor works. Default 1 s.
 	Tick time.Duration
-	// Audit records who did what. Default nothing.
+	// Audit is the audit log. Default none.
 	Audit audit.Log
-	// Usage takes what sessions use, once a minute and at their end. Default
-	// nothing is kept.
+	// Usage records the use of sessions, once a minute and at their end. Default
+	// none.
 	Usage *journal.Journal
 	// Tenants keeps keys and quotas. nil means that there are none.
 	Tenants *tenant.Store
 	// Tracer may be nil.
 	Tracer *trace.Tracer
-	// Directory says which sessions are the node's; nil means all that it has.
+	// Directory records the owners of sessions; nil means that the node owns all of
+	// its sessions.
 	Directory ownership.Directory
-	// Ledger adds up what tenants hold over the nodes of a cluster; nil means that
-	// this is the only one.
+	// Ledger adds up the use of tenants over the nodes of a cluster; nil means that
+	// this is the only node.
 	Ledger admission.Ledger
-	// Blobs is where sessions lie that no node has; nil means that they stay.
+	// Blobs is the blob store, for parked sessions; nil means that sessions are not
+	// parked.
 	Blobs migrate.Blobs
 	// Node is this node's name in the directory.
 	Node cluster.NodeID
-	// Checkpoints has the copies of durable sessions go to Blobs too, with at
-	// most CheckpointRate bytes a second; default 16 MiB.
+	// Checkpoints uploads the copies of durable sessions to Blobs, with at most
+	// CheckpointRate bytes a second; default 16 MiB.
 	Checkpoints    bool
 	CheckpointRate int64
-	// Logger receives what is worth knowing. Default slog.Default().
+	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }
 

@@ -26,7 +26,7 @@ func (s *Session) enableEgress(n *protocol.Network, used int64) error {
 	return nil
 }
 
-// reseedFor gives a machine randomness and variables of its own, with those of the
+// reseedFor gives a machine its own randomness and variables, with those of the
 // proxy if it has a network.
 func (m *Manager) reseedFor(ctx context.Context, mb *warm.Instance, n *protocol.Network, env map[string]string) error {
 	if n == nil {

@@ -20,7 +20,7 @@ import (
 // branch is a session that continues from a copy.
 type branch struct {
 	snapshot.Branch
-	dir   string // of the copy
+	dir   string // the folder of the copy
 	event string // in the logs: forked or started
 }
 
@@ -63,8 +63,8 @@ func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc
 	return releaseAll, nil
 }
 
-// Fork makes copies of a session, all or none, and resumes it for that. Errors:
-// InvalidArgument, Exhausted without room for all.
+// Fork makes copies of a session, all or none. It resumes the session for that.
+// Errors: InvalidArgument, Exhausted without places for all.
 func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SessionFork) (protocol.Forks, error) {
 	const op = "session.fork"
 	var none protocol.Forks
@@ -87,7 +87,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	if err != nil {
 		return none, err
 	}
-	// To be kept from idling is asked for each session.
+	// A copy is kept alive only if a request for it asks for that.
 	st.Record.Policy.KeepAlive = false
 	b := branch{dir: dir, event: "forked", Branch: snapshot.Branch{
 		Tenant: p.Tenant, Subject: p.Subject, Origin: s.spec.ID, Name: r.Name, Lifetime: w.Lifetime,
@@ -96,7 +96,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	if b.Name == "" {
 		b.Name = s.currentStatus().Name
 	}
-	// It goes on when the connection is lost, and is undone then.
+	// The copies are made also when the connection is lost meanwhile, and then removed.
 	made := make([]*Session, n)
 	errs := make([]error, n)
 	turns := make(chan struct{}, max(m.cfg.PoolParallel, 2))
@@ -152,7 +152,7 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*S
 		return nil, err
 	}
 	back.Add(func() { loader{m}.discard(s) })
-	// No request begins before it is a machine of its own.
+	// No request begins before the session has its own machine.
 	if err := s.lifecycle.Lock(ctx); err != nil {
 		return nil, fault.Wrap(fault.KindOf(err), op, err)
 	}
@@ -168,13 +168,13 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*S
 		}
 		return nil, unavailable(op, "the copy could not be started; what it is a copy of is as it was", err)
 	}
-	back.Commit() // from here on lose undoes it all
+	back.Commit() // from now on lose undoes all steps
 	s.mu.Lock()
 	s.machine = machine
 	s.transition(resuming)
 	s.mu.Unlock()
 	for i, ch := range s.channels.All() {
-		// Up to here it is the original's, at the same offsets.
+		// The log before this event is that of the original, at the same offsets.
 		l := c.Channels[i].Log
 		ch.Note(map[string]any{"event": b.event, "from": b.Origin, "epoch": l.Epoch, "offset": l.End, "as_of_ms": c.At.UnixMilli()})
 	}

@@ -78,8 +78,8 @@ func (j *janitor) measure(now time.Time, all []*Session) {
 	}
 }
 
-// applyIdlePolicy pauses or hibernates the session if its policy says so at the
-// given time.
+// applyIdlePolicy pauses or hibernates the session if its policy requires that at
+// the given time.
 func (j *janitor) applyIdlePolicy(s *Session, now time.Time) {
 	s.mu.Lock()
 	p, state := s.status.Policy, s.state

@@ -6,8 +6,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// lostBy is the limit that a session was lost by; nil when it was another
-// reason. Preconditions: s.mu is held.
+// lostBy returns the limit that ended the session; nil for another reason.
+// Preconditions: s.mu is held.
 func (s *Session) lostBy() *protocol.Reached {
 	switch {
 	case s.reason == "memory" && s.spec.Limits.MemoryBytes > 0:

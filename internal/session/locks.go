@@ -12,7 +12,7 @@ package session
 //	channel.Set.opening, channel.terminal.resizing
 //
 // Mutexes, with their ranks. None is held over a call to the agent, the backend,
-// a queue, a link or a disk, except for those that say so:
+// a queue, a link or a disk, except for the marked ones:
 //
 //	    migrate.Uploads.writing  held over writes to the blob store
 //	10  Manager.mu               the lists of sessions

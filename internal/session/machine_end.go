@@ -13,7 +13,7 @@ const wireGrace = 2 * time.Second
 
 // machineEnd describes the end of a machine.
 type machineEnd struct {
-	reason  string // of protocol.Session
+	reason  string // as in protocol.Session
 	message string // for users
 	detail  string // for the operator
 }

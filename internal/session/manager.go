@@ -33,9 +33,8 @@ import (
 
 // Manager keeps the sessions of one node.
 //
-// The order of locks is in locks.go. No lock is held over a call
-// to the agent, the host, a queue or a link; Session.lifecycle is held over a
-// pause, a hibernation, a resume or a wake alone.
+// The order of locks is in locks.go. No mutex is held over a call to the agent, the
+// backend, a queue or a link.
 type Manager struct {
 	cfg   Config
 	dirs  folders
@@ -71,7 +70,7 @@ type Manager struct {
 // idEncoding is base32 in lower case.
 var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// newID returns a session's id: 128 random bits behind "s_".
+// newID returns a session's id: "s_" and 128 random bits.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
@@ -158,9 +157,9 @@ func (m *Manager) all() []*Session {
 	return slices.Collect(maps.Values(m.sessions))
 }
 
-// Find returns a session of the principal. Errors: NotFound, which is the same
-// for another tenant's session as for one that never existed; and
-// Unavailable for one that is being moved to another node.
+// Find returns a session of the principal. Errors: NotFound, which is the same for
+// another tenant's session and for a session that never existed; Unavailable for a
+// session that is being moved to another node.
 func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	m.mu.Lock()
 	s := m.sessions[id]
@@ -198,7 +197,7 @@ func (m *Manager) List(p noderpc.Principal) []protocol.Session {
 	return views
 }
 
-// Remove ends a session, and forgets it.
+// Remove ends a session and takes it off the list.
 func (m *Manager) Remove(s *Session) {
 	m.mu.Lock()
 	m.unlist(s)
@@ -208,7 +207,7 @@ func (m *Manager) Remove(s *Session) {
 	s.channels.Retire()
 }
 
-// Status is what an operator sees.
+// Status returns the state of the node for operators.
 func (m *Manager) Status() protocol.NodeStatus {
 	st := protocol.NodeStatus{Version: m.cfg.Version, Counters: m.stats.Counters(), Languages: []protocol.Language{}}
 	for _, l := range m.cfg.Languages {
@@ -231,9 +230,10 @@ func (m *Manager) Status() protocol.NodeStatus {
 	return st
 }
 
-// Close hibernates all sessions for the next process, or ends those that it
-// cannot, and destroys the sandboxes of the pools. Links may go on to be served; they find nothing. It returns when all
-// is gone, or ctx ends; the rest then goes on without the caller.
+// Close hibernates all sessions for the next process, ends those that it cannot
+// hibernate, and destroys the sandboxes of the pools. Links may still be served;
+// they find no session. Close returns when this is done, or when ctx ends. In the
+// second case the work continues in the background.
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	first := !m.closed
@@ -249,7 +249,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		defer close(done)
 		var wg sync.WaitGroup
 		wg.Go(func() { m.saveAll(all) })
-		m.cancel() // no pool is made from here on
+		m.cancel() // no pool is made from now on
 		wg.Go(m.warm.Close)
 		wg.Wait()
 		m.work.Wait()

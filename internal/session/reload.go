@@ -1,15 +1,13 @@
 package session
 
-// Changeable are the settings that a manager takes up while it runs; the
-// fields are Config's. Pools holds the languages that had a pool from the
-// start.
+// Changeable has the settings that can change while a manager runs; see Config for
+// the fields. Pools has only languages that had a pool from the start.
 type Changeable struct {
 	MaxSessions, MaxHibernated int
 	Pools                      map[string]int
 }
 
-// Reload takes up new settings. Sessions over a limit that has become lower
-// stay.
+// Reload applies new settings. Sessions above a lower limit stay.
 func (m *Manager) Reload(c Changeable) {
 	if c.MaxSessions > 0 {
 		m.admission.SetMaxSessions(c.MaxSessions)

@@ -149,7 +149,7 @@ func (r resumption) finish(begin time.Time) error {
 		return s.LostError()
 	}
 	s.mu.Lock()
-	s.status.Works = false // what was at work continues by itself
+	s.status.Works = false // its programs run again
 	s.mu.Unlock()
 	s.m.removeLater(s.m.dirs.sessionDir(s.spec.ID))
 	s.m.stats.Woken(time.Since(begin))

@@ -8,8 +8,8 @@ import (
 func (s *Session) ID() string { return s.spec.ID }
 
 // Agent returns the client of the agent in the session's sandbox, the same one
-// over hibernations. Preconditions for its calls: Acquire, or the willingness
-// to wait until something else resumes the session.
+// over hibernations. Calls without Acquire wait until another request resumes the
+// session.
 func (s *Session) Agent() *client.Client { return s.agent }
 
 // CountTransfer adds bytes of files to the session's usage.

@@ -23,11 +23,11 @@ import (
 // Session is a claimed sandbox and the channels in it.
 type Session struct {
 	m *Manager
-	// spec is what the session was made with; it does not change. status is
-	// what changes and is stored; mu guards it.
+	// spec has the properties that do not change. status has those that change and
+	// are stored; mu guards it.
 	spec   snapshot.Spec
 	status snapshot.Status
-	// sandbox is what its sandboxes are restored with.
+	// sandbox is the specification with which its sandboxes are restored.
 	sandbox sandbox.Spec
 	// machine is nil in a session of an earlier process that has not resumed.
 	machine sandbox.Machine
@@ -40,13 +40,13 @@ type Session struct {
 	activity activity
 	// stopWatch stops watchMachine. Guarded by lifecycle.
 	stopWatch func()
-	copies    *durable.Copies  // of a durable session
-	uploads   *migrate.Uploads // of the copies
+	copies    *durable.Copies  // for a durable session
+	uploads   *migrate.Uploads // those of the copies
 	ports     *ports.Ports
 	egress    *proxy.Proxy // nil without a network
 	volumes   *volume.Hold
-	// moving is set while it is parked; sealed, with lifecycle held, once there is
-	// no way back from that.
+	// moving is set while the session is parked. sealed is set, with lifecycle held,
+	// when the session can no longer continue here.
 	moving atomic.Bool
 	sealed bool
 
@@ -91,10 +91,10 @@ func (s *Session) currentStatus() snapshot.Status {
 // Touch records that the session is active.
 func (s *Session) Touch() { s.activity.touch() }
 
-// Acquire announces work, and resumes a paused or hibernated sandbox. The
-// sandbox runs until release is called. Errors: SandboxLost, Exhausted without
-// room to resume, Unavailable when the node does not know whether the session is
-// its own.
+// Acquire begins a request that needs the sandbox, and resumes a paused or
+// hibernated one. The sandbox runs until release is called. Errors: SandboxLost,
+// Exhausted without a place to resume, Unavailable while the node does not know
+// whether it owns the session.
 func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	if err := s.lockLifecycle(ctx, "session.begin"); err != nil {
 		return nil, err
@@ -118,8 +118,8 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	return s.activity.begin(), nil
 }
 
-// AcquireOwned is Acquire for input, which clients do not repeat: while the node
-// does not know whether the session is its own, it waits.
+// AcquireOwned is Acquire for input, which clients do not repeat. It waits while
+// the node does not know whether it owns the session.
 func (s *Session) AcquireOwned(ctx context.Context) (release func(), err error) {
 	for {
 		release, err = s.Acquire(ctx)
@@ -151,9 +151,9 @@ func (s *Session) watchMachine() {
 	})
 }
 
-// lose ends the session: the queues and logs say why, viewers are told, and
-// the sandbox is destroyed. The first reason counts; later calls wait for the
-// first.
+// lose ends the session: it ends queues and logs with the reason, notifies the
+// viewers, and destroys the sandbox. The first reason counts; later calls wait for
+// the first call.
 func (s *Session) lose(reason, message string) {
 	s.mu.Lock()
 	if s.state == lost {
@@ -168,7 +168,7 @@ func (s *Session) lose(reason, message string) {
 	s.m.stats.SessionLost(reason)
 	s.measure(asleep, reason)
 	s.m.audit(protocol.AuditEntry{Event: "session.end", Tenant: s.spec.Tenant, Subject: s.spec.Subject, Session: s.spec.ID, Reason: reason})
-	// At once, so that nothing below waits for a sandbox that hangs.
+	// In the background, so that no step below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
 	destroyed.Go(func() {
 		s.channels.EndLimits()
@@ -196,7 +196,7 @@ func (s *Session) Lost() protocol.Lost {
 	return protocol.Lost{Session: s.spec.ID, Reason: s.reason, Message: s.message, Reached: s.lostBy()}
 }
 
-// View returns the session as clients see it, without its usage.
+// View returns the session as clients see it, without its use of resources.
 func (s *Session) View() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
@@ -223,7 +223,7 @@ func (s *Session) View() protocol.Session {
 	return v
 }
 
-// seconds is a policy's time as clients see it.
+// seconds returns a policy's time as clients see it.
 func seconds(d time.Duration) int64 {
 	if d <= 0 {
 		return protocol.Never
@@ -231,7 +231,8 @@ func seconds(d time.Duration) int64 {
 	return max(1, int64(d/time.Second))
 }
 
-// Usage returns what the session's sandbox uses now; nil without a sandbox.
+// Usage returns the resources that the session's sandbox uses now; nil without a
+// sandbox.
 func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	s.mu.Lock()
 	state, machine := s.state, s.machine
@@ -241,7 +242,7 @@ func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	}
 	u, err := machine.Usage(ctx)
 	if err != nil {
-		return nil // it has ended meanwhile, or the backend has no counters
+		return nil // the sandbox has ended, or the backend has no counters
 	}
 	return &protocol.Usage{MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak, CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks}
 }

@@ -65,7 +65,7 @@ type lifeState struct {
 	// lifecycle is held while the session is paused, hibernated or resumed, and by Acquire.
 	lifecycle ctxlock.Lock
 
-	mu      lockorder.Mutex[sessionRank] // guards all below, and the fields of Session that say so
+	mu      lockorder.Mutex[sessionRank] // guards all below, and the fields of Session that name it
 	state   State                        // assigned only by transition
 	reason  string                       // for the end
 	message string                       // the reason in words

@@ -79,7 +79,7 @@ func TestConsistencyCheck(t *testing.T) {
 	if err := m.ConsistencyCheck(); err != nil {
 		t.Errorf("nothing is wrong, and it says: %v", err)
 	}
-	all, own := m.totals.of("t", "b")
+	all, own := m.totals.useOf("t", "b")
 	if all.Sessions != 2 || all.Running != 1 || all.DiskBytes != 7 || own.Sessions != 1 || own.DiskBytes != 7 {
 		t.Errorf("the tenant holds %+v, its subject %+v", all, own)
 	}

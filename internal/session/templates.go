@@ -14,8 +14,8 @@ type Templates struct{ m *warm.Manager }
 // Templates returns the templates that users have made.
 func (m *Manager) Templates() Templates { return Templates{m.warm} }
 
-// Store makes a template of a tar. Its snapshot is made later, in the
-// background. It takes the place of a template with its name.
+// Store makes a template from a tar. Its snapshot is made later, in the background.
+// It replaces the tenant's template of that name.
 func (t Templates) Store(p noderpc.Principal, name string, tar io.Reader) (protocol.Template, error) {
 	made, err := t.m.Store(p.Tenant, p.Subject, name, tar)
 	if err != nil {

@@ -137,8 +137,8 @@ func (t *totals) checkKeepAlive(op string, most int) error {
 	return nil
 }
 
-// of returns what a tenant's sessions hold, and the part of one subject.
-func (t *totals) of(name, subject string) (all, own tenant.Use) {
+// useOf returns the use of a tenant's sessions, and the part of one subject.
+func (t *totals) useOf(name, subject string) (all, own tenant.Use) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.tenants[name].use(), t.subjects[admission.Holder{Tenant: name, Subject: subject}].use()
@@ -175,8 +175,8 @@ func (s *Session) share() share {
 	return c
 }
 
-// recount brings the manager's totals up to date with the session. Whoever
-// changes the state, the bytes on disk or the policy calls it. Preconditions:
+// recount brings the manager's totals up to date with the session. It is called
+// after each change of the state, the bytes on disk or the policy. Preconditions:
 // s.mu is held.
 func (s *Session) recount() {
 	now := s.share()

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// measure records what the session has used. asleep says that it has no machine.
-// ended is the reason of its end, if it has ended.
+// measure records the session's use of resources. asleep means that it has no
+// machine. ended is the reason for its end, if it has ended.
 func (s *Session) measure(asleep bool, ended string) {
 	j := s.m.cfg.Usage
 	if j == nil {

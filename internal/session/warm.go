@@ -39,7 +39,7 @@ func newRequests(m *Manager) *request.Checker {
 	})
 }
 
-// warmHost is what package warm needs of a Manager.
+// warmHost adapts a Manager to package warm.
 type warmHost struct{ m *Manager }
 
 // CheckSpec implements warm.Host.

@@ -11,7 +11,7 @@ import (
 // and its logs are not yet.
 type Capture struct {
 	Record Record
-	Forks  []*stream.Fork // of the channels' logs, in their order
+	Forks  []*stream.Fork // forks of the channels' logs, in their order
 	At     time.Time
 	// Pause is how long the session stood still for it.
 	Pause time.Duration

@@ -24,7 +24,7 @@ type JournalLine struct {
 }
 
 // ReadJournal returns the cells of each channel that a journal lists. A line
-// that was cut is of a cell that was not acknowledged.
+// that was cut belongs to a cell that was not acknowledged.
 func ReadJournal(name string) (map[string][]queue.SavedCell, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func ReadJournal(name string) (map[string][]queue.SavedCell, error) {
 
 // CellsAfter returns the cells after the number n, each once.
 func CellsAfter(all []queue.SavedCell, n uint32) []queue.SavedCell {
-	// Requests of several connections are noted in any order.
+	// Requests of several connections are recorded in any order.
 	slices.SortFunc(all, func(a, b queue.SavedCell) int { return cmp.Compare(a.Cell, b.Cell) })
 	var out []queue.SavedCell
 	for _, c := range all {

@@ -14,8 +14,8 @@ import (
 )
 
 // A copy of a session is a folder: snapshot/ holds its sandbox, logs/ a folder
-// for each channel's log, and session.json all else. It has its name once it
-// is whole. What goes on from a copy leaves it as it is.
+// for each channel's log, and session.json the rest. It gets its name when it is
+// complete. It is never changed: sessions continue from links to its files.
 
 // Partial ends the name of a copy that is being written, or removed.
 const Partial = ".partial"
@@ -32,7 +32,8 @@ type Manifest struct {
 	Bytes   int64         `json:"bytes"`
 }
 
-// Commit completes a copy: it writes all to the disk and gives the copy its name.
+// Commit completes a copy: it syncs all files to the disk and gives the copy its
+// name.
 func Commit(dir string, c *Manifest) error {
 	work := dir + Partial
 	size, err := TreeSize(work)
@@ -83,8 +84,8 @@ func ReadManifest(dir string) (*Manifest, error) {
 	return c, nil
 }
 
-// Remove removes a copy so that a crash half way leaves none that looks
-// whole.
+// Remove removes a copy. A crash meanwhile leaves no incomplete copy that looks
+// complete.
 func Remove(dir string) error {
 	gone := dir + Partial
 	if err := os.RemoveAll(gone); err != nil {
@@ -111,7 +112,7 @@ func TreeSize(dir string) (n int64, err error) {
 	return n, err
 }
 
-// syncTree brings the files below dir, and their names, to the disk.
+// syncTree syncs the files below dir, and their names, to the disk.
 func syncTree(dir string) error {
 	err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -163,7 +164,7 @@ func LinkDeep(from, to string) error {
 		case e.IsDir():
 			return os.MkdirAll(filepath.Join(to, rest), 0o700)
 		case e.Name() == JournalName:
-			return nil // it goes by itself
+			return nil // the journal is uploaded by itself
 		}
 		return os.Link(name, filepath.Join(to, rest))
 	})
@@ -172,14 +173,14 @@ func LinkDeep(from, to string) error {
 // Expired reports whether the snapshot is over.
 func (c *Manifest) Expired(now time.Time) bool { return !c.Ends.IsZero() && now.After(c.Ends) }
 
-// Header returns the manifest without the parts that only its file has to hold.
+// Header returns the manifest without the parts that are needed only in its file.
 func (c *Manifest) Header() *Manifest {
 	v := *c
 	v.Record = Record{Spec: Spec{Tenant: c.Tenant, Subject: c.Subject, Language: c.Language}}
 	return &v
 }
 
-// View is the snapshot as clients see it.
+// View returns the snapshot as clients see it.
 func (c *Manifest) View() protocol.Snapshot {
 	v := protocol.Snapshot{
 		ID: c.ID, Name: c.Label, Session: c.Session, Language: c.Language, CreatedMS: c.At.UnixMilli(),

@@ -15,11 +15,11 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// A parked session is one object: a tar, compressed, with session.json and the
-// snapshot below session/ and the channels' logs below logs/. Files alone are
-// in it, and their folders are made of their names.
+// A parked session is one object: a compressed tar, with session.json and the
+// snapshot below session/ and the channels' logs below logs/. It contains files
+// only; their names give the folders.
 
-// maxPacked bounds what is unpacked: a sandbox's memory and files, and its logs.
+// maxPacked bounds the unpacked bytes: a sandbox's memory and files, and its logs.
 const maxPacked = 256 << 30
 
 // Pack writes folders and files, each below its name.
@@ -51,7 +51,7 @@ func packFolder(t *tar.Writer, name, dir string) error {
 		}
 		as := name + "/" + rest
 		if rest == "." {
-			as = name // it is but a file
+			as = name // dir is a file
 		}
 		f, err := os.Open(path)
 		if err != nil {
@@ -70,7 +70,8 @@ func packFolder(t *tar.Writer, name, dir string) error {
 	})
 }
 
-// Unpack makes the files below dir, and has them on the disk when it returns.
+// Unpack writes the files below dir. They are on the disk when it returns. Errors:
+// Malformed for another archive, Host.
 func Unpack(ctx context.Context, r io.Reader, dir string) error {
 	const op = "session.unpack"
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
@@ -117,8 +118,7 @@ func unpackFile(ctx context.Context, root *os.Root, name string, r io.Reader) er
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// sparse writes a file and leaves out what is zero: most of an idle sandbox's
-// memory is.
+// sparse writes a file without its zeros: most of an idle sandbox's memory is zero.
 type sparse struct {
 	f   *os.File
 	ctx context.Context
@@ -133,7 +133,7 @@ func (s *sparse) Write(p []byte) (int, error) {
 		n := min(4096, len(p)-done)
 		part := p[done : done+n]
 		if !zero(part) {
-			// As much as follows without a hole.
+			// Write as many blocks at once as follow without a hole.
 			for done+n < len(p) && !zero(p[done+n:min(done+n+4096, len(p))]) {
 				n = min(n+4096, len(p)-done)
 			}

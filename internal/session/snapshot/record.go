@@ -1,6 +1,6 @@
-// Package snapshot is the form in which sessions are kept: their records, the
-// folders that copies of sessions are, and the archives that move between
-// nodes. It knows no live session.
+// Package snapshot defines the form of saved sessions: their records, the folders
+// of copies, and the archives that move between nodes. It also keeps the snapshots
+// that users take. It knows no live session.
 package snapshot
 
 import (
@@ -20,7 +20,7 @@ import (
 // Version is the version of the records. No other version is read.
 const Version = 2
 
-// Spec is what a session was made with. It does not change.
+// Spec has the properties of a session that do not change.
 type Spec struct {
 	ID       string            `json:"id"`
 	Tenant   string            `json:"tenant"`
@@ -44,27 +44,26 @@ func (s Spec) Holder() admission.Holder {
 	return admission.Holder{Tenant: s.Tenant, Subject: s.Subject}
 }
 
-// Status is what changes of a session while it lives.
+// Status has the stored properties of a session that change.
 type Status struct {
 	Policy  Policy    `json:"policy"`
 	Name    string    `json:"name,omitempty"`
 	Expires time.Time `json:"expires"`
 	Active  time.Time `json:"active"`
-	// Works says that something ran when the session was hibernated by a process
-	// that ended.
+	// Works is set if the session was at work when its process ended.
 	Works bool `json:"works,omitempty"`
 	// Numbers is the last number in a channel's id.
 	Numbers int `json:"numbers"`
-	// Recovered is the time as of which the session came back after the server
-	// was killed. Stale says that its machine has run on from here before: it
-	// needs fresh randomness when it resumes.
+	// Recovered is the moment that the copy shows from which the session was
+	// recovered after the server was killed. Stale is set if the machine has run from
+	// this state before: it needs new randomness when it resumes.
 	Recovered time.Time `json:"recovered,omitzero"`
 	Stale     bool      `json:"stale,omitempty"`
 	// Token is the token of the session's ownership when it was saved.
 	Token cluster.Token `json:"token,omitempty"`
 }
 
-// Policy says when an idle session is paused and hibernated.
+// Policy decides when an idle session is paused and hibernated.
 type Policy struct {
 	// Pause and Hibernate are how long after the last work; negative is never.
 	Pause     time.Duration `json:"pause"`
@@ -85,8 +84,8 @@ type Record struct {
 	Wires    map[uint32]string `json:"wires"` // the channel of each number
 	NextWire uint32            `json:"next_wire"`
 	Agent    client.Saved      `json:"agent"`
-	// Network is what the session may reach outside, and Moved how many bytes it
-	// has moved.
+	// Network has the hosts that the session may reach, and Moved counts the bytes
+	// that it has moved.
 	Network *protocol.Network `json:"network,omitempty"`
 	Moved   int64             `json:"moved,omitempty"`
 }
@@ -129,7 +128,7 @@ type Writer struct {
 	Guard pty.PasteFilter `json:"guard"`
 }
 
-// Detach changes the record of a session into the one that a copy begins with.
+// Detach changes the record of a session into the record with which a copy begins.
 func (v *Record) Detach(passed time.Duration) {
 	for i := range v.Channels {
 		c := &v.Channels[i]
