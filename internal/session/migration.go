@@ -122,7 +122,7 @@ func (n migrationNode) BeginWork(id string) (s migrate.Movable, end func(), open
 }
 
 func (n migrationNode) Open(id string) (migrate.Movable, error) {
-	s, err := loader{n.m}.saved(id)
+	s, err := loader(n).saved(id)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (n migrationNode) Open(id string) (migrate.Movable, error) {
 }
 
 func (n migrationNode) Recover(c migrate.Checkpoint, number int) (migrate.Movable, error) {
-	s, err := loader{n.m}.recover(c.ID, number)
+	s, err := loader(n).recover(c.ID, number)
 	if err != nil {
 		return nil, err
 	}
