@@ -163,6 +163,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
 			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
 			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable", "internal/session/ports",
+			"internal/session/totals",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/noderpc":        {"fault", "stream", "protocol", "kernel", "internal/trace"},
@@ -186,7 +187,11 @@ func TestImportsRunDownwards(t *testing.T) {
 		},
 		"internal/session/ports":     {"fault", "stream", "protocol", "kernel", "pty", "internal/agent/wire"},
 		"internal/session/ownership": {"fault", "internal/cluster", "internal/lockorder"},
-		"internal/session/stats":     {"fault", "stream", "internal/journal", "internal/pool"},
+		"internal/session/totals": {
+			"fault", "stream", "protocol", "kernel", "pty", "internal/admission", "internal/cluster", "internal/lockorder",
+			"internal/noderpc", "internal/sandbox", "internal/pool", "internal/tenant", "internal/trace", "internal/warm",
+		},
+		"internal/session/stats": {"fault", "stream", "internal/journal", "internal/pool"},
 		"internal/session/snapshot": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
 			"internal/admission", "internal/cluster", "internal/lockorder", "internal/noderpc", "internal/tenant", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm",
@@ -203,6 +208,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
 			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable", "internal/session/ports",
+			"internal/session/totals",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/tenant":  {"fault", "stream", "protocol", "kernel"},

@@ -12,12 +12,12 @@ import (
 // admission.Node and admission.Evictor.
 type admissionNode struct{ m *Manager }
 
-func (n admissionNode) Sandboxes() int { return n.m.totals.withSandbox() }
+func (n admissionNode) Sandboxes() int { return n.m.totals.WithSandbox() }
 
 func (n admissionNode) MemoryShort() bool { return n.m.cfg.memoryShort(warm.SandboxBytes) }
 
 func (n admissionNode) SessionUse(name, subject string) (all, own tenant.Use) {
-	all, own = n.m.totals.useOf(name, subject)
+	all, own = n.m.totals.UseOf(name, subject)
 	all.DiskBytes += n.m.warm.Stored()[name]
 	return all, own
 }
@@ -27,7 +27,7 @@ func (n admissionNode) SnapshotUse(name, subject string) (all, own tenant.Use) {
 }
 
 func (n admissionNode) Holders() []admission.Holder {
-	all := n.m.totals.owners()
+	all := n.m.totals.Owners()
 	for name := range n.m.warm.Stored() {
 		all = append(all, admission.Holder{Tenant: name})
 	}

@@ -93,7 +93,7 @@ func (c *creation) reserve(ctx context.Context) (err error) {
 	m := c.m
 	c.place, err = m.admission.Reserve(ctx, op, "this node has all the sessions it can; delete one or try again later", m.cfg.sessionRequest(c.owner, c.want.Limits), func() error {
 		if c.asked.KeepAlive {
-			if err := m.totals.checkKeepAlive(op, m.cfg.MaxKeepAlive); err != nil {
+			if err := m.totals.CheckKeepAlive(op, m.cfg.MaxKeepAlive); err != nil {
 				return err
 			}
 		}

@@ -59,7 +59,7 @@ func (m *Manager) beginHibernation() error {
 	if m.closed {
 		return fault.New(fault.Restarting, opHibernate, "the node is stopping")
 	}
-	if m.totals.count()[hibernated] >= m.maxHibernated {
+	if m.totals.States()[hibernated] >= m.maxHibernated {
 		return &fault.Error{Kind: fault.Exhausted, Op: opHibernate, RetryAfter: 60, Message: "this node has all the hibernated sessions it can"}
 	}
 	m.work.Add(1)

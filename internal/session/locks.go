@@ -22,7 +22,7 @@ package session
 //	45  channel.Set.mu           the lists of channels
 //	50  channel.Channel.mu
 //	60  durable.Copies.mu        copies of a durable session; held over writes to its journals
-//	70  totals.mu
+//	70  totals.Totals.mu
 //	80  the queue of package admission
 //	90  ownership.Departures.mu  taken with Manager.mu held
 //	    channel.writer.mu        held over input on its way to the agent
@@ -35,13 +35,10 @@ package session
 type (
 	managerRank struct{}
 	sessionRank struct{}
-	totalsRank  struct{}
 )
 
 func (managerRank) Rank() int { return 10 }
 func (sessionRank) Rank() int { return 40 }
-func (totalsRank) Rank() int  { return 70 }
 
 func (managerRank) String() string { return "Manager.mu" }
 func (sessionRank) String() string { return "Session.mu" }
-func (totalsRank) String() string  { return "totals.mu" }

@@ -26,6 +26,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/session/stats"
+	"github.com/sandgate/sandgate/internal/session/totals"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
@@ -51,7 +52,7 @@ type Manager struct {
 	egress    *proxy.Service
 	admission *admission.Controller
 	migration *migrate.Migrator
-	totals    *totals
+	totals    *totals.Totals[*Session]
 	logs      *channel.Logs
 	owner     *ownership.Owner
 	// departures are changed with mu held when a session enters the list.
@@ -224,7 +225,7 @@ func (m *Manager) Status() protocol.NodeStatus {
 		}
 	}
 	st.Snapshots, st.SnapshotBytes = m.snapshots.Total()
-	n := m.totals.count()
+	n := m.totals.States()
 	st.Hibernated = n[hibernated]
 	st.Sessions = n[running] + n[paused] + n[resuming]
 	return st

@@ -31,7 +31,7 @@ func (m *Manager) attachStats() {
 		Spans:    m.cfg.Tracer.Counts,
 		Sessions: m.sessionsByState,
 		// A session that is being resumed has a sandbox already.
-		Sandboxes: func() int { n := m.totals.count(); return n[running] + n[paused] + n[resuming] },
+		Sandboxes: func() int { n := m.totals.States(); return n[running] + n[paused] + n[resuming] },
 		Pools:     m.warm.Stats,
 		Logs:      m.logs.Stats,
 		Journals:  m.journalStats,
@@ -43,7 +43,7 @@ func (m *Manager) Metrics() *prometheus.Registry { return m.stats.Registry() }
 
 func (m *Manager) sessionsByState() map[string]int {
 	all := map[string]int{}
-	for s, n := range m.totals.count() {
+	for s, n := range m.totals.States() {
 		all[State(s).String()] = n
 	}
 	return all

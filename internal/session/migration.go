@@ -192,6 +192,6 @@ func (m *Manager) Info() cluster.NodeInfo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	info.Draining = m.closed || m.owner.Refusing()
-	info.Hibernated = m.totals.count()[hibernated]
+	info.Hibernated = m.totals.States()[hibernated]
 	return info
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/ports"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
+	"github.com/sandgate/sandgate/internal/session/totals"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/protocol"
@@ -52,9 +53,9 @@ type Session struct {
 
 	// lifeState has the state. Its mu guards all below, status and machine.
 	lifeState
-	listed  bool  // in Manager.sessions
-	counted share // the part of Manager.totals that it adds
-	stored  int64 // bytes on disk while it is hibernated
+	listed  bool         // in Manager.sessions
+	counted totals.Share // the part of Manager.totals that it adds
+	stored  int64        // bytes on disk while it is hibernated
 }
 
 // newSession makes a session that is in no list and has no machine yet.

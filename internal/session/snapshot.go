@@ -49,7 +49,7 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r
 		if !r.KeepAlive {
 			return nil
 		}
-		return m.totals.checkKeepAlive(op, m.cfg.MaxKeepAlive)
+		return m.totals.CheckKeepAlive(op, m.cfg.MaxKeepAlive)
 	})
 	if err != nil {
 		return nil, err

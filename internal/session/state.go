@@ -180,7 +180,7 @@ func followState(s *Session) {
 		}
 	}
 	s.refused = func(from, to State) {
-		s.m.totals.forbid()
+		s.m.totals.Forbid()
 		s.m.log.Error("a session was to change its state in a way that cannot be", "session", s.spec.ID, "from", from, "to", to)
 	}
 }

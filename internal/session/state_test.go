@@ -57,11 +57,13 @@ func TestStatePairs(t *testing.T) {
 			if have != want || s.state != after {
 				t.Errorf("%s to %s: %s, want %s; it is %s now", from, to, have, want, s.state)
 			}
-			counts := m.totals.count()
-			if counts[after] != 1 || (after == lost) != (m.totals.tenants[""].sessions == 0) || after.hasSandbox() != (m.totals.withSandbox() == 1) {
-				t.Errorf("%s to %s: counted %v, %+v", from, to, counts, m.totals.tenants)
+			counts := m.totals.States()
+			use, _ := m.totals.UseOf("", "")
+			if counts[after] != 1 || (after == lost) != (use.Sessions == 0) ||
+				after.hasSandbox() != (m.totals.WithSandbox() == 1) {
+				t.Errorf("%s to %s: counted %v, %+v", from, to, counts, use)
 			}
-			if refused := m.totals.forbidden == 1; refused != (want == "n" && from != lost) {
+			if refused := m.totals.Forbidden() == 1; refused != (want == "n" && from != lost) {
 				t.Errorf("%s to %s: counted as forbidden: %v", from, to, refused)
 			}
 		}
@@ -79,7 +81,7 @@ func TestConsistencyCheck(t *testing.T) {
 	if err := m.ConsistencyCheck(); err != nil {
 		t.Errorf("nothing is wrong, and it says: %v", err)
 	}
-	all, own := m.totals.useOf("t", "b")
+	all, own := m.totals.UseOf("t", "b")
 	if all.Sessions != 2 || all.Running != 1 || all.DiskBytes != 7 || own.Sessions != 1 || own.DiskBytes != 7 {
 		t.Errorf("the tenant holds %+v, its subject %+v", all, own)
 	}
@@ -100,7 +102,7 @@ func TestConsistencyCheck(t *testing.T) {
 	}
 	m.unlist(one)
 	m.unlist(two)
-	if err := m.ConsistencyCheck(); err != nil || len(m.totals.tenants)+len(m.totals.subjects)+len(m.totals.resident) != 0 {
-		t.Errorf("after the last session: %v, %+v", err, m.totals)
+	if err := m.ConsistencyCheck(); err != nil || len(m.totals.Owners())+m.totals.WithSandbox() != 0 {
+		t.Errorf("after the last session: %v, owners %v", err, m.totals.Owners())
 	}
 }
