@@ -205,7 +205,7 @@ func TestAuditFullDisk(t *testing.T) {
 	}
 }
 
-// TestUsageAddsUp checks that the sum of a session's records is what it used.
+// TestUsageAddsUp checks that the sum of a session's records is the session's use.
 func TestUsageAddsUp(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(journal.Options{Dir: dir, Name: "usage"})

@@ -182,7 +182,7 @@ func TestEgress(t *testing.T) {
 	}
 	eventually(t, "none is open", func() bool { return open() == 0 })
 
-	// What a session's end cuts is cut on both sides.
+	// The end of a session cuts its connections on both sides.
 	c, in, _ = r.tunnel("127.0.0.1", port)
 	fmt.Fprint(c, "x")
 	if _, err := in.ReadByte(); err != nil {
@@ -251,7 +251,7 @@ func TestEgressIdle(t *testing.T) {
 	}
 }
 
-// TestEgressBytes has a session move all that it may, and no more.
+// TestEgressBytes moves as many bytes as a session may, and checks that further ones are refused.
 func TestEgressBytes(t *testing.T) {
 	port := outsideHost(t)
 	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Bytes, e.Rate = 1<<20, 64<<20 }, "127.0.0.1:"+strconv.Itoa(port)))

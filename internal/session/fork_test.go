@@ -56,9 +56,9 @@ func (p *peer) same(ch, cell uint32, want string) {
 	}
 }
 
-// TestGVisorFork: a session that is busy in every way is forked. Cells, shells
-// and processes go on in all of them, each log begins with all there was, and
-// what each does from then on is its own.
+// TestGVisorFork: a session that is busy in every way is forked. Cells, shells and processes
+// continue in all of them, each log begins with the complete history, and from then on the sessions
+// are independent.
 func TestGVisorFork(t *testing.T) {
 	r := newGVisor(t, t.TempDir())
 	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Name: "first", Env: map[string]string{"SECRET": "s"}})
@@ -102,7 +102,7 @@ func TestGVisorFork(t *testing.T) {
 	}
 	for i, v := range f.Sessions {
 		ch := uint32(10 * (i + 1))
-		// The cell that ran goes on, the one behind it does not.
+		// The cell that ran continues, and the queued one does not.
 		if reply := o.reply(ch, cell); reply.Status != "ok" {
 			t.Errorf("the cell in a fork: %+v", reply)
 		}
@@ -150,7 +150,7 @@ func TestGVisorFork(t *testing.T) {
 			t.Errorf("cat in a fork: %+v", e)
 		}
 	}
-	// The original has had nothing of it.
+	// The original is not affected.
 	if reply := p.reply(1, behind); reply.Status != "ok" {
 		t.Errorf("the cell behind, in the original: %+v", reply)
 	}
@@ -287,8 +287,8 @@ func TestGVisorSnapshots(t *testing.T) {
 	}
 }
 
-// TestGVisorSnapshotUnfit: a snapshot of another version is never used, and
-// the one who asks is told.
+// TestGVisorSnapshotUnfit: a snapshot of another version is never used, and the caller gets an
+// error.
 func TestGVisorSnapshotUnfit(t *testing.T) {
 	r := newGVisor(t, t.TempDir())
 	s := r.create()
@@ -311,7 +311,7 @@ func TestGVisorSnapshotUnfit(t *testing.T) {
 	}
 }
 
-// TestCopyFails: a session whose copy fails goes on, and nothing is left.
+// TestCopyFails: a session whose copy fails continues, and nothing is left.
 func TestCopyFails(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Durable, c.DurableEvery = true, time.Millisecond })
 	s := r.create()
@@ -342,8 +342,8 @@ func TestCopyFails(t *testing.T) {
 
 var bob = noderpc.Principal{Tenant: "bob", Subject: "bob"}
 
-// TestGVisorDurable: a session that a killed node has left behind comes back as
-// it was when it last fell idle, and each cell since then is told as lost.
+// TestGVisorDurable: a session of a killed node is recovered in its state when it was last idle,
+// and each later cell is reported as lost.
 func TestGVisorDurable(t *testing.T) {
 	data, dead := t.TempDir(), t.TempDir()
 	durable := func(c *Config) { c.DurableEvery = time.Millisecond }
@@ -420,8 +420,7 @@ func TestGVisorDurable(t *testing.T) {
 		if text, _ := o.run(1, "print(random.random())"); text == draw {
 			t.Error("what was drawn is drawn again")
 		}
-		// A writer that has gone on meanwhile goes on where it is, and nothing is
-		// taken twice.
+		// A writer that continued meanwhile continues at its position, and no input is taken twice.
 		o.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
 		o.input(2, 7, "echo $held\r", false)
 		o.input(2, 7, "never twice\r", false)
@@ -437,8 +436,8 @@ func TestGVisorDurable(t *testing.T) {
 	}
 }
 
-// TestDurableBounds: a session that holds too much is not copied, and says so
-// once; one that was killed before its first copy is gone.
+// TestGVisorDurableBounds: a session that is too large is not copied, and reports this once. A
+// session that was killed before its first copy is lost.
 func TestGVisorDurableBounds(t *testing.T) {
 	data := t.TempDir()
 	for _, bad := range []string{"s_a/00000001.partial/snapshot", "s_b/00000002", "s_c"} {
@@ -510,7 +509,7 @@ func TestGVisorStandby(t *testing.T) {
 	if n := standby.Stats().Claims; n < 2 {
 		t.Errorf("%d standby sandboxes were taken", n)
 	}
-	// One that is ready goes with the rest.
+	// A template that is ready is removed with the others.
 	ready()
 	standby.Close()
 	r.stop()

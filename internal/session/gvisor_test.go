@@ -87,7 +87,7 @@ func TestGVisor(t *testing.T) {
 	}
 	t.Logf("an interrupt: %s", time.Since(begin))
 
-	// Two clones differ in what they draw.
+	// Two clones draw different random numbers.
 	o := r.create()
 	p.attach(2, o.ID, "k1")
 	draw := "import random, uuid, os, numpy\nprint(random.random(), uuid.uuid4(), os.urandom(8).hex(), numpy.random.rand(), hash('a') if False else '', os.uname().nodename)"
@@ -122,7 +122,7 @@ func TestGVisor(t *testing.T) {
 	}
 	t.Logf("a cell that wakes the sandbox: %s", time.Since(begin))
 
-	// A sandbox that is killed says so.
+	// A killed sandbox is reported.
 	cell = p.execute(2, "import time\nprint('sleeping', flush=True)\ntime.sleep(1000)")
 	p.printed(2, "sleeping")
 	r.session(o.ID).machine.(*gvisor.Sandbox).Kill("by the test")
@@ -164,8 +164,8 @@ func TestGVisorOutOfMemory(t *testing.T) {
 	if reply.Status != "error" {
 		t.Errorf("the cell: %+v", reply)
 	}
-	// Either the language was told (MemoryError), or its kernel died, or the
-	// sandbox: each says why.
+	// Either the language got an error (MemoryError), or its kernel died, or the sandbox. Each
+	// reports the reason.
 	t.Logf("%s: %s", reply.EName, reply.EValue)
 	if reply.EName == "SandboxLost" {
 		if e := p.exit(1); e.Reason != "memory" {

@@ -37,7 +37,7 @@ func (p *peer) changes(ch uint32) []protocol.StateChange {
 	return all
 }
 
-// phases are those of the last wake that a peer was told of.
+// phases returns the phases of the last resume that were reported to a peer.
 func (p *peer) phases(ch uint32) (text string) {
 	for _, c := range p.changes(ch) {
 		if c.State == hibernated.String() {
@@ -49,8 +49,8 @@ func (p *peer) phases(ch uint32) (text string) {
 	return text
 }
 
-// TestGVisorResuming tells who waits for a session how far it has come, also
-// when another has to make room for it first.
+// TestGVisorResuming reports the progress of a resume to waiting clients, also when another session
+// must be evicted first.
 func TestGVisorResuming(t *testing.T) {
 	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.MaxSessions = map[string]int{}, 1 })
 	p := r.open()
@@ -61,7 +61,7 @@ func TestGVisorResuming(t *testing.T) {
 	p.run(1, "x += 1")
 	const plain = "resuming memory 10;resuming kernels 80;running  0;"
 	p.until("the phases", func() bool { return p.phases(1) == plain })
-	// Who is to give way has to have been idle for a moment.
+	// Only a session that was idle for a moment can be evicted.
 	patiently := func(op string, params, result any) {
 		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 			err := p.ask(op, 0, params, result)
@@ -90,9 +90,8 @@ func (p *peer) told(ch uint32, states string) {
 	p.until("the states "+states, func() bool { return p.states(ch) == states })
 }
 
-// TestGVisorHibernate: what runs, prints and waits in a session goes on after
-// a hibernation as if nothing had been, and its output has no hole and nothing
-// twice.
+// TestGVisorHibernate: running, printing and waiting programs continue after a hibernation as if
+// nothing had happened, and the output has no hole and no repetition.
 func TestGVisorHibernate(t *testing.T) {
 	r := newGVisor(t, t.TempDir())
 	s := r.create()
@@ -271,8 +270,8 @@ func TestGVisorHibernateIdle(t *testing.T) {
 	}
 }
 
-// TestGVisorSnapshotOfAnother: a snapshot that this server cannot use is never
-// used, and the session says so.
+// TestGVisorSnapshotOfAnother: a snapshot that this server cannot use is never used, and the
+// session reports that.
 func TestGVisorSnapshotOfAnother(t *testing.T) {
 	data := t.TempDir()
 	t.Run("asked", func(t *testing.T) { snapshotOfAnother(t, data, true) })
@@ -313,7 +312,7 @@ func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
 	}
 }
 
-// TestHibernateFails: a session whose checkpoint fails goes on.
+// TestHibernateFails: a session whose checkpoint fails continues.
 func TestHibernateFails(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -350,9 +349,9 @@ func (p *peer) rejoin(ch uint32, before *view, a protocol.Attach) {
 	}
 }
 
-// TestGVisorRestart: sessions survive the end of their node. A cell that
-// floods, one that waits behind it, a terminal, what was typed and the keys go
-// on, and a viewer that comes back gets exactly the rest.
+// TestGVisorRestart: sessions survive the end of their node. A cell with much output, a queued
+// cell, a terminal, typed input and idempotency keys continue, and a viewer that reattaches gets
+// exactly the remaining output.
 func TestGVisorRestart(t *testing.T) {
 	data := t.TempDir()
 	r := newGVisor(t, data)
@@ -379,7 +378,7 @@ func TestGVisorRestart(t *testing.T) {
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Fatalf("the session's file: %v, %v", info, err)
 		}
-		if i == 0 { // one that was not finished
+		if i == 0 { // a cell that was not finished
 			if err := os.MkdirAll(filepath.Join(data, "sessions", "s_half", "snapshot"), 0o700); err != nil {
 				t.Fatal(err)
 			}

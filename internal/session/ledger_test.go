@@ -27,7 +27,7 @@ func (o *otherNode) Report(_ context.Context, all []cluster.NodeUsage) ([]cluste
 	for i, h := range all {
 		sums[i].Used = o.has
 		o.wanted = o.wanted || h.Reclaim
-		if h.Reclaim { // an idle session of it gives way
+		if h.Reclaim { // an idle session of the tenant is evicted
 			o.has = nil
 		}
 	}
@@ -40,8 +40,8 @@ func (o *otherNode) set(u tenant.Use, err error) {
 	o.has, o.err = admission.AmountsOf(u), err
 }
 
-// TestQuotaOverNodes: what a tenant has on another node counts, an idle session
-// there gives way, and without the directory goes what was last heard.
+// TestQuotaOverNodes: the tenant's use on another node counts, an idle session there is evicted,
+// and without the directory the last known use counts.
 func TestQuotaOverNodes(t *testing.T) {
 	var store *tenant.Store
 	other := &otherNode{}
@@ -75,7 +75,7 @@ func TestQuotaOverNodes(t *testing.T) {
 	_, err = create()
 	wantKind(t, "without the directory", err, fault.Exhausted, "quota.sessions")
 
-	// Of what runs, an idle one elsewhere gives way.
+	// An idle session on the other node is evicted.
 	other.set(tenant.Use{Sessions: 2, Running: 2}, nil)
 	set(tenant.Quota{Running: 3})
 	if _, err := create(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/testenv"
 )
 
-// built is what the tests need and did not make themselves.
+// built contains files that the tests need and do not create themselves.
 var built struct {
 	exe, runsc, image string
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// fickle is a blob store that fails when a test says so.
+// fickle is a blob store that fails when a test requests it.
 type fickle struct {
 	migrate.Blobs
 	fails atomic.Bool
@@ -37,7 +37,7 @@ func (f *fickle) Put(ctx context.Context, name string, write func(io.Writer) err
 	return f.Blobs.Put(ctx, name, write)
 }
 
-// apart is a directory that a node is cut off from when a test says so.
+// apart is a directory from which a test can cut a node off.
 type apart struct {
 	cluster.Registry
 	cut atomic.Bool
@@ -76,8 +76,8 @@ func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs mig
 	return r
 }
 
-// TestGVisorParkDiskFull: a session whose snapshot fits the disk and whose output
-// does not is not moved, and goes on.
+// TestGVisorParkDiskFull: a session whose snapshot fits on the disk and whose output does not is
+// not moved, and continues.
 func TestGVisorParkDiskFull(t *testing.T) {
 	data := t.TempDir()
 	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=1g"); err != nil {
@@ -152,9 +152,9 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	}
 }
 
-// TestGVisorPark: a session moves with what it holds; while the blob store
-// fails it goes on where it is; nobody else's tenant can have it; and a node
-// that is cut off acknowledges nothing of it after its lease.
+// TestGVisorPark: a session moves with all its state. While the blob store fails, it continues on
+// its node. No other tenant can adopt it. A node that is cut off acknowledges no request for it after
+// its lease.
 func TestGVisorPark(t *testing.T) {
 	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {

@@ -35,7 +35,7 @@ import (
 
 // rig is a node with a manager, and a client of it.
 type rig struct {
-	// mates says that others of the test go on when it stops.
+	// mates reports that other nodes of the test continue when it stops.
 	mates bool
 	t     testing.TB
 	ctx   context.Context
@@ -135,14 +135,14 @@ func (l testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ours reports whether a goroutine's stack has something of what is tested.
+// ours reports whether a goroutine's stack contains a function of the tested packages.
 func ours(stack string) bool {
 	return slices.ContainsFunc(marks(), func(mark string) bool { return strings.Contains(stack, mark) })
 }
 
-// marks are what the stacks of this package's and its helpers' goroutines hold.
-// They are made of types, so that they go with a package that moves.
-// TestLeakCheck holds them to what runs.
+// marks returns the texts in stacks of goroutines of this package and its helpers. They are derived
+// from types, so that they change with a package that moves. TestLeakCheck compares them with
+// running goroutines.
 func marks() []string {
 	all := []string{"internal/nodeapi.(*"} // which imports this package
 	for _, v := range []any{
@@ -223,7 +223,7 @@ func (r *rig) create() protocol.Session {
 	return must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{})
 }
 
-// view is what a peer has received of one channel.
+// view is the received part of one channel.
 type view struct {
 	offset  int64 // received up to here
 	acking  bool
@@ -241,7 +241,7 @@ type peer struct {
 	news []protocol.Reply
 	// ports are the events of ports: in a native session those of the host.
 	ports []protocol.Reply
-	acks  []uint64 // of input
+	acks  []uint64 // for input
 	view  map[uint32]*view
 	err   error
 }
@@ -440,7 +440,7 @@ func (p *peer) execute(ch uint32, code string, change ...func(*protocol.Execute)
 	return q.Cell
 }
 
-// text is what a channel has printed; a cell of 0 means everything.
+// text returns the output of a channel; a cell of 0 means everything.
 func (v *view) text(kind stream.Kind, cell uint32) string {
 	var b strings.Builder
 	for _, r := range v.records {
@@ -541,7 +541,7 @@ func wantKind(t testing.TB, what string, err error, kind fault.Kind, field strin
 	}
 }
 
-// eventually waits for what has no event of its own.
+// eventually waits for a condition that has no event of its own.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

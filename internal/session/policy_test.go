@@ -20,8 +20,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestPauseAsked: an explicit pause freezes a session also while a cell runs in it,
-// and the next work lets it go on.
+// TestPauseAsked: an explicit pause freezes a session also while a cell runs in it, and the next
+// work resumes it.
 func TestPauseAsked(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -239,8 +239,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestBuildsThatFail: a build has failed once its time is over, and says what it
-// has been given; the operator is told of each, and of no command.
+// TestBuildsThatFail: a build fails when its time is over, and reports its output. The operator's
+// log has each failure, and no command.
 func TestBuildsThatFail(t *testing.T) {
 	var mu sync.Mutex
 	var said strings.Builder

@@ -128,8 +128,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestPortEvents wants to be told when a program begins to listen, and when it
-// ends.
+// TestPortEvents checks the events when a program begins to listen, and when it ends.
 func TestPortEvents(t *testing.T) {
 	r := newRig(t)
 	s := r.create()

@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// present waits until the peer has been told that so many are there.
+// present waits until the peer has received a matching presence.
 func (p *peer) present(ch uint32, what string, ok func(protocol.Presence) bool) {
 	p.r.t.Helper()
 	p.until(what, func() bool {
@@ -37,7 +37,7 @@ func TestPresence(t *testing.T) {
 	if err := owner.ask(protocol.OpSessionWatch, 7, protocol.SessionWatch{Session: s.ID}, nil); !fault.Is(err, fault.InvalidArgument) {
 		t.Errorf("a number twice: %v", err)
 	}
-	// Who says nothing and only attaches is seen as well, as what it is.
+	// A client that only attaches is counted too, with its own role.
 	guest := r.openAs(noderpc.Principal{Tenant: alice.Tenant, Subject: "link:a", Scopes: tenant.Viewer.Scopes(), Session: s.ID})
 	guest.must(protocol.OpAttach, 1, protocol.Attach{Session: s.ID, Channel: "k1"}, nil)
 	owner.present(7, "a viewer", func(p protocol.Presence) bool {
@@ -53,7 +53,7 @@ func TestPresence(t *testing.T) {
 	_ = other.link.Close()
 	guest.must(protocol.OpDetach, 1, nil, nil)
 	owner.present(7, "nobody else", func(p protocol.Presence) bool { return p.Drivers == 1 && p.Viewers == 0 && len(p.Channels) == 0 })
-	// A watch of credentials that only read is a viewer's, whatever it says.
+	// A watch with read-only credentials counts as a viewer, also if it requests more.
 	guest.must(protocol.OpSessionWatch, 1, protocol.SessionWatch{Session: s.ID}, &now)
 	if now.Drivers != 1 || now.Viewers != 1 {
 		t.Errorf("a guest is told %+v", now)
@@ -76,7 +76,7 @@ func TestOneSession(t *testing.T) {
 		op := row.Name
 		switch {
 		case op == protocol.OpHello, op == protocol.OpSessionList, op == protocol.OpParked, op == protocol.OpDetach, op == protocol.OpHistory, op == protocol.OpFollow:
-			continue // of no session, or of what is attached
+			continue // no session, or an attached channel
 		}
 		params := map[string]any{"session": secret.ID, "channel": "k1", "path": "x", "key": "k"}
 		err := guest.ask(op, 9, params, nil)

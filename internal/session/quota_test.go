@@ -97,7 +97,7 @@ func TestQuotas(t *testing.T) {
 	if err != nil || len(mine.Tenants) != 1 || mine.Tenants[0].Use.Sessions != 1 {
 		t.Errorf("mallory sees %+v, %v", mine, err)
 	}
-	// What is deleted is given back.
+	// Deleted sessions no longer count.
 	if _, err := call[struct{}](r, byKey, protocol.OpSessionDelete, protocol.SessionRef{Session: third}); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestFullMachineIsFair(t *testing.T) {
 	}
 }
 
-// TestWaitInLineEnds: who waits in vain is told so, and leaves nothing.
+// TestWaitInLineEnds: a request whose wait ends gets an error, and leaves nothing.
 func TestWaitInLineEnds(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxSessions, c.Queue, c.QueueWait = 1, 2, 50*time.Millisecond })
 	r.create()

@@ -153,7 +153,7 @@ func TestInvalidRequests(t *testing.T) {
 	} {
 		wantKind(t, name, p.ask(c.op, c.ch, c.params, nil), c.kind, c.field)
 	}
-	// What is no request at all is answered too, and the link lives on.
+	// An invalid request is answered too, and the link stays open.
 	for _, f := range []stream.Frame{
 		{Type: stream.Control, Body: []byte("{")},
 		{Type: stream.Ack, Channel: 1, Body: []byte("x")},
@@ -273,7 +273,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("cat says %q", got)
 	}
 	p.mu.Unlock()
-	// The exit may come before the acknowledgement of what brought it about.
+	// The exit may come before the acknowledgement of the input that caused it.
 	p.until("the acknowledgements", func() bool { return fmt.Sprint(p.acks) == "[5 6]" })
 
 	c = must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sh", "-c", "echo up; exec sleep 1000"}})
@@ -574,8 +574,8 @@ func TestColdWhenRestoreFails(t *testing.T) {
 	}
 }
 
-// TestRestoresThatFail: who wakes or copies a session that cannot be restored
-// just now is told what to do, and the operator why; nothing is lost by it.
+// TestRestoresThatFail: a client that resumes or copies a session that cannot be restored at the
+// moment gets advice, and the operator's log has the reason. Nothing is lost.
 func TestRestoresThatFail(t *testing.T) {
 	h := &native{t: t, canRestore: true}
 	var mu sync.Mutex
@@ -643,7 +643,7 @@ func TestStatusAndClose(t *testing.T) {
 }
 
 func TestTooManyRequests(t *testing.T) {
-	const maxRequests = 64 // of one link
+	const maxRequests = 64 // for each link
 	r := newRig(t)
 	s := r.create()
 	p := r.open()

@@ -17,10 +17,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestGVisorTakeOver: another node goes on with a durable session as of its last
-// checkpoint when its own is cut off, and says which cells are lost; the old node
-// forgets it, and what it may still write counts for nothing; and the session's
-// end leaves nothing in the store.
+// TestGVisorTakeOver: another node continues a durable session from its last checkpoint when the
+// session's node is cut off, and reports the lost cells. The old node removes the session, and its
+// later writes are ignored. The end of the session leaves nothing in the store.
 func TestGVisorTakeOver(t *testing.T) {
 	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {

@@ -130,8 +130,8 @@ func TestReadOnlyViewer(t *testing.T) {
 	p.exit(1)
 }
 
-// TestTerminalReplay: a viewer that comes late is told the modes that were set
-// before what it is sent.
+// TestTerminalReplay: a viewer that attaches late first receives the modes that were set before the
+// output that it gets.
 func TestTerminalReplay(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogMemory, c.LogDisk = 256<<10, 256<<10 })
 	s := r.create()
@@ -176,8 +176,8 @@ func TestTerminalReplay(t *testing.T) {
 	}
 	p.printed(3, "1mend")
 
-	// A viewer that does not acknowledge falls behind what the log keeps: the
-	// gap says so and a restore comes with it.
+	// A viewer that does not acknowledge falls behind the kept part of the log: it gets a gap and a
+	// restore.
 	p.attachAt(4, protocol.Attach{Session: s.ID, Channel: c.ID, Window: 4096}, false)
 	p.until("its window is used up", func() bool { return len(p.view[4].records) > 1 })
 	p.input(1, 3, "\r", false)

@@ -127,8 +127,8 @@ func TestVolumeMissing(t *testing.T) {
 	p.says(1, "print(x + 1)", "42")
 }
 
-// TestVolumeFull fills a volume beyond its limit: it becomes read-only for who
-// writes to it, and can be tidied up by another session.
+// TestVolumeFull fills a volume beyond its limit: it becomes read-only for the session that writes
+// to it, and another session can remove files.
 func TestVolumeFull(t *testing.T) {
 	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, time.Hour })
 	p := r.open()
@@ -172,7 +172,7 @@ func TestVolumeRules(t *testing.T) {
 	m.refused(fault.NotFound, "name", protocol.OpVolumeDelete, protocol.VolumeRef{Name: "a"})
 	m.refused(fault.NotFound, "name", protocol.OpVolumeLease, protocol.VolumeLease{Name: "a"})
 	m.refused(fault.NotFound, "volumes[0].name", protocol.OpSessionCreate, protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "a"}}})
-	// A machine that has none says so, and nothing is held.
+	// A backend without volumes reports that, and nothing is held.
 	p.refused(fault.Unsupported, "volumes", protocol.OpSessionCreate, protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "a"}}})
 	p.must(protocol.OpVolumeDelete, 0, protocol.VolumeRef{Name: "a"}, nil)
 	var l protocol.VolumeList

@@ -26,7 +26,7 @@ const (
 
 // stored is a session in the blob store.
 type stored struct {
-	// Checkpoint is the newest one. Of a parked session only its Manifest is set.
+	// Checkpoint is the newest one. A parked session has only a Manifest.
 	Checkpoint
 	parked bool
 }

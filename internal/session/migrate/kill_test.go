@@ -198,8 +198,8 @@ func TestBrokenWhileAdopting(t *testing.T) {
 	})
 }
 
-// TestLeftoverOfMovedSession: the removal of the objects of an interrupted move leaves the objects of a
-// session that has just been parked.
+// TestLeftoverOfMovedSession: the removal of the objects of an interrupted move does not remove the
+// objects of a session that has just been parked.
 func TestLeftoverOfMovedSession(t *testing.T) {
 	c := newTestCluster(t)
 	a, b := c.start("a"), c.start("b")
@@ -302,8 +302,8 @@ func TestKilledWhileUploading(t *testing.T) {
 	})
 }
 
-// TestKilledWhileDisposing: a session that has ended does not come back, and in the end nothing of
-// it is in the store.
+// TestKilledWhileDisposing: a session that has ended does not come back, and in the end the store
+// has no object of it.
 func TestKilledWhileDisposing(t *testing.T) {
 	everyStep(t, func(t *testing.T, step int) bool {
 		c := newTestCluster(t)

@@ -74,8 +74,8 @@ type Frozen struct {
 type Sessions interface {
 	// All returns all sessions, and false when the node is closing.
 	All() ([]Movable, bool)
-	// BeginWork delays the closing of the node until end is called. s is the session with the id, nil if
-	// the node has none. ok is false when the node is closing.
+	// BeginWork delays the closing of the node until end is called. s is the session with the id,
+	// or nil if the node has no such session. ok is false when the node is closing.
 	BeginWork(id string) (s Movable, end func(), ok bool)
 	// Open makes a hibernated session from its folder and lists it.
 	Open(id string) (Movable, error)

@@ -26,7 +26,7 @@ type Store struct {
 	Swept func(n int)
 }
 
-// Limits of what is read.
+// Limits of reads.
 const (
 	maxManifest = 64 << 10
 	// MaxJournal is how many bytes of a journal are uploaded, about 4,000 cells. If

@@ -28,7 +28,7 @@ type Uploads struct {
 	writing ctxlock.Lock
 
 	mu      sync.Mutex // guards all below; a leaf
-	number  int        // of the copy that the newest checkpoint has; 0 for none of this process
+	number  int        // the number of the copy in the newest checkpoint; 0 for a copy of another process
 	base    string     // the name of that checkpoint
 	journal int64      // how many bytes of the copy's journal are uploaded
 	retry   time.Time  // a failed upload is not tried again before
