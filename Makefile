@@ -70,15 +70,15 @@ lint: node_modules
 QUICK_EXCLUDE := deploy/kubernetes e2e internal/agent internal/blob internal/cluster \
 	internal/cluster/redis internal/image internal/sandbox/gvisor internal/session langs \
 	langs/bash/driver langs/golang
-# Tests of other packages that need root or redis-server.
-QUICK_SKIP := TestRatesOverGateways|TestRunTicketWithoutStore|TestBackup|TestRestoreRefuses|TestFullDiskCosts
+# Tests of other packages that need root, redis-server or an S3 server.
+QUICK_SKIP := TestRatesOverGateways|TestRunTicketWithoutStore|TestBackup|TestRestoreRefuses|TestFullDiskCosts|TestMovesOverS3
 
-quick: lint
+# The application is built first: the Go packages embed it, and its tests check its size.
+quick: lint app
 	@echo "quick: the tests that need neither root nor gVisor nor other servers"
 	@$(MAKE) --no-print-directory -j2 -Otarget quick-go quick-web
 
-# The tests of the application check the size of the built files.
-quick-web: app
+quick-web:
 	@npm run --silent --workspaces test
 
 quick-go:
