@@ -21,8 +21,8 @@ type copiesRank struct{}
 func (copiesRank) Rank() int      { return 60 }
 func (copiesRank) String() string { return "durable.Copies.mu" }
 
-// Copies are the copies of one session. Any goroutine may use them. Acknowledge
-// and Close do nothing for a session that is not durable.
+// Copies are the copies of one session. Any goroutine may use them. Acknowledge and Close do
+// nothing for a session that is not durable.
 type Copies struct {
 	store   Store
 	id      string
@@ -34,7 +34,7 @@ type Copies struct {
 	tried    time.Time                   // when a copy was last begun
 	number   int                         // the copy that was begun last
 	newest   int                         // number of the newest complete copy, 0 for none
-	journals []*os.File                  // those of the newest copy and the one that is being made
+	journals []*os.File                  // of the newest copy and the copy that is being made
 	busy     bool                        // a copy is being made
 	tooBig   bool                        // Oversized has reported that the session is too big
 }
@@ -85,8 +85,8 @@ func (c *Copies) JournalFile(number int) string {
 	return filepath.Join(c.Folder(number), snapshot.JournalName)
 }
 
-// Oversized records that the session is too big for a copy. first is false if that
-// was recorded since the last copy.
+// Oversized records that the session is too big for a copy. first is false if that was already
+// recorded since the last copy.
 func (c *Copies) Oversized() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,9 +95,9 @@ func (c *Copies) Oversized() (first bool) {
 	return first
 }
 
-// Resume makes the copy of a number, which an earlier process has left, the
-// newest one. Cells are recorded in its journal. saved is the moment that it
-// shows; zero if the session has changed since without a record of when.
+// Resume makes the copy with a number, which an earlier process left, the newest one. Cells are
+// recorded in its journal. saved is the moment that the copy shows. It is zero if the session has
+// changed since, at an unknown time.
 func (c *Copies) Resume(number int, saved time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,9 +133,9 @@ func (c *Copies) Idle() bool {
 	return c.number > 0 && !c.busy && len(c.journals) == 0
 }
 
-// Draft is a copy that is being made. Its steps, in this order: Create; the
-// caller writes the session to Dir and calls Record while the session stands
-// still; Commit; Publish; End. After a failure: Discard, then End.
+// Draft is a copy that is being made. Its steps, in this order: Create; the caller writes the
+// session to Dir and calls Record while the session is paused; Commit; Publish; End. After a
+// failure: Discard, then End.
 type Draft struct {
 	c        *Copies
 	number   int
@@ -164,8 +164,7 @@ func (d *Draft) End() {
 	d.c.mu.Unlock()
 }
 
-// Create makes the folder of the copy, and its journal. After an error nothing is
-// left of them.
+// Create makes the folder of the copy, and its journal. After an error neither remains.
 func (d *Draft) Create() error {
 	const op = "session.preserve"
 	if err := os.MkdirAll(d.Dir(), 0o700); err != nil {
@@ -182,9 +181,9 @@ func (d *Draft) Create() error {
 // Dir returns the folder in which the copy is written.
 func (d *Draft) Dir() string { return d.dir + snapshot.Partial }
 
-// Record adds the draft's journal to those in which cells are recorded. It is
-// called at the moment that the copy shows. Until Publish, cells are recorded in
-// both journals, so that each copy has all cells that follow it.
+// Record adds the draft's journal to the journals in which cells are recorded. It is called at the
+// moment that the copy shows. Until Publish, cells are recorded in both journals, so that each copy
+// has all cells that follow it.
 func (d *Draft) Record() {
 	d.c.mu.Lock()
 	defer d.c.mu.Unlock()
@@ -209,14 +208,13 @@ func (d *Draft) replace(at time.Time) {
 	defer c.mu.Unlock()
 	older := min(d.older, len(c.journals)) // Close may have emptied the list
 	for _, f := range c.journals[:older] {
-		_ = f.Close() // nobody reads it any more
+		_ = f.Close() // nobody reads it any longer
 	}
 	c.journals = slices.Clone(c.journals[older:])
 	c.saved, c.tooBig, c.newest = at, false, d.number
 }
 
-// Discard removes what was written of the copy. Cells are no longer recorded in
-// its journal.
+// Discard removes the files of the incomplete copy. Cells are no longer recorded in its journal.
 func (d *Draft) Discard() error {
 	c := d.c
 	c.mu.Lock()

@@ -24,7 +24,7 @@ func newCopies(t *testing.T) (Store, *Copies) {
 	return s, s.Copies(session, true, slog.New(slog.DiscardHandler))
 }
 
-// manifest is that of a session with a kernel that has run cells up to a number.
+// manifest returns the manifest of a session with a kernel that has run cells up to a number.
 func manifest(cells uint32) *snapshot.Manifest {
 	return &snapshot.Manifest{
 		Record: snapshot.Record{
@@ -35,8 +35,7 @@ func manifest(cells uint32) *snapshot.Manifest {
 	}
 }
 
-// lost returns the numbers of the cells that a process which starts now reports
-// as lost.
+// lost returns the numbers of the cells that a process reports as lost if it starts at this moment.
 func lost(t *testing.T, s Store) []uint32 {
 	t.Helper()
 	number, err := s.Newest(session)
@@ -77,8 +76,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestKilledBetweenSteps checks that each acknowledged cell is in a copy or in its
-// journal, after whichever step of a new copy the process is killed.
+// TestKilledBetweenSteps checks that each acknowledged cell is in a copy or in its journal, if the
+// process is killed after any step of a new copy.
 func TestKilledBetweenSteps(t *testing.T) {
 	s, c := newCopies(t)
 	d := c.Begin()
@@ -152,8 +151,8 @@ func TestKilledBetweenSteps(t *testing.T) {
 	}
 }
 
-// TestReadOther checks that a copy is not taken for that of another session, and
-// that a session whose lifetime is over is not recovered.
+// TestReadOther checks that Read rejects the copy of another session, and that a session whose
+// lifetime has ended is not recovered.
 func TestReadOther(t *testing.T) {
 	s, c := newCopies(t)
 	put := func(m *snapshot.Manifest) int {
@@ -176,7 +175,7 @@ func TestReadOther(t *testing.T) {
 		t.Errorf("after its lifetime: %v", err)
 	}
 	if !c.Oversized() || c.Oversized() {
-		t.Error("that it is too big is not reported once")
+		t.Error("the excessive size is not reported exactly once")
 	}
 	c.Close(true)
 }

@@ -67,8 +67,8 @@ func (s Store) Import(id, from string) (number int, err error) {
 	return first, err
 }
 
-// Newest removes all copies of a session but the newest complete one, and returns
-// its number. Errors: NotFound if no copy is complete.
+// Newest removes all copies of a session except the newest complete one, and returns its number.
+// Errors: NotFound if no copy is complete.
 func (s Store) Newest(id string) (number int, err error) {
 	entries, err := os.ReadDir(s.Dir(id))
 	if err != nil {
@@ -87,7 +87,7 @@ func (s Store) Newest(id string) (number int, err error) {
 	return number, s.removeOthers(id, newest)
 }
 
-// removeOthers removes all copies of a session but the one of that name.
+// removeOthers removes all copies of a session except the one with the name.
 func (s Store) removeOthers(id, name string) error {
 	entries, err := os.ReadDir(s.Dir(id))
 	if err != nil {
@@ -101,7 +101,7 @@ func (s Store) removeOthers(id, name string) error {
 	return err
 }
 
-// Recovery is the state from which a session continues that was not saved.
+// Recovery is the state from which a session continues after it was not saved.
 type Recovery struct {
 	// Record is the session as it continues. Its queues list the lost cells.
 	Record snapshot.Record
@@ -112,9 +112,9 @@ type Recovery struct {
 	Lost int
 }
 
-// Read reads a copy, and the cells that were acknowledged after it. Errors:
-// Malformed for the copy of another session, NotFound if the session's lifetime
-// is over, Host, and those of snapshot.ReadManifest.
+// Read reads a copy, and the cells that were acknowledged after it. Errors: Malformed for the copy
+// of another session, NotFound if the session's lifetime has ended, Host, and the errors of
+// snapshot.ReadManifest.
 func (s Store) Read(id string, number int) (*Recovery, error) {
 	const op = "session.recover"
 	dir := s.folder(id, number)

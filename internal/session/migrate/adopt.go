@@ -81,13 +81,14 @@ func unknown(op string) error {
 	return &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
 }
 
-// mayAdopt reports whether the principal may have the session adopted. The gateway may for all
-// tenants.
+// mayAdopt reports whether the principal may have the session adopted. The gateway may do so for
+// all tenants.
 func mayAdopt(p noderpc.Principal, tenant, id string) bool {
 	return p.Sees(tenant, id) || p.Tenant == noderpc.GatewayTenant
 }
 
-// find returns what the blob store has of a session. A parked state precedes checkpoints.
+// find returns what the blob store has for a session. A parked state takes precedence over
+// checkpoints.
 func (m *Migrator) find(ctx context.Context, id string) (stored, error) {
 	a, err := m.objects.Parked(ctx, id)
 	if err == nil {
@@ -120,8 +121,8 @@ func (m *Migrator) checkKey(from stored) error {
 // continues even if ctx ends. If it fails, the ownership is handed over again, so that any node may
 // try.
 func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
-	// After the claim the directory sends clients to this node. Until the session is here they have
-	// to ask again.
+	// After the claim the directory sends clients to this node. Until the session is here, clients
+	// have to ask again.
 	undo := m.cfg.Departures.Expect(from.ID, from.Tenant)
 	token, err := m.cfg.Owner.TakeOver(ctx, from.ID, from.Token, from.Created)
 	if err != nil {
@@ -168,7 +169,7 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 //  3. The manifest and the other objects are removed, before the session can do anything: nobody
 //     may resume it from this earlier state. The state of a durable session stays as its checkpoint.
 //     If this fails and the manifest is still there, the folders are removed and any node may try
-//     again. If the manifest is gone, the folders are all that there is, and the move continues.
+//     again. If the manifest is gone, the folders are the only copy, and the move continues.
 //  4. The session is opened and listed.
 func (m *Migrator) fetch(ctx context.Context, a Manifest, token cluster.Token) (Movable, error) {
 	const op = "session.fetch"
@@ -251,8 +252,8 @@ func (m *Migrator) unpark(ctx context.Context, a Manifest, token cluster.Token) 
 // claimed it, with the token. The steps:
 //
 //  1. The state and the journal are brought to a temporary folder. The next start removes it.
-//  2. A checkpoint with the new token and the same state is written. From here on all that the
-//     failed node may still write has a lower name and does not count.
+//  2. A checkpoint with the new token and the same state is written. From here on any object that the
+//     failed node still writes has a lower name and is ignored.
 //  3. The folder becomes the session's only copy on this node's disk. A process that ends after this
 //     step recovers the session from it.
 //  4. The session is recovered from the copy and listed.

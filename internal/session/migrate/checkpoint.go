@@ -15,19 +15,18 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 )
 
-// A checkpoint is a durable session's copy in the blob store. Another node takes
-// the session over from it when the session's node fails. Its name is
-// checkpoints/<session>/<token>-<number>, with three endings: .state is the
-// archive; .about is written after it, and without it there is no checkpoint;
-// .journal lists the cells that were acknowledged after the copy. The checkpoint
-// with the greatest name counts. A node that has lost the session and does not
-// know it yet may still write: its token is lower than the new owner's.
+// A checkpoint is a durable session's copy in the blob store. Another node takes the session over
+// from it when the session's node fails. Its name is checkpoints/<session>/<token>-<number>, with
+// three endings: .state is the archive; .about is written last, and a checkpoint exists only if its
+// .about exists; .journal lists the cells that were acknowledged after the copy. The checkpoint
+// with the greatest name is current. A node that has lost the session and does not know it yet may
+// still write: its token is lower than the new owner's.
 
 // Checkpoint is the content of an .about.
 type Checkpoint struct {
 	Manifest
-	// State is the name of the object with the archive. At is the moment that it
-	// shows.
+	// State is the name of the object with the archive. At is the time at which the archive was
+	// captured.
 	State string    `json:"state"`
 	At    time.Time `json:"at"`
 	// Node is the node that wrote it.
@@ -39,8 +38,8 @@ type Checkpoint struct {
 // CheckpointFolder returns the folder with a session's checkpoints.
 func CheckpointFolder(id string) string { return "checkpoints/" + id }
 
-// CheckpointBase returns the name of a checkpoint, without an ending. The number
-// is that of the copy; 0 for a checkpoint that a node made of an earlier state.
+// CheckpointBase returns the name of a checkpoint, without an ending. number is the number of the
+// copy. It is 0 for a checkpoint that a node made from an earlier state.
 func CheckpointBase(id string, t cluster.Token, number int) string {
 	return fmt.Sprintf("%s/%016x-%08d", CheckpointFolder(id), uint64(t), number)
 }
@@ -52,8 +51,8 @@ func (b *Store) Prune(ctx context.Context, c Checkpoint) error {
 	})
 }
 
-// Clear removes those objects of a session's checkpoints for which goes returns
-// true, the .about files first.
+// Clear removes the objects of a session's checkpoints for which goes returns true, the .about
+// files first.
 func (b *Store) Clear(ctx context.Context, id string, goes func(name string) bool) error {
 	var abouts, rest []string
 	err := b.Blobs.Walk(ctx, CheckpointFolder(id), func(name string, _ time.Time) error {
@@ -77,8 +76,8 @@ func (b *Store) Clear(ctx context.Context, id string, goes func(name string) boo
 // All makes Clear remove every object.
 func All(string) bool { return true }
 
-// NewestCheckpoint returns the checkpoint that counts. Errors: NotFound,
-// Unavailable for a checkpoint of another version.
+// NewestCheckpoint returns the current checkpoint. Errors: NotFound, Unavailable for a checkpoint
+// of another version.
 func (b *Store) NewestCheckpoint(ctx context.Context, id string) (Checkpoint, error) {
 	const op = "session.checkpoint"
 	var c Checkpoint

@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/internal/blob/blobtest"
 )
 
-// maxSteps is more than the steps of any move.
+// maxSteps is more than the number of steps of any move.
 const maxSteps = 30
 
 const id = "s_x"
@@ -21,8 +21,8 @@ func (c *testCluster) objects() []string {
 }
 
 // mustHold checks that exactly one of two nodes has the session after all processes have started
-// again: the node that already has it, or else the one that adopts it. The session has its value,
-// and can still be moved to the other node.
+// again. This is the node that already has it, or otherwise the node that adopts it. The session
+// has its value, and can still be moved to the other node.
 func (c *testCluster) mustHold(value string, isDurable bool, a, b *node) {
 	c.t.Helper()
 	for _, n := range []*node{a, b} {
@@ -31,7 +31,7 @@ func (c *testCluster) mustHold(value string, isDurable bool, a, b *node) {
 	}
 	if a.has(id) == nil && b.has(id) == nil {
 		if err := b.adoptIt(id); err != nil {
-			c.t.Fatalf("no node has it, and it cannot be adopted: %v; %v", err, c.objects())
+			c.t.Fatalf("no node has the session, and it cannot be adopted: %v; %v", err, c.objects())
 		}
 	}
 	owner, other := a, b
@@ -43,16 +43,16 @@ func (c *testCluster) mustHold(value string, isDurable bool, a, b *node) {
 		c.t.Fatalf("a has %v, b has %v", a.has(id), b.has(id))
 	}
 	if s.value != value {
-		c.t.Errorf("its value is %q", s.value)
+		c.t.Errorf("the session's value is %q", s.value)
 	}
 	if err := other.adoptIt(id); !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NotFound) {
-		c.t.Errorf("it is adopted from a node that has it: %v", err)
+		c.t.Errorf("the session was adopted from a node that has it: %v", err)
 	}
 	if _, err := owner.objects.Parked(c.t.Context(), id); !fault.Is(err, fault.NotFound) {
-		c.t.Errorf("it is still parked: %v; %v", err, c.objects())
+		c.t.Errorf("the session is still parked: %v; %v", err, c.objects())
 	}
 	if _, err := owner.objects.NewestCheckpoint(c.t.Context(), id); !isDurable && !fault.Is(err, fault.NotFound) {
-		c.t.Errorf("it has a checkpoint: %v", err)
+		c.t.Errorf("a session that is not durable has a checkpoint: %v", err)
 	}
 	must(c.t, owner.park(c.t.Context(), s))
 	owner.leases.Heartbeat(c.t.Context())
@@ -63,8 +63,8 @@ func (c *testCluster) mustHold(value string, isDurable bool, a, b *node) {
 	}
 }
 
-// everyStep runs f with a kill before the first step, the second and so on, until the move is over
-// before the kill. f returns whether it was.
+// everyStep runs f with a kill before the first step, then before the second, until the move ends
+// before the kill. f reports whether the move ended first.
 func everyStep(t *testing.T, f func(t *testing.T, step int) (survived bool)) {
 	for step := 1; ; step++ {
 		over := false
@@ -78,13 +78,13 @@ func everyStep(t *testing.T, f func(t *testing.T, step int) (survived bool)) {
 	}
 }
 
-// both runs a test with a session that is durable, and with one that is not.
+// both runs a test with a durable session and with a session that is not durable.
 func both(t *testing.T, f func(t *testing.T, isDurable bool)) {
 	t.Run("durable", func(t *testing.T) { f(t, true) })
 	t.Run("not durable", func(t *testing.T) { f(t, false) })
 }
 
-// TestKilledWhileParking: a node is killed before each step after it has written a session to its
+// TestKilledWhileParking kills a node before each step that follows the write of the session to its
 // disk.
 func TestKilledWhileParking(t *testing.T) {
 	both(t, func(t *testing.T, isDurable bool) {
@@ -103,7 +103,7 @@ func TestKilledWhileParking(t *testing.T) {
 	})
 }
 
-// TestKilledWhileAdopting: a node is killed before each step of the adoption of a parked session.
+// TestKilledWhileAdopting kills a node before each step of the adoption of a parked session.
 func TestKilledWhileAdopting(t *testing.T) {
 	both(t, func(t *testing.T, isDurable bool) {
 		everyStep(t, func(t *testing.T, step int) bool {
@@ -118,8 +118,8 @@ func TestKilledWhileAdopting(t *testing.T) {
 	})
 }
 
-// TestKilledWhileAdoptingElsewhere: the killed node starts only after another node has adopted the
-// session, and does not take it back.
+// TestKilledWhileAdoptingElsewhere starts the killed node only after another node has adopted the
+// session. The killed node does not take the session back.
 func TestKilledWhileAdoptingElsewhere(t *testing.T) {
 	both(t, func(t *testing.T, isDurable bool) {
 		everyStep(t, func(t *testing.T, step int) bool {
@@ -141,8 +141,8 @@ func TestKilledWhileAdoptingElsewhere(t *testing.T) {
 	})
 }
 
-// broken runs a test with each kind of session, for steps without an effect and for steps whose answer
-// is lost.
+// broken runs a test with each kind of session, once with steps that fail without an effect and
+// once with steps whose answer is lost.
 func broken(t *testing.T, f func(t *testing.T, isDurable, loseAnswer bool)) {
 	both(t, func(t *testing.T, isDurable bool) {
 		t.Run("no effect", func(t *testing.T) { f(t, isDurable, false) })
@@ -150,8 +150,8 @@ func broken(t *testing.T, f func(t *testing.T, isDurable, loseAnswer bool)) {
 	})
 }
 
-// TestBrokenWhileParking: in each step the blob store or the directory fails. The session stays on
-// its node, or is parked. If the node does not know which, its next start does.
+// TestBrokenWhileParking lets the blob store or the directory fail in each step. The session stays
+// on its node, or is parked. If the node does not know which, it finds out at its next start.
 func TestBrokenWhileParking(t *testing.T) {
 	broken(t, func(t *testing.T, isDurable, loseAnswer bool) {
 		everyStep(t, func(t *testing.T, step int) bool {
@@ -167,7 +167,7 @@ func TestBrokenWhileParking(t *testing.T) {
 			a.failIn = 0
 			switch stayed := a.has(id) != nil; {
 			case stayed && err == nil:
-				t.Error("it stayed, and was reported as parked")
+				t.Error("the session stayed, and was reported as parked")
 			case !stayed && err != nil: // this process does not know who owns it
 				a = c.start("a")
 			}
@@ -177,8 +177,8 @@ func TestBrokenWhileParking(t *testing.T) {
 	})
 }
 
-// TestBrokenWhileAdopting: in each step of an adoption the blob store or the directory fails. Another
-// try succeeds.
+// TestBrokenWhileAdopting lets the blob store or the directory fail in each step of an adoption. A
+// second attempt succeeds.
 func TestBrokenWhileAdopting(t *testing.T) {
 	broken(t, func(t *testing.T, isDurable, loseAnswer bool) {
 		everyStep(t, func(t *testing.T, step int) bool {
@@ -190,7 +190,7 @@ func TestBrokenWhileAdopting(t *testing.T) {
 			over := b.failIn > 0
 			b.failIn = 0
 			if (err == nil) != (b.has(id) != nil) {
-				t.Errorf("%v, and it is here: %t", err, b.has(id) != nil)
+				t.Errorf("error %v, session on this node: %t", err, b.has(id) != nil)
 			}
 			c.mustHold("v", isDurable, a, b)
 			return over
@@ -209,12 +209,13 @@ func TestLeftoverOfMovedSession(t *testing.T) {
 	a.removeLeftover(s)
 	a.retryLeftovers()
 	if len(a.leftovers) > 0 {
-		t.Errorf("it is tried again: %v", a.leftovers)
+		t.Errorf("the removal is tried again: %v", a.leftovers)
 	}
 	c.mustHold("v", false, a, b)
 }
 
-// TestMovesOverS3: a durable session moves over a bucket, and a killed node's is taken over from it.
+// TestMovesOverS3 moves a durable session through an S3 bucket. The session of a killed node is
+// taken over from the bucket.
 func TestMovesOverS3(t *testing.T) {
 	server := blobtest.Start(t)
 	store, err := blob.OpenS3(blob.S3Options{
@@ -231,8 +232,8 @@ func TestMovesOverS3(t *testing.T) {
 	c.mustHold("v", true, c.start("a"), b)
 }
 
-// TestNoEarlierState: a session that has run on its new node is never resumed from the state in which
-// it was parked, also if that node is killed at once.
+// TestNoEarlierState checks that a session that has run on its new node is never resumed from its
+// parked state, even if that node is killed at once.
 func TestNoEarlierState(t *testing.T) {
 	everyStep(t, func(t *testing.T, step int) bool {
 		c := newTestCluster(t)
@@ -256,8 +257,8 @@ func TestNoEarlierState(t *testing.T) {
 	})
 }
 
-// TestKilledWhileTakingOver: a node is killed before each step in which it takes over the session of
-// a failed node. The failed node starts again before or after that, and has lost the session.
+// TestKilledWhileTakingOver kills a node before each step in which it takes over the session of a
+// failed node. The failed node starts again before or after that, and has lost the session.
 func TestKilledWhileTakingOver(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late %t", late), func(t *testing.T) {
@@ -284,8 +285,8 @@ func TestKilledWhileTakingOver(t *testing.T) {
 	}
 }
 
-// TestKilledWhileUploading: the store has a complete checkpoint after each step of an upload that
-// replaces one.
+// TestKilledWhileUploading checks that the store has a complete checkpoint after each step of an
+// upload that replaces a checkpoint.
 func TestKilledWhileUploading(t *testing.T) {
 	everyStep(t, func(t *testing.T, step int) bool {
 		c := newTestCluster(t)
@@ -313,7 +314,7 @@ func TestKilledWhileDisposing(t *testing.T) {
 		_, survived := a.killAt(step, func() error {
 			s.end()
 			s.copies.Close(true)
-			must(t, a.copies.Mark(id)) // as a process does whose store fails
+			must(t, a.copies.Mark(id)) // as a process does when its store fails
 			if a.Dispose(s) {
 				a.cfg.Owner.Forget(id)
 				return a.copies.Remove(id)
@@ -322,7 +323,7 @@ func TestKilledWhileDisposing(t *testing.T) {
 		})
 		a = c.start("a")
 		if a.has(id) != nil {
-			t.Error("it came back")
+			t.Error("the session came back")
 		}
 		a.disposeEnded()
 		if left := c.objects(); len(left) > 0 {
@@ -336,8 +337,8 @@ func TestKilledWhileDisposing(t *testing.T) {
 	})
 }
 
-// TestFencedUpload: a node that has lost a session makes no checkpoint that counts, and writes
-// nothing when it knows of the loss.
+// TestFencedUpload checks that a node that has lost a session cannot replace the current
+// checkpoint, and writes nothing once it knows of the loss.
 func TestFencedUpload(t *testing.T) {
 	c := newTestCluster(t)
 	a, b := c.start("a"), c.start("b")
@@ -347,15 +348,15 @@ func TestFencedUpload(t *testing.T) {
 	must(t, b.adoptIt(id))
 	must(t, a.uploadCopy(t.Context(), s, 2, s.Describe().CopyDir))
 	if n, err := b.objects.NewestCheckpoint(t.Context(), id); err != nil || n.Node != "b" {
-		t.Errorf("the checkpoint that counts is %+v, %v", n, err)
+		t.Errorf("the current checkpoint is %+v, %v", n, err)
 	}
 	a.leases.Heartbeat(t.Context())
 	if a.all[id] != nil {
-		t.Error("it does not know of the loss")
+		t.Error("the node does not know of the loss")
 	}
 	before := c.objects()
 	must(t, a.uploadCopy(t.Context(), s, 3, s.Describe().CopyDir))
 	if now := c.objects(); !slices.Equal(now, before) {
-		t.Errorf("it wrote: %v, before %v", now, before)
+		t.Errorf("the node wrote: %v, before %v", now, before)
 	}
 }

@@ -30,8 +30,8 @@ const (
 )
 
 // Start reports the sessions of an earlier process to the directory. It returns the ids of the
-// sessions that the blob store shows to be another node's. Preconditions: nobody else uses the
-// sessions yet.
+// sessions that belong to another node according to the blob store. Preconditions: no other code
+// uses the sessions yet.
 func (m *Migrator) Start() (superseded []string) {
 	if !m.cfg.Owner.HasDirectory() {
 		return nil
@@ -50,8 +50,8 @@ func (m *Migrator) Start() (superseded []string) {
 	return superseded
 }
 
-// superseded returns the sessions of an earlier process for which the blob store has a higher token
-// of another node.
+// superseded returns the sessions of an earlier process that have a higher token of another node in
+// the blob store.
 func (m *Migrator) superseded(all []Movable) map[string]bool {
 	gone := map[string]bool{}
 	if !m.Shared() || len(all) == 0 {
@@ -85,8 +85,9 @@ func (m *Migrator) superseded(all []Movable) map[string]bool {
 	return gone
 }
 
-// removeLeftovers removes the objects of parked sessions that are on this node: an earlier process
-// ended between two steps of a move. It waits until the directory has confirmed the ownership.
+// removeLeftovers removes parked objects of sessions that are on this node. They exist when an
+// earlier process ended between two steps of a move. It waits until the directory has confirmed the
+// ownership.
 func (m *Migrator) removeLeftovers() {
 	ctx := m.cfg.Context
 	all, _ := m.cfg.Sessions.All()
@@ -99,8 +100,7 @@ func (m *Migrator) removeLeftovers() {
 	}
 }
 
-// addLeftover makes maintain remove the objects of a session of this node that would be a parked
-// one.
+// addLeftover makes maintain remove the parked objects of a session that is on this node.
 func (m *Migrator) addLeftover(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,14 +124,14 @@ func (m *Migrator) retryLeftovers() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for id := range ids { // not on this node any more
+	for id := range ids { // no longer on this node
 		delete(m.leftovers, id)
 	}
 }
 
-// removeLeftover removes the objects of a session of this node that would be a parked one. It holds
-// the lock of the session's objects, so that it does not remove the objects of a move that begins
-// now.
+// removeLeftover removes the parked objects of a session that is on this node. It holds the lock of
+// the session's objects, so that it does not remove the objects of a move that begins at this
+// moment.
 func (m *Migrator) removeLeftover(s Movable) {
 	ctx, cancel := context.WithTimeout(m.cfg.Context, disposeLimit)
 	defer cancel()
@@ -194,8 +194,8 @@ func (m *Migrator) Dispose(s Movable) (done bool) {
 	return false
 }
 
-// DisposeLater makes maintain remove the checkpoints of a session that an earlier process has left
-// and that cannot be recovered.
+// DisposeLater makes maintain remove the checkpoints of a session that an earlier process left and
+// that cannot be recovered.
 func (m *Migrator) DisposeLater(id string) error {
 	if !m.Shared() {
 		return nil
@@ -261,7 +261,7 @@ func (m *Migrator) disposeEnded() {
 }
 
 // disposeOne removes the checkpoints of a session that has ended, and then the session from the
-// directory. It is done when they are gone, or when the session is another node's.
+// directory. It is done when the checkpoints are gone, or when another node owns the session.
 func (m *Migrator) disposeOne(ctx context.Context, id string, owned bool) (done bool, err error) {
 	c, err := m.objects.NewestCheckpoint(ctx, id)
 	if err != nil && !fault.Is(err, fault.NotFound) {

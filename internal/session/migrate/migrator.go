@@ -29,14 +29,15 @@ type Movable interface {
 	// Life ends with the session.
 	Life() context.Context
 	// Freeze disconnects the viewers, hibernates the session and writes all of it to its folder and
-	// to the folder of its logs. After that nobody can use the session in this process: it is either
-	// forgotten, or opened again from its folder. After an error it stays as it was, or is lost.
+	// to the folder of its logs. After that nobody can use the session in this process: it is
+	// either forgotten, or opened again from its folder. After an error the session is unchanged,
+	// or is lost.
 	Freeze(ctx context.Context) (Frozen, error)
 	// Forget removes a frozen session from the node's list.
 	Forget()
 }
 
-// Description has the values of a session that decide about its moves.
+// Description has the values of a session that decide how it moves.
 type Description struct {
 	ID, Tenant, Subject string
 	Created, Expires    time.Time
@@ -170,15 +171,15 @@ func New(cfg Config) *Migrator {
 	}
 }
 
-// Shared reports whether other nodes can take sessions of this one: there are a directory and a
-// blob store.
+// Shared reports whether other nodes can take sessions of this node. This requires a directory and
+// a blob store.
 func (m *Migrator) Shared() bool { return m.cfg.Blobs != nil && m.cfg.Owner.HasDirectory() }
 
 // Refuse makes the node take no more sessions.
 func (m *Migrator) Refuse() { m.cfg.Owner.Refuse() }
 
-// Run removes objects that an earlier process has left of sessions of this node, and then
-// maintains the store until the node closes.
+// Run removes objects that an earlier process left for sessions of this node. Then it maintains the
+// store until the node closes.
 func (m *Migrator) Run() {
 	if !m.Shared() {
 		return

@@ -55,7 +55,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// end ends the lease of a node's process, as if it had been silent for the time of a lease.
+// end ends the lease of a node's process, as if the process had been silent for the duration of a
+// lease.
 func (c *testCluster) end(name cluster.NodeID) {
 	c.t.Helper()
 	next, err := cluster.NewLeaseHolder(c.dir, cluster.LeaseHolderOptions{Node: name, Instance: string(name)})
@@ -63,8 +64,8 @@ func (c *testCluster) end(name cluster.NodeID) {
 	next.Heartbeat(c.t.Context())
 }
 
-// node is one process of a node. Its sessions are values without sandboxes: the file "value" stands
-// for all that a session has.
+// node is one process of a node. Its sessions are values without sandboxes: the file "value"
+// represents the whole state of a session.
 type node struct {
 	*Migrator
 	c       *testCluster
@@ -75,10 +76,10 @@ type node struct {
 	all     map[string]*fake
 	killIn  int // steps until the process is killed, 0 for never
 	failIn  int // steps until one of the blob store or the directory fails, 0 for never
-	// loseAnswer makes the step that fails have its effect.
+	// loseAnswer makes the failing step take effect, but loses its answer.
 	loseAnswer bool
 	// wakes makes a session run as soon as it is opened. That uses up its folder, as in package
-	// session: see Session.wake. woke reports that one has.
+	// session: see Session.wake. woke reports that a session has run.
 	wakes, woke bool
 	resumed     []string // the ids of resumed sessions, in their order
 }
@@ -86,7 +87,8 @@ type node struct {
 // killed is the panic of a process that is killed.
 type killed struct{}
 
-// step is called before each step that leaves the process. A killed process makes no more steps.
+// step is called before each step whose effect is visible outside the process. A killed process
+// makes no more steps.
 func (n *node) step() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +100,7 @@ func (n *node) step() {
 	}
 }
 
-// answer makes a step that the blob store or the directory answers. A step that fails is not made, or
+// answer makes a step that the blob store or the directory answers. A failing step is not made, or
 // its answer is lost.
 func (n *node) answer(do func() error) error {
 	n.step()
@@ -118,7 +120,7 @@ func (n *node) answer(do func() error) error {
 // errBroken is the error of a step that fails.
 var errBroken = fault.New(fault.Unavailable, "test", "broken")
 
-// killAt runs f and kills the process before a step. It reports whether f was over before.
+// killAt runs f and kills the process before a step. It reports whether f ended before the kill.
 func (n *node) killAt(step int, f func() error) (err error, survived bool) {
 	n.mu.Lock()
 	n.killIn = step

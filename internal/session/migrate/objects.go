@@ -29,8 +29,8 @@ type Store struct {
 // Limits of reads.
 const (
 	maxManifest = 64 << 10
-	// MaxJournal is how many bytes of a journal are uploaded, about 4,000 cells. If
-	// the node fails, further cells are lost without a message.
+	// MaxJournal is how many bytes of a journal are uploaded, about 4,000 cells. If the node fails,
+	// cells after this limit are lost without a message.
 	MaxJournal = 256 << 10
 	// maxListed is how many sessions of a tenant are listed.
 	maxListed = 1000
@@ -80,7 +80,7 @@ type Manifest struct {
 	Created time.Time     `json:"created"`
 	Expires time.Time     `json:"expires"`
 	Token   cluster.Token `json:"token"`
-	// Key is the backend's. A node with another key cannot resume the session.
+	// Key is the backend's key. A node with another key cannot resume the session.
 	Key string `json:"key"`
 	// Durable reports a durable session: its state stays in the store as a checkpoint
 	// of the time Parked when a node adopts it.
@@ -114,12 +114,12 @@ func (b *Store) PutJSON(ctx context.Context, name string, v any) error {
 	return b.Blobs.Put(ctx, name, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
 }
 
-// PutCheckpoint writes the file that makes the objects of a checkpoint one.
+// PutCheckpoint writes the .about file, which completes a checkpoint.
 func (b *Store) PutCheckpoint(ctx context.Context, c Checkpoint) error {
 	return b.PutJSON(ctx, c.Base+".about", c)
 }
 
-// hibernatedView returns a view of a session for lists, as one without a sandbox.
+// hibernatedView returns a view of a session for lists, as if it had no sandbox.
 func hibernatedView(v protocol.Session) protocol.Session {
 	v.State, v.Reason, v.Usage = "hibernated", "", nil
 	return v

@@ -73,13 +73,12 @@ func (m *Migrator) Drain(ctx context.Context) (protocol.Drained, error) {
 //     objects: see removeLeftovers.
 //  3. The checkpoints are removed. They are older than the parked state.
 //  4. The ownership is handed over. From here on another node may adopt the session. If this node
-//     starts again, the directory or the higher token in the store says so: see Start.
-//  5. The session is forgotten, and its folders are removed. Nothing here is needed any more.
+//     starts again, the directory or the higher token in the store shows it: see Start.
+//  5. The session is forgotten, and its folders are removed. They are no longer needed.
 //
-// After an error in step 2 the session is opened again from the disk. maintain removes what the store
-// may have of it. After an error in step 4 it
-// is unknown who owns the session. This process does not use it any more, and the next start asks
-// the directory.
+// After an error in step 2 the session is opened again from the disk. maintain removes the objects
+// that the store may have. After an error in step 4 the node does not know who owns the session.
+// This process no longer uses it, and the next start asks the directory.
 func (m *Migrator) park(ctx context.Context, s Movable) error {
 	const op = "session.park"
 	d := s.Describe()
@@ -138,7 +137,7 @@ func (m *Migrator) revert(s Movable) {
 	m.addLeftover(id)
 }
 
-// removeFolders removes what this node's disk has of a session.
+// removeFolders removes the folders of a session from this node's disk.
 func (m *Migrator) removeFolders(id string) error {
 	return errors.Join(
 		os.RemoveAll(m.cfg.Folders.session(id)), os.RemoveAll(m.cfg.Folders.logs(id)), m.cfg.Copies.Remove(id),

@@ -3,9 +3,9 @@ package migrate
 import "slices"
 
 // ResumeWorking resumes the sessions in which code ran when an earlier process ended, the most
-// recently used first, so that clients get the results of cells without a request. It resumes one
-// after another, to leave capacity to requests. A session for which there is no place is resumed
-// with its next request.
+// recently used first, so that clients get the results of cells without a request. It resumes them
+// one at a time, to leave capacity for requests. A session for which there is no place is resumed
+// by its next request.
 func (m *Migrator) ResumeWorking() {
 	all, _ := m.cfg.Sessions.All()
 	type working struct {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestResumeWorking: after a start the sessions in which code ran are resumed, the most recently used
-// first. An adopted session is resumed if code ran in it.
+// TestResumeWorking checks that a start resumes the sessions in which code ran, the most recently
+// used first. An adopted session is resumed if code ran in it.
 func TestResumeWorking(t *testing.T) {
 	c := newTestCluster(t)
 	a, b := c.start("a"), c.start("b")

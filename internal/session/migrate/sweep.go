@@ -14,7 +14,7 @@ import (
 const (
 	// sweepSpread is the time over which the sweeps of nodes are distributed.
 	sweepSpread = 10 * time.Minute
-	// maxSwept bounds the names in memory.
+	// maxSwept bounds the number of names in memory.
 	maxSwept = 200_000
 )
 
@@ -31,9 +31,9 @@ func SweepDelay(node cluster.NodeID) time.Duration {
 	return time.Minute + time.Duration(sum%uint64(sweepSpread))
 }
 
-// Sweep removes objects that no session needs and that were last changed before a
-// time: objects of sessions whose lifetime is over at the time now, of writes that
-// did not end, and of nodes that wrote after they had lost the session.
+// Sweep removes objects that no session needs and that were last changed at a time earlier than
+// before. These are objects of sessions whose lifetime has ended at now, of writes that did not
+// end, and of nodes that wrote after they had lost the session.
 func (b *Store) Sweep(ctx context.Context, before, now time.Time) error {
 	n, err := b.Blobs.Tidy(ctx, before)
 	b.Swept(n)

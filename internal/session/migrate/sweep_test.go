@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 )
 
-// TestSweepStore: what is nobody's goes once it is old, and nothing else.
+// TestSweepStore checks that a sweep removes old objects that no session needs, and no others.
 func TestSweepStore(t *testing.T) {
 	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
 	if err != nil {
@@ -43,7 +43,7 @@ func TestSweepStore(t *testing.T) {
 		put(good, ViewName("t", id), 1)
 		put(false, CheckpointBase(id, 7, 1)+".state", 1) // replaced
 		put(false, CheckpointBase(id, 6, 9)+".about", of(id, life, "x"))
-		put(good, CheckpointBase(id, 7, 3)+".state", 1) // on its way
+		put(good, CheckpointBase(id, 7, 3)+".state", 1) // still being uploaded
 	}
 	put(true, CheckpointBase("s_ref", 9, 0)+".about", of("s_ref", time.Hour, StateName("s_ref")))
 	put(true, StateName("s_ref"), 1)
@@ -62,7 +62,7 @@ func TestSweepStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := names(); !slices.Equal(got, all) {
-		t.Errorf("what is new was swept: %v left of %v", got, all)
+		t.Errorf("new objects were swept: %v left of %v", got, all)
 	}
 	if err := m.Sweep(t.Context(), now.Add(time.Hour), now); err != nil {
 		t.Fatal(err)
@@ -72,8 +72,8 @@ func TestSweepStore(t *testing.T) {
 	}
 }
 
-// TestSweepDelay holds that the nodes of a cluster look through the store at
-// different times, whatever they are called.
+// TestSweepDelay checks that the nodes of a cluster sweep the store at different times, with any
+// names.
 func TestSweepDelay(t *testing.T) {
 	seen := map[time.Duration]cluster.NodeID{}
 	var times []time.Duration

@@ -22,7 +22,8 @@ const (
 	journalLimit = 20 * time.Second
 )
 
-// Uploads is the progress of the uploads of one session's copies. A session has it from its start.
+// Uploads is the progress of the uploads of one session's copies. Each session has one from its
+// start.
 type Uploads struct {
 	// writing is held over writes to the session's objects in the blob store. It is taken before mu.
 	writing ctxlock.Lock
@@ -51,7 +52,7 @@ func (u *Uploads) newest() (number int, base string) {
 	return u.number, u.base
 }
 
-// due reports whether a copy, or the journal of that copy, is to be uploaded.
+// due reports whether a copy, or the journal of that copy, needs an upload.
 func (u *Uploads) due(number int, journal string, now time.Time) (state, cells bool) {
 	u.mu.Lock()
 	uploaded, size, retry := u.number, u.journal, u.retry
@@ -101,10 +102,10 @@ func (m *Migrator) UploadDue(s Movable, now time.Time) {
 	})
 }
 
-// uploadCopy makes a checkpoint of a copy. The state and the view are written first, then the file
-// that makes it a checkpoint, and then earlier checkpoints are removed: at each moment the store has
-// a complete one. The ownership is checked again before that file: a node that has lost the session
-// writes nothing that counts.
+// uploadCopy makes a checkpoint of a copy. The state and the view are written first, then the
+// .about file, and then earlier checkpoints are removed: at each moment the store has a complete
+// one. The ownership is checked again before the .about file: a node that has lost the session
+// cannot replace the current checkpoint.
 func (m *Migrator) uploadCopy(ctx context.Context, s Movable, number int, folder string) error {
 	const op = "session.checkpoint"
 	u := s.Describe().Uploads

@@ -13,9 +13,9 @@ const (
 	maxDepartures = 10_000
 )
 
-// Departures are the sessions that have left this node or are on their way to it.
-// A client that asks this node for such a session may have an old answer of the
-// directory: it should ask again, and not hear that the session does not exist.
+// Departures are the sessions that have left this node or are on their way to it. A client that
+// asks this node for such a session may have an old answer of the directory. It must ask again, and
+// not get the error that the session does not exist.
 type Departures struct {
 	mu   lockorder.Mutex[departuresRank] // guards left; a leaf
 	left map[string]departure
@@ -72,8 +72,7 @@ func (d *Departures) Remove(id string) {
 	delete(d.left, id)
 }
 
-// Tenant returns the tenant of a session in the list, and false for one that is
-// not in it.
+// Tenant returns the tenant of a session in the list, and false for a session that is not in it.
 func (d *Departures) Tenant(id string) (string, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

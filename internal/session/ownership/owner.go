@@ -23,7 +23,7 @@ type Directory interface {
 	Release(ctx context.Context, id cluster.SessionID, busy bool) error
 	// Forget removes a session that has ended.
 	Forget(ctx context.Context, id cluster.SessionID)
-	// Resume adds a session that the node had before it was started.
+	// Resume adds a session that the node had before its start.
 	Resume(id cluster.SessionID, last cluster.Token, until time.Time)
 	// Owns reports whether the node owns a session now, and its token. The token
 	// is 0 for a session of another node.
@@ -64,8 +64,7 @@ func New(cfg Config) *Owner { return &Owner{cfg: cfg} }
 // HasDirectory reports whether a directory decides about the ownership.
 func (o *Owner) HasDirectory() bool { return o.cfg.Directory != nil }
 
-// Refuse makes the node refuse new and parked sessions from now on: it is being
-// drained.
+// Refuse makes the node refuse new and parked sessions from now on, because it is being drained.
 func (o *Owner) Refuse() { o.refusing.Store(true) }
 
 // Refusing reports whether Refuse has been called.
@@ -95,15 +94,15 @@ func (o *Owner) TakeOver(ctx context.Context, id string, last cluster.Token, cre
 	return o.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimTakeOver, last, o.until(created))
 }
 
-// Renew makes the node the owner of a session again that it had before it was
-// started, and that has ended. Errors: Conflict if another node owns it.
+// Renew claims again a session that the node had before its start and that has ended. Errors:
+// Conflict if another node owns it.
 func (o *Owner) Renew(ctx context.Context, id string) error {
 	_, err := o.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimRenew, 0, o.until(time.Now()))
 	return err
 }
 
-// Resume adds a session that the node had before it was started, with its last
-// token. The node owns it when the directory agrees.
+// Resume adds a session that the node had before its start, with its last token. The node owns it
+// when the directory agrees.
 func (o *Owner) Resume(id string, last cluster.Token, created time.Time) {
 	if o.cfg.Directory != nil {
 		o.cfg.Directory.Resume(cluster.SessionID(id), last, o.until(created))
@@ -188,6 +187,6 @@ func (o *Owner) Wait(ctx context.Context, id string, ended <-chan struct{}) erro
 	return nil
 }
 
-// until returns when a session that was created then has ended for certain,
-// however its lifetime was changed.
+// until returns a time by which a session that was created at created has certainly ended, even if
+// its lifetime was changed.
 func (o *Owner) until(created time.Time) time.Time { return created.Add(o.cfg.Retention) }

@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 )
 
-// owned is a Directory that owns what a test says.
+// owned is a Directory whose answer about the ownership a test sets.
 type owned struct {
 	Directory
 	is    atomic.Bool
@@ -27,8 +27,8 @@ func (d *owned) Own(
 	return 8, nil
 }
 
-// TestNoDirectory: without a directory the node owns everything, and a drained
-// node still creates sessions.
+// TestNoDirectory checks that without a directory the node owns everything, and that a drained node
+// still creates sessions.
 func TestNoDirectory(t *testing.T) {
 	o := New(Config{})
 	o.Refuse()
@@ -82,8 +82,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestDepartures: entries are bounded and expire, and a failed arrival restores
-// the earlier entry.
+// TestDepartures checks that entries are bounded and expire, and that a failed arrival restores the
+// earlier entry.
 func TestDepartures(t *testing.T) {
 	d := NewDepartures()
 	d.MarkLeft("s_x", "a")
@@ -97,15 +97,15 @@ func TestDepartures(t *testing.T) {
 	}
 	undo()
 	if _, there := d.Tenant("s_y"); there {
-		t.Error("it is expected still")
+		t.Error("the session is still expected")
 	}
 	d.Expire(time.Now().Add(departureLife / 2))
 	if _, there := d.Tenant("s_x"); !there {
-		t.Error("it expired early")
+		t.Error("the entry expired early")
 	}
 	d.Expire(time.Now().Add(departureLife + time.Second))
 	if _, there := d.Tenant("s_x"); there {
-		t.Error("it did not expire")
+		t.Error("the entry did not expire")
 	}
 	for i := range maxDepartures + 1 {
 		d.MarkLeft(fmt.Sprint(i), "a")
@@ -115,6 +115,6 @@ func TestDepartures(t *testing.T) {
 	}
 	d.Remove("1")
 	if _, there := d.Tenant("1"); there {
-		t.Error("it was not removed")
+		t.Error("the entry was not removed")
 	}
 }

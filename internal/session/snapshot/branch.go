@@ -7,21 +7,20 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Branch has the properties of a session that continues from a copy, where they
-// differ from those of the original.
+// Branch has the properties of a session that continues from a copy, where they differ from the
+// properties of the original.
 type Branch struct {
 	Tenant, Subject string
-	Origin          string // id of the session or snapshot that the copy is of
+	Origin          string // id of the copied session or snapshot
 	Name            string
-	Env             map[string]string // added to that of the original
+	Env             map[string]string // added to the original's environment
 	Lifetime        time.Duration
 	Durable         bool
 	Policy          Policy
-	Network         *protocol.Network // nil for the original's
+	Network         *protocol.Network // nil means the network of the original
 }
 
-// Record returns the record with which the new session begins. The copy stays as
-// it is.
+// Record returns the record with which the new session begins. The copy is not changed.
 func (b Branch) Record(id string, c *Manifest, now time.Time) Record {
 	v := c.Record
 	v.Channels = append([]Channel{}, v.Channels...)
@@ -39,7 +38,7 @@ func (b Branch) Record(id string, c *Manifest, now time.Time) Record {
 	maps.Copy(v.Env, b.Env)
 	v.Detach(now.Sub(c.At))
 	for i := range v.Channels {
-		v.Channels[i].Writers = nil // clients of the original write to the original
+		v.Channels[i].Writers = nil // clients of the original do not write to the new session
 	}
 	return v
 }

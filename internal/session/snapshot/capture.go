@@ -7,13 +7,13 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Capture is a session as it was at one moment. Its memory is already in a folder,
-// and its logs are not yet.
+// Capture is the state of a session at one moment. Its memory is already in a folder, and its logs
+// are not yet.
 type Capture struct {
 	Record Record
 	Forks  []*stream.Fork // forks of the channels' logs, in their order
 	At     time.Time
-	// Pause is how long the session stood still for it.
+	// Pause is how long the session was paused for the capture.
 	Pause time.Duration
 }
 

@@ -17,7 +17,7 @@ import (
 // for each channel's log, and session.json the rest. It gets its name when it is
 // complete. It is never changed: sessions continue from links to its files.
 
-// Partial ends the name of a copy that is being written, or removed.
+// Partial ends the name of a copy that is being written or removed.
 const Partial = ".partial"
 
 // Manifest is the file session.json of a copy.
@@ -25,7 +25,7 @@ type Manifest struct {
 	Record
 	At      time.Time     `json:"at"`
 	Pause   time.Duration `json:"pause"`
-	ID      string        `json:"copy,omitempty"` // a snapshot's
+	ID      string        `json:"copy,omitempty"` // the id of a snapshot
 	Label   string        `json:"label,omitempty"`
 	Ends    time.Time     `json:"ends,omitzero"`
 	Session string        `json:"of"`
@@ -97,7 +97,7 @@ func Remove(dir string) error {
 	return os.RemoveAll(gone)
 }
 
-// TreeSize returns how many bytes the files below dir have.
+// TreeSize returns the size of the files below dir in bytes.
 func TreeSize(dir string) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
@@ -134,7 +134,7 @@ func syncPath(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// LinkTree makes a folder whose files are those of another. It takes no space.
+// LinkTree makes a folder with hard links to the files of another folder. It takes no space.
 func LinkTree(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -151,7 +151,7 @@ func LinkTree(from, to string) error {
 	return nil
 }
 
-// LinkDeep is LinkTree for a folder with folders in it.
+// LinkDeep is LinkTree for a folder that has subfolders.
 func LinkDeep(from, to string) error {
 	return filepath.WalkDir(from, func(name string, e os.DirEntry, err error) error {
 		if err != nil {
@@ -170,7 +170,7 @@ func LinkDeep(from, to string) error {
 	})
 }
 
-// Expired reports whether the snapshot is over.
+// Expired reports whether the lifetime of the snapshot has ended.
 func (c *Manifest) Expired(now time.Time) bool { return !c.Ends.IsZero() && now.After(c.Ends) }
 
 // Header returns the manifest without the parts that are needed only in its file.

@@ -22,7 +22,7 @@ import (
 // maxPacked bounds the unpacked bytes: a sandbox's memory and files, and its logs.
 const maxPacked = 256 << 30
 
-// Pack writes folders and files, each below its name.
+// Pack writes folders and files, each below its name, to an archive.
 func Pack(w io.Writer, folders map[string]string) error {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// TestUnpackHostile: what is no parked session touches nothing.
+// TestUnpackHostile checks that an archive that is not a parked session writes nothing.
 func TestUnpackHostile(t *testing.T) {
 	outside := t.TempDir()
 	dir := filepath.Join(outside, "in")

@@ -17,7 +17,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Version is the version of the records. No other version is read.
+// Version is the version of the records. Records of other versions are not read.
 const Version = 2
 
 // Spec has the properties of a session that do not change.
@@ -33,13 +33,13 @@ type Spec struct {
 	Created  time.Time         `json:"created"`
 	// Info describes the kernel that was warm when the sandbox was claimed.
 	Info kernel.Info `json:"info"`
-	// Origin is the session or snapshot that this is a copy of.
+	// Origin is the session or snapshot from which this session was copied.
 	Origin  string           `json:"origin,omitempty"`
 	Durable bool             `json:"durable,omitempty"`
 	Volumes []protocol.Mount `json:"volumes,omitempty"`
 }
 
-// Holder returns the tenant and subject whose quotas the session counts for.
+// Holder returns the tenant and the subject whose quotas count the session.
 func (s Spec) Holder() admission.Holder {
 	return admission.Holder{Tenant: s.Tenant, Subject: s.Subject}
 }
@@ -52,29 +52,29 @@ type Status struct {
 	Active  time.Time `json:"active"`
 	// Works is set if the session was at work when its process ended.
 	Works bool `json:"works,omitempty"`
-	// Numbers is the last number in a channel's id.
+	// Numbers is the last number used in a channel's id.
 	Numbers int `json:"numbers"`
 	// Recovered is the moment that the copy shows from which the session was
 	// recovered after the server was killed. Stale is set if the machine has run from
 	// this state before: it needs new randomness when it resumes.
 	Recovered time.Time `json:"recovered,omitzero"`
 	Stale     bool      `json:"stale,omitempty"`
-	// Token is the token of the session's ownership when it was saved.
+	// Token is the fencing token of the session's ownership when it was saved.
 	Token cluster.Token `json:"token,omitempty"`
 }
 
 // Policy decides when an idle session is paused and hibernated.
 type Policy struct {
-	// Pause and Hibernate are how long after the last work; negative is never.
+	// Pause and Hibernate are times since the last work; a negative time means never.
 	Pause     time.Duration `json:"pause"`
 	Hibernate time.Duration `json:"hibernate"`
 	// KeepAlive means that a session is never idle.
 	KeepAlive bool `json:"keep_alive,omitempty"`
 }
 
-// Record is a hibernated session without its memory and its logs: the file
-// session.json, which exists from the end of one process to the first resume
-// in the next. It holds the session's environment, its input and its requests.
+// Record is a hibernated session without its memory and its logs. It is the file session.json,
+// which exists from the end of one process to the first resume in the next. It holds the session's
+// environment, its input and its requests.
 type Record struct {
 	Version int `json:"version"`
 	Spec
@@ -98,7 +98,7 @@ type Channel struct {
 	Argv     []string          `json:"argv,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
 	Cwd      string            `json:"cwd,omitempty"`
-	Wire     uint32            `json:"wire,omitempty"` // a kernel's is that of its driver
+	Wire     uint32            `json:"wire,omitempty"` // for a kernel, the number of its driver
 	Exit     *protocol.Exit    `json:"exit,omitempty"`
 	Log      stream.Saved      `json:"log"`
 	Queue    *queue.Saved      `json:"queue,omitempty"`

@@ -8,8 +8,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestSpareRoom: the room takes disk space until it is freed, and a request for more than the disk has
-// leaves nothing.
+// TestSpareRoom checks that the room takes disk space until it is freed, and that a request that
+// exceeds the disk's space leaves no files.
 func TestSpareRoom(t *testing.T) {
 	r := SpareRoom{Dir: filepath.Join(t.TempDir(), "session")}
 	if err := r.Take(1 << 20); err != nil {

@@ -27,27 +27,27 @@ const (
 	idPrefix = "n_"
 	// maxName is the most bytes of a snapshot's name.
 	maxName = 128
-	// maxLife is the longest time for which a snapshot may be kept. A snapshot
-	// without an end is kept until it is deleted.
+	// maxLife is the longest time for which a snapshot may be kept. A snapshot without an expiry is
+	// kept until it is deleted.
 	maxLife = 10 * 365 * 24 * time.Hour
 )
 
-// Source is a session that a snapshot is taken of.
+// Source is a session from which a snapshot is taken.
 type Source interface {
 	// ID returns the session's id.
 	ID() string
-	// Copy writes the session, as it is at one moment, to a folder. The session
-	// continues before Copy returns. A hibernated session is resumed for it.
+	// Copy writes the state of the session at one moment to a folder. The session continues before
+	// Copy returns. A hibernated session is resumed for it.
 	Copy(ctx context.Context, dir string) (*Manifest, error)
 }
 
 // Admission checks quotas. *admission.Controller implements it.
 type Admission interface {
-	// SessionUse returns what a tenant holds without its snapshots, and the part
-	// of a subject.
+	// SessionUse returns the resources that a tenant holds without its snapshots, and the part of a
+	// subject.
 	SessionUse(tenant, subject string) (all, own tenant.Use)
-	// Check compares a request with the quotas on this node, for a holder that has
-	// all and own. The Store calls it with its lock held.
+	// Check compares a request with the quotas on this node, for a holder whose tenant holds all
+	// and whose subject holds own. The Store calls it with its lock held.
 	Check(op string, r admission.Request, all, own tenant.Use) error
 	// Confirm compares a request with the quotas over all nodes.
 	Confirm(ctx context.Context, op string, r admission.Request) error
@@ -57,11 +57,11 @@ type Admission interface {
 type StoreConfig struct {
 	// Dir is the folder of the snapshots, each below its id.
 	Dir string
-	// Max is how many snapshots there may be, and MaxBytes how many bytes all of
-	// them may take.
+	// Max is the most snapshots that the store holds, and MaxBytes the most bytes that all of them
+	// take.
 	Max      int
 	MaxBytes int64
-	// Admission has the quotas of tenants and keys.
+	// Admission checks the quotas of tenants and keys.
 	Admission Admission
 	// Taken is called for each snapshot that was taken.
 	Taken func()
@@ -77,8 +77,8 @@ type storeRank struct{}
 func (storeRank) Rank() int      { return 20 }
 func (storeRank) String() string { return "snapshot.Store.mu" }
 
-// Store has the snapshots that users have taken: copies of sessions, from which
-// other sessions start. Each snapshot in it is complete. Any goroutine may use it.
+// Store has the snapshots that users have taken: copies of sessions, from which other sessions
+// start. Each snapshot in it is complete. Any goroutine may use it.
 type Store struct {
 	cfg StoreConfig
 
@@ -114,7 +114,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 			h.bytes += c.Bytes
 			continue
 		}
-		cfg.Log.Info("removed a snapshot that is over or not whole", "snapshot", e.Name())
+		cfg.Log.Info("removed an expired or incomplete snapshot", "snapshot", e.Name())
 		if err := os.RemoveAll(h.Dir(e.Name())); err != nil {
 			return nil, err
 		}
@@ -125,9 +125,8 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 // Dir returns the folder of a snapshot.
 func (h *Store) Dir(id string) string { return filepath.Join(h.cfg.Dir, id) }
 
-// Create takes a snapshot of a session. Errors: InvalidArgument, Conflict for a
-// name that another snapshot of the tenant has, Exhausted at a limit, and those of
-// the session.
+// Create takes a snapshot of a session. Errors: InvalidArgument, Conflict if another snapshot of
+// the tenant has the name, Exhausted at a limit, and the errors of the session.
 func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
 	var none protocol.Snapshot
 	if err := checkCreate(r); err != nil {
@@ -239,9 +238,8 @@ func (h *Store) find(owner, ref string) *Manifest {
 	return nil
 }
 
-// Lookup returns a principal's snapshot by id or name, with those parts of its
-// manifest that Header keeps. Errors: NotFound, also for another tenant's
-// snapshot.
+// Lookup returns a principal's snapshot by id or name, with the parts of its manifest that Header
+// keeps. Errors: NotFound, also for another tenant's snapshot.
 func (h *Store) Lookup(p noderpc.Principal, ref string) (*Manifest, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -330,7 +328,7 @@ func (h *Store) Total() (n int, bytes int64) {
 	return len(h.all), h.bytes
 }
 
-// Use returns what the snapshots of a tenant hold, and the part of a subject.
+// Use returns the resources that the snapshots of a tenant hold, and the part of a subject.
 // Snapshots that are being taken count.
 func (h *Store) Use(name, subject string) (all, own tenant.Use) {
 	h.mu.Lock()
@@ -338,7 +336,7 @@ func (h *Store) Use(name, subject string) (all, own tenant.Use) {
 	return h.use(admission.Holder{Tenant: name, Subject: subject})
 }
 
-// use is Use. Preconditions: mu is held.
+// use implements Use. Preconditions: mu is held.
 func (h *Store) use(of admission.Holder) (all, own tenant.Use) {
 	add := func(holder admission.Holder, u tenant.Use) {
 		if holder.Tenant != of.Tenant {

@@ -46,7 +46,7 @@ func (s source) Copy(_ context.Context, dir string) (*Manifest, error) {
 	return &Manifest{Record: Record{Version: Version, Spec: Spec{ID: "s_one"}}, At: time.Now(), Session: "s_one"}, s.err
 }
 
-// quotas are the quotas of tests: the tenant b has none left.
+// quotas are the quotas of tests: the quota of tenant b is used up.
 type quotas struct{}
 
 func (quotas) SessionUse(string, string) (all, own tenant.Use) { return all, own }
@@ -85,7 +85,7 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestStore takes, finds, lists and deletes snapshots, over a restart.
+// TestStore takes, finds, lists and deletes snapshots, also after a restart.
 func TestStore(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s, taken := open(t, dir, 10, 1<<20)
@@ -130,7 +130,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("after one has expired: %+v", l)
 	}
 
-	// The next process finds what is complete, and removes the rest.
+	// The next process finds the complete snapshots, and removes the rest.
 	for _, bad := range []string{"n_half.partial/snapshot", "n_empty"} {
 		if err := os.MkdirAll(filepath.Join(dir, bad), 0o700); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestStoreLimits checks that a snapshot that is refused or fails leaves nothing.
+// TestStoreLimits checks that a rejected or failed snapshot leaves no files.
 func TestStoreLimits(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s, taken := open(t, dir, 2, 100_000)
