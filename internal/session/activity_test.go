@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestActivity: a session is idle when no request is under way, its last work is over, and it does
-// not count as at work.
+// TestActivity checks that a session is idle when no request is running, the idle time has passed
+// since its last work, and it does not count as working.
 func TestActivity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -33,16 +33,16 @@ func TestActivity(t *testing.T) {
 		two()
 		<-waited
 		if a.busy() != nil || !a.lastActive().Equal(time.Now()) {
-			t.Error("the end of a request is no work, or the session is busy after it")
+			t.Error("the end of a request does not count as work, or the session is busy after it")
 		}
 		a.extend(time.Minute)
 		time.Sleep(time.Second)
 		if !a.restsSince(time.Now()) || a.idleSince(time.Now()) {
-			t.Error("a session that counts as at work is idle, or does not rest")
+			t.Error("a working session is idle, or does not stop counting as working")
 		}
 		time.Sleep(time.Minute)
 		if !a.idleSince(time.Now()) {
-			t.Error("a session counts as at work for too long")
+			t.Error("a session counts as working for too long")
 		}
 		if a.touch(); a.idleSince(time.Now()) {
 			t.Error("an active session is idle")

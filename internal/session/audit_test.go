@@ -21,8 +21,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// audited is a rig with an audit log and a usage record, in folders that the
-// test's end leaves.
+// audited returns a rig with an audit log and a usage record, and a function that stops the rig and
+// returns the entries of the audit log.
 func audited(t *testing.T, change func(*audit.Log), more ...func(*Config)) (r *rig, entries func() []protocol.AuditEntry) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	a := audit.Log{}
@@ -66,7 +66,7 @@ func only(all []protocol.AuditEntry, event string) (some []protocol.AuditEntry) 
 	return some
 }
 
-func TestAuditSaysWhoDidWhat(t *testing.T) {
+func TestAuditRecordsActor(t *testing.T) {
 	r, entries := audited(t, func(*audit.Log) {})
 	s := r.create()
 	p := r.open()
@@ -74,7 +74,7 @@ func TestAuditSaysWhoDidWhat(t *testing.T) {
 	p.run(1, "print secret-word")
 	p.run(1, "fail")
 	if _, err := call[protocol.Session](r, mallo, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID}); err == nil {
-		t.Error("mallory deletes")
+		t.Error("mallory deleted the session")
 	}
 	up, err := r.c.Open(r.ctx, alice)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestAuditSaysWhoDidWhat(t *testing.T) {
 	}
 	_ = up.Close()
 	if err := r.c.Call(r.ctx, alice, protocol.OpAudit, protocol.AuditNotes{}, nil); !fault.Is(err, fault.PermissionDenied) {
-		t.Errorf("a user adds to the audit log: %v", err)
+		t.Errorf("a user added to the audit log: %v", err)
 	}
 	notes := protocol.AuditNotes{Entries: []protocol.AuditEntry{{Event: "auth.failed", Route: "/v1", Count: 3}}}
 	if err := r.c.Call(r.ctx, noderpc.Principal{Tenant: noderpc.GatewayTenant}, protocol.OpAudit, notes, nil); err != nil {
@@ -147,8 +147,8 @@ func TestAuditKeepsCodeByPolicy(t *testing.T) {
 	}
 }
 
-// TestAuditFullDisk: by default a full disk costs entries and no work; where
-// the log is required, nothing is done that could not be recorded.
+// TestAuditFullDisk checks that a full disk loses audit entries but does not stop work by default.
+// Where the log is required, no action runs that could not be recorded.
 func TestAuditFullDisk(t *testing.T) {
 	for _, required := range []bool{false, true} {
 		full := ""
@@ -161,10 +161,10 @@ func TestAuditFullDisk(t *testing.T) {
 		p.attach(1, s.ID, "k1")
 		p.run(1, "print before")
 		if err := syscall.Mount("tmpfs", full, "tmpfs", 0, "size=4k"); err != nil {
-			t.Fatal("this takes root: ", err)
+			t.Fatal("this test requires root: ", err)
 		}
-		// The journal's file is open and on the disk below; make it look for
-		// another one, there where nothing fits.
+		// The journal's file is open on the disk below. Make the journal open another file, on the
+		// full filesystem.
 		lost := func() int64 { return r.m.cfg.Audit.Journal.Stats().Dropped }
 		r.m.cfg.Audit.Journal.Reopen()
 		if err := os.WriteFile(filepath.Join(full, "all"), make([]byte, 8<<10), 0o600); err == nil {
@@ -182,9 +182,9 @@ func TestAuditFullDisk(t *testing.T) {
 		if got := must[protocol.SessionList](r, protocol.OpSessionList, nil).Sessions; len(got) != 1 {
 			t.Errorf("%d sessions", len(got))
 		}
-		// It waits for the lines before it.
+		// This line is written after the lines before it.
 		if err := r.m.cfg.Audit.Journal.Write(r.ctx, struct{}{}); !fault.Is(err, fault.DiskFull) {
-			t.Errorf("a line on a full disk: %v", err)
+			t.Errorf("a write to a full disk: %v", err)
 		}
 		if lost() == 0 {
 			t.Error("nothing was counted as lost")

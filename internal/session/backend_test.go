@@ -8,9 +8,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestBackendWithoutCheckpoints runs sessions on a backend without capabilities:
-// cells run, sandboxes boot cold, and what needs a capability is unsupported
-// and leaves the session as it was.
+// TestBackendWithoutCheckpoints runs sessions on a backend without capabilities. Cells run and
+// sandboxes boot cold. An operation that needs a capability is unsupported and leaves the session
+// unchanged.
 func TestBackendWithoutCheckpoints(t *testing.T) {
 	h := &native{t: t, less: true}
 	r := newNode(t, h, func(c *Config) {

@@ -22,14 +22,14 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// outsideHost is a host outside: it echoes, on a port of this machine.
+// outsideHost is an outside host: an echo server on a port of this machine.
 func outsideHost(t *testing.T) int {
 	t.Helper()
 	port, _ := serveEcho(t)
 	return port
 }
 
-// withEgress allows the sessions of a rig some hosts of this machine.
+// withEgress allows the sessions of a rig to reach some hosts of this machine.
 func withEgress(t *testing.T, change func(*proxy.Config), allow ...string) func(*Config) {
 	t.Helper()
 	gate, err := egress.New(egress.Config{Allow: allow, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 10 * time.Second})
@@ -49,8 +49,8 @@ func withEgress(t *testing.T, change func(*proxy.Config), allow ...string) func(
 	}
 }
 
-// tunnel asks the proxy of the rig's session for a host, as a program would:
-// natively it shares the network with the test.
+// tunnel asks the proxy of the rig's session for a host, as a program would. A native session
+// shares the network with the test.
 func (r *rig) tunnel(host string, port int) (net.Conn, *bufio.Reader, string) {
 	r.t.Helper()
 	c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(r.m.cfg.Egress.Port))
@@ -71,8 +71,8 @@ func (r *rig) tunnel(host string, port int) (net.Conn, *bufio.Reader, string) {
 	return c, in, strings.TrimSpace(line)
 }
 
-// TestNetworkIsAskedFor creates sessions with more than they may have.
-func TestNetworkIsAskedFor(t *testing.T) {
+// TestNetworkRequests creates sessions that request more access than they are allowed.
+func TestNetworkRequests(t *testing.T) {
 	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Tenants = []string{alice.Tenant} }, "packages.example.org", "*.files.example.org:443"))
 	create := func(n *protocol.Network) (protocol.Session, error) {
 		return call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: n})
@@ -107,7 +107,7 @@ func TestNetworkIsAskedFor(t *testing.T) {
 		{[]string{"packages.example.org:22"}, fault.PermissionDenied},
 		{[]string{"*"}, fault.PermissionDenied},
 		{[]string{"evilpackages.example.org"}, fault.PermissionDenied},
-		{[]string{"a.files.example.org"}, fault.PermissionDenied}, // and so port 80
+		{[]string{"a.files.example.org"}, fault.PermissionDenied}, // without a port it includes port 80
 	} {
 		_, err := create(&protocol.Network{Allow: c.allow})
 		wantKind(t, fmt.Sprint(c.allow), err, c.kind, "network.allow")
@@ -116,15 +116,15 @@ func TestNetworkIsAskedFor(t *testing.T) {
 	wantKind(t, "another tenant", err, fault.PermissionDenied, "network")
 }
 
-// TestNetworkWithoutEgress asks a server that lets nobody out.
+// TestNetworkWithoutEgress requests access from a server that allows no outbound connections.
 func TestNetworkWithoutEgress(t *testing.T) {
 	r := newRig(t)
 	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
 	wantKind(t, "no egress", err, fault.PermissionDenied, "network")
 }
 
-// TestEgress carries bytes out and back, refuses what is not allowed, bounds
-// connections, and records it all.
+// TestEgress transfers bytes in both directions, refuses destinations that are not allowed, bounds
+// connections, and records all of this.
 func TestEgress(t *testing.T) {
 	port := outsideHost(t)
 	allow := "127.0.0.1:" + strconv.Itoa(port)
@@ -148,7 +148,7 @@ func TestEgress(t *testing.T) {
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
 	go func() { _, _ = c.Write(sent); _ = c.(*net.TCPConn).CloseWrite() }()
 	if got, err := io.ReadAll(in); err != nil || !bytes.Equal(got, sent) {
-		t.Errorf("%d of %d bytes came back, %v", len(got), len(sent), err)
+		t.Errorf("%d of %d bytes returned, %v", len(got), len(sent), err)
 	}
 	for host, want := range map[string]string{
 		"LOCALHOST":   "HTTP/1.1 403 Sandgate: localhost:" + strconv.Itoa(port) + " is not among what this server lets out (egress.allow)",
@@ -212,9 +212,9 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestEgressAtRest wants an open connection not to keep a session awake, and to
-// be cut when that is paused; afterwards there is a way out again.
-func TestEgressAtRest(t *testing.T) {
+// TestEgressOfIdleSession checks that an open connection does not keep a session awake, and is closed when
+// the session is paused. Afterwards the session can open a new connection.
+func TestEgressOfIdleSession(t *testing.T) {
 	port := outsideHost(t)
 	out := withEgress(t, func(e *proxy.Config) { e.Idle = time.Hour }, "127.0.0.1:"+strconv.Itoa(port))
 	r := newRig(t, out)
@@ -238,7 +238,7 @@ func TestEgressAtRest(t *testing.T) {
 	}
 }
 
-// TestEgressIdle wants a connection to be cut that carries nothing.
+// TestEgressIdle checks that a connection without traffic is closed.
 func TestEgressIdle(t *testing.T) {
 	port := outsideHost(t)
 	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Idle = 50 * time.Millisecond }, "127.0.0.1:"+strconv.Itoa(port)))
@@ -263,12 +263,12 @@ func TestEgressBytes(t *testing.T) {
 	wrote := make(chan error, 1)
 	go func() { _, err := c.Write(make([]byte, 8<<20)); wrote <- err }()
 	if n, _ := io.Copy(io.Discard, in); n > 1<<20 {
-		t.Errorf("%d bytes came back", n)
+		t.Errorf("%d bytes returned", n)
 	}
 	if err := <-wrote; err == nil {
-		t.Error("8 MiB went out")
+		t.Error("8 MiB were sent")
 	}
-	// Each direction may have had one part under way.
+	// Each direction may exceed the limit by one part.
 	if _, used := r.session(s.ID).egress.State(); used < 1<<20 || used > 1<<20+2*64<<10 {
 		t.Errorf("%d bytes were counted", used)
 	}
@@ -276,6 +276,6 @@ func TestEgressBytes(t *testing.T) {
 		t.Error(line)
 	}
 	if r.m.egress.Counts().Over == 0 {
-		t.Error("it was not counted")
+		t.Error("the limit was not counted")
 	}
 }

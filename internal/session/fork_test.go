@@ -18,7 +18,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// entries are the names in a folder of the node's.
+// entries returns the names in a folder of the node.
 func (r *rig) entries(name string) []string {
 	r.t.Helper()
 	list, err := os.ReadDir(filepath.Join(r.m.cfg.DataDir, name))
@@ -32,7 +32,7 @@ func (r *rig) entries(name string) []string {
 	return names
 }
 
-// flood is a cell that prints numbered lines, and what it prints.
+// flood returns a cell that prints numbered lines, and its expected output.
 func flood(lines int) (code, want string) {
 	var b strings.Builder
 	for i := range lines {
@@ -41,7 +41,7 @@ func flood(lines int) (code, want string) {
 	return fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')", lines), b.String()
 }
 
-// same fails when a cell's output is not what it should be, to the byte.
+// same fails if a cell's output differs from the expected output in any byte.
 func (p *peer) same(ch, cell uint32, want string) {
 	p.r.t.Helper()
 	p.mu.Lock()
@@ -52,7 +52,7 @@ func (p *peer) same(ch, cell uint32, want string) {
 		for i < min(len(got), len(want)) && got[i] == want[i] {
 			i++
 		}
-		p.r.t.Errorf("channel %d has %d bytes, want %d; they part at %d: %.200q; gaps %q", ch, len(got), len(want), i, got[max(0, i-100):], gaps)
+		p.r.t.Errorf("channel %d has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q", ch, len(got), len(want), i, got[max(0, i-100):], gaps)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestGVisorFork(t *testing.T) {
 			t.Fatalf("the flood ended before it was forked: %d, %d", forked, replied)
 		}
 		if reply := o.reply(ch, behind); reply.Status != "aborted" {
-			t.Errorf("the cell behind it: %+v", reply)
+			t.Errorf("the cell after it: %+v", reply)
 		}
 		if text, _ := o.run(ch, "import os; print(x.a.sum(), open('kept').read(), 'y' in globals(), os.environ['SECRET'])"); text != "499500 in a file False s\n" {
 			t.Errorf("a fork has %q", text)
@@ -152,7 +152,7 @@ func TestGVisorFork(t *testing.T) {
 	}
 	// The original is not affected.
 	if reply := p.reply(1, behind); reply.Status != "ok" {
-		t.Errorf("the cell behind, in the original: %+v", reply)
+		t.Errorf("the cell after it, in the original: %+v", reply)
 	}
 	p.same(1, cell, want)
 	p.same(1, behind, "behind\n")
@@ -187,8 +187,8 @@ func TestGVisorFork(t *testing.T) {
 	wantKind(t, "no room", err, fault.Exhausted, "")
 }
 
-// TestGVisorSnapshots: snapshots are kept by name over restarts, started from
-// again and again, counted, and gone when they are deleted or over.
+// TestGVisorSnapshots checks that snapshots are kept by name over restarts, start sessions
+// repeatedly, are counted, and are removed when they are deleted or expire.
 func TestGVisorSnapshots(t *testing.T) {
 	data := t.TempDir()
 	few := func(c *Config) { c.MaxSnapshots = 2 }
@@ -234,7 +234,7 @@ func TestGVisorSnapshots(t *testing.T) {
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
 	r.stop()
 
-	// The next process finds it, and nothing that is not whole.
+	// The next process finds the snapshot, and removes incomplete ones.
 	for _, bad := range []string{"n_half.partial/snapshot", "n_empty", "n_cut"} {
 		if err := os.MkdirAll(filepath.Join(data, "kept", bad), 0o700); err != nil {
 			t.Fatal(err)
@@ -268,7 +268,7 @@ func TestGVisorSnapshots(t *testing.T) {
 			t.Errorf("started: %+v", s)
 		}
 		p.attach(i+1, s.ID, "k1")
-		// The cell that ran when it was taken ends here too, long after.
+		// The cell that ran during the snapshot also ends here, much later.
 		if reply := p.reply(i+1, cell); reply.Status != "ok" {
 			t.Errorf("the cell that ran: %+v", reply)
 		}
@@ -277,7 +277,7 @@ func TestGVisorSnapshots(t *testing.T) {
 			t.Errorf("started from it: %q", text)
 		}
 	}
-	// It may be deleted while sessions that began with it live.
+	// A snapshot may be deleted while sessions that began with it run.
 	must[struct{}](r, protocol.OpSnapshotDel, protocol.SnapshotRef{Snapshot: "base"})
 	if names := r.entries("kept"); len(names) != 0 {
 		t.Errorf("left of it: %v", names)
@@ -319,10 +319,10 @@ func TestCopyFails(t *testing.T) {
 	p.attach(1, s.ID, "k1")
 	for range 2 {
 		if _, err := call[protocol.Forks](r, alice, protocol.OpFork, protocol.SessionFork{Session: s.ID}); err == nil {
-			t.Fatal("there are no snapshots, and yet")
+			t.Fatal("a copy succeeded on a backend without snapshots")
 		}
 		if _, err := call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, Name: "x"}); err == nil || fault.Is(err, fault.Conflict) {
-			t.Fatalf("there are no snapshots, and yet: %v", err)
+			t.Fatalf("a copy on a backend without snapshots: %v", err)
 		}
 		if text, _ := p.run(1, "print on"); text != "on" {
 			t.Errorf("after a failure: %q", text)
@@ -332,11 +332,11 @@ func TestCopyFails(t *testing.T) {
 		return r.session(s.ID).copies.Idle()
 	})
 	for _, dir := range []string{"kept", "forks", "durable/" + s.ID} {
-		// Another copy may just be tried.
+		// Another copy may be in progress.
 		eventually(t, "nothing is left in "+dir, func() bool { return len(r.entries(dir)) == 0 })
 	}
 	if taken, _ := r.m.admission.Places(); taken != 1 || r.m.snapshots.Pending() != 0 {
-		t.Errorf("%d places are taken", taken)
+		t.Errorf("%d places are in use", taken)
 	}
 }
 
@@ -374,14 +374,14 @@ func TestGVisorDurable(t *testing.T) {
 	behind := p.execute(1, "x = 1")
 	p.printed(1, "on\n")
 
-	// As the disk is when the node is killed now.
+	// The disk's content if the node is killed at this moment.
 	if err := os.CopyFS(dead, os.DirFS(data)); err != nil {
 		t.Fatal(err)
 	}
 	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
 	r.stop()
 
-	for range 2 { // killed again before it is woken
+	for range 2 { // killed again before it is resumed
 		r = newGVisor(t, dead, durable)
 		v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
 		if v.State != hibernated.String() || v.RecoveredMS == 0 || !v.Durable || len(v.Channels) != 2 || v.Channels[0].State != "idle" {
@@ -418,7 +418,7 @@ func TestGVisorDurable(t *testing.T) {
 			t.Errorf("recovered: %q", text)
 		}
 		if text, _ := o.run(1, "print(random.random())"); text == draw {
-			t.Error("what was drawn is drawn again")
+			t.Error("random numbers were repeated")
 		}
 		// A writer that continued meanwhile continues at its position, and no input is taken twice.
 		o.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
@@ -427,7 +427,7 @@ func TestGVisorDurable(t *testing.T) {
 		o.input(2, 8, "echo $held\r", false)
 		o.until("both answers", func() bool { return strings.Count(o.view[2].text(stream.KindStdout, 0), "\rin-the-shell") == 2 })
 		if o.count(2, "twice") != 0 {
-			t.Error("what was typed is typed again")
+			t.Error("input was delivered twice")
 		}
 		eventually(t, "it is copied", kept)
 		must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
@@ -461,12 +461,12 @@ func TestGVisorDurableBounds(t *testing.T) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
 	if _, err := r.m.Fork(ctx, alice, r.session(s.ID), protocol.SessionFork{}); err == nil {
-		t.Error("nobody waits, and yet it is forked")
+		t.Error("the fork succeeded although its client had gone")
 	}
 }
 
-// TestGVisorStandby fails when a resume or a fork does not use a standby sandbox,
-// or when one remains.
+// TestGVisorStandby fails when a resume or a fork does not use a standby sandbox, or when one
+// remains.
 func TestGVisorStandby(t *testing.T) {
 	var standby *gvisor.Standby
 	r := newGVisor(t, t.TempDir(), func(c *Config) {
@@ -493,7 +493,7 @@ func TestGVisorStandby(t *testing.T) {
 	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
 	begin := time.Now()
 	if text, _ := p.run(1, "print(x)"); text != "42\n" {
-		t.Errorf("woken in a spare: %q", text)
+		t.Errorf("resumed in a standby sandbox: %q", text)
 	}
 	t.Logf("a wake: %s", time.Since(begin))
 	taken(1)

@@ -18,24 +18,24 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// goldenData is a node's data folder, as commit 80200dc wrote it. It is not
-// written again: later code has to read what that one wrote. A new folder, from
-// another commit, goes into another file.
+// goldenData is a node's data folder, as commit 80200dc wrote it. It is not written again, because
+// later code must read the data of that commit. A new folder, from another commit, goes into
+// another file.
 //
-// Its machines were native: its snapshots are empty folders, so that sessions
-// are listed and their output is read, but none resumes. A resume of a real
-// gVisor snapshot needs the same build of runsc, and is no part of this test.
+// Its machines were native: its snapshots are empty folders, so that sessions are listed and their
+// output is read, but none resumes. Resuming a real gVisor snapshot needs the same build of runsc.
+// This test does not cover it.
 const goldenData = "data-80200dc.json"
 
 // goldenLife is how long the sessions of the folder live.
 const goldenLife = 200 * 365 * 24 * time.Hour
 
-// goldenLanguages do not depend on the machine, so that the names of snapshots
-// do not.
+// goldenLanguages do not depend on the machine, so that the names of snapshots do not depend on it
+// either.
 func goldenLanguages() []kernel.Manifest {
 	all := languages()
 	for i := range all {
-		all[i].Argv = []string{"/proc/self/exe"} // the agent's
+		all[i].Argv = []string{"/proc/self/exe"} // the program of the agent
 	}
 	return all
 }
@@ -48,14 +48,14 @@ func goldenConfig(data string) func(*Config) {
 	}
 }
 
-// The outputs of the folder's channels, by the names of its sessions.
+// goldenOutputs are the outputs of the folder's channels, by the names of its sessions.
 var goldenOutputs = map[string]map[string]string{
 	"hibernated": {"k1": "onetwohanging", "k2": "other", "p3": "to stdout\nto stderr\n", "p4": "typed\n", "t5": "in a terminal"},
 	"durable":    {"k1": "kept"},
 }
 
-// TestGoldenData opens the data folder. Its sessions, channels, output, snapshot,
-// volume and template are all there.
+// TestGoldenData opens the data folder and checks that its sessions, channels, output, snapshot,
+// volume and template exist.
 func TestGoldenData(t *testing.T) {
 	if _, err := os.Stat(golden.File(goldenData)); golden.Updating() && errors.Is(err, fs.ErrNotExist) {
 		data := t.TempDir()
@@ -67,8 +67,8 @@ func TestGoldenData(t *testing.T) {
 	checkGoldenData(t, data)
 }
 
-// TestGoldenCopies opens the same folder after a crash: no session was stored at
-// the end, and the durable one comes back from its last copy.
+// TestGoldenCopies opens the same folder after a crash: no session was stored at the end, and the
+// durable session is recovered from its last copy.
 func TestGoldenCopies(t *testing.T) {
 	data := t.TempDir()
 	golden.UnpackFolder(t, goldenData, data)
@@ -111,7 +111,7 @@ func checkGoldenData(t *testing.T, data string) {
 	if l := must[protocol.TemplateList](r, protocol.OpTemplateList, nil).Templates; len(l) != 1 || l[0].Name != "own" || l[0].Spec.Env["C"] != "d" {
 		t.Errorf("the templates are %+v", l)
 	}
-	// A warm snapshot whose name is not what this node would give it is removed.
+	// A warm snapshot with a name that this node would not give it is removed.
 	names, err := filepath.Glob(filepath.Join(data, "snapshots", "*.json"))
 	if err != nil || len(names) != 3 {
 		t.Errorf("the snapshots of templates are %v, %v", names, err)
@@ -134,12 +134,12 @@ func goldenOutput(r *rig, s protocol.Session) {
 			switch c.Kind {
 			case "process":
 				return got+p.view[ch].text(stream.KindStderr, 0) == want[c.ID]
-			case "terminal": // which says more
+			case "terminal": // its output has more text
 				return strings.Contains(got, want[c.ID])
 			}
 			return got == want[c.ID]
 		})
-		// The command of the process that had ended is known, and how it ended.
+		// The command and the exit of the ended process are known.
 		if c.ID == "p3" && (c.State != "exited" || c.Exit == nil || c.Exit.Code != 3 || len(c.Argv) != 3) {
 			t.Errorf("a process that has ended: %+v", c)
 		}
@@ -186,7 +186,7 @@ func writeGoldenData(t *testing.T, data string) {
 	d := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Language: "other", Name: "durable", Durable: &durable})
 	p.attach(6, d.ID, "k1")
 	p.run(6, "print kept")
-	// Its copy is made when it is idle.
+	// The durable session is copied when it is idle.
 	eventually(t, "a copy of the durable session", func() bool {
 		names, _ := filepath.Glob(filepath.Join(data, "durable", d.ID, "*", "session.json"))
 		return len(names) == 1

@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/pty"
 )
 
-// TestGoldenRecords compares what a node stores besides the records of packages snapshot, migrate
-// and channel.
+// TestGoldenRecords compares the records of a node that packages snapshot, migrate and channel do
+// not write.
 func TestGoldenRecords(t *testing.T) {
 	golden.Records(t, "records.json", map[string]any{
 		"view in the blob store": protocol.Session{},

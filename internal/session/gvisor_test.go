@@ -14,7 +14,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// newGVisor starts a node with real sandboxes. data keeps its snapshots.
+// newGVisor starts a node with real sandboxes. data is the folder of its snapshots.
 func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 	t.Helper()
 	state, err := os.MkdirTemp("/run", "sandgate-test")
@@ -103,7 +103,7 @@ func TestGVisor(t *testing.T) {
 		}
 	}
 
-	// Files, processes, and the state over a pause.
+	// Files, processes, and the state after a pause.
 	r.upload(s.ID, "hello.py", []byte("import sys; print('file', sys.argv[1])\n"))
 	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", File: "hello.py", Args: []string{"x"}})
 	p.attach(3, s.ID, c.ID)
@@ -153,7 +153,7 @@ func TestGVisor(t *testing.T) {
 	t.Logf("a session from the pool, with an environment: %s", time.Since(begin))
 }
 
-// TestGVisorOutOfMemory: the limit's breach reaches the client with its name.
+// TestGVisorOutOfMemory checks that a client learns which limit was exceeded.
 func TestGVisorOutOfMemory(t *testing.T) {
 	r := newGVisor(t, t.TempDir())
 	s := r.create()
