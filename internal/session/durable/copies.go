@@ -34,7 +34,7 @@ type Copies struct {
 	tried    time.Time                   // when a copy was last begun
 	number   int                         // the copy that was begun last
 	newest   int                         // number of the newest complete copy, 0 for none
-	journals []*os.File                  // of the newest copy and the copy that is being made
+	journals []*os.File                  // files of the newest copy and the copy that is being made
 	busy     bool                        // a copy is being made
 	tooBig   bool                        // Oversized has reported that the session is too big
 }
