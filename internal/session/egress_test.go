@@ -212,8 +212,8 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestEgressOfIdleSession checks that an open connection does not keep a session awake, and is closed when
-// the session is paused. Afterwards the session can open a new connection.
+// TestEgressOfIdleSession checks that an open connection does not keep a session awake, and is closed
+// when the session is paused. Afterwards the session can open a new connection.
 func TestEgressOfIdleSession(t *testing.T) {
 	port := outsideHost(t)
 	out := withEgress(t, func(e *proxy.Config) { e.Idle = time.Hour }, "127.0.0.1:"+strconv.Itoa(port))
