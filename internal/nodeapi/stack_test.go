@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -49,7 +50,14 @@ func TestIdleStack(t *testing.T) {
 	for last := h.open(alice); served() < links+1; {
 		last.ask(protocol.OpHello, 0, protocol.Hello{})
 	}
-	if per := int64(stacks()-before) / links; per > 2816 {
+	// On a busy machine goroutines that opened the links may still be about to end.
+	const limit = 2816
+	per := int64(stacks()-before) / links
+	for deadline := time.Now().Add(20 * time.Second); per > limit && time.Now().Before(deadline); {
+		runtime.Gosched()
+		per = int64(stacks()-before) / links
+	}
+	if per > limit {
 		t.Errorf("an idle link has %d bytes of stack", per)
 	}
 	for _, l := range all {
