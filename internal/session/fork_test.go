@@ -397,7 +397,7 @@ func TestGVisorDurable(t *testing.T) {
 		}
 		o := r.open()
 		o.attachAt(1, protocol.Attach{Session: s.ID, Channel: "k1"}, true)
-		o.told(1, "hibernated")
+		o.hasStates(1, "hibernated")
 		for _, n := range []uint32{ended, cell, behind} {
 			if reply := o.reply(1, n); reply.EName != "SandboxLost" {
 				t.Errorf("cell %d: %+v", n, reply)

@@ -15,7 +15,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// states are the news of the session's state that a peer has had on ch.
+// states returns the distinct states that the state events on ch reported to the peer, in their
+// order.
 func (p *peer) states(ch uint32) string {
 	var all []string
 	for _, c := range p.changes(ch) {
@@ -75,23 +76,23 @@ func TestGVisorResuming(t *testing.T) {
 	}
 	var b protocol.Session
 	patiently(protocol.OpSessionCreate, protocol.SessionCreate{}, &b)
-	p.told(1, "hibernated resuming running hibernated")
+	p.hasStates(1, "hibernated resuming running hibernated")
 	p.attach(2, b.ID, "k1")
 	p.run(2, "1")
 	patiently(protocol.OpResume, protocol.SessionRef{Session: a.ID}, nil)
 	p.until("the phases with that of room", func() bool { return strings.HasSuffix(p.phases(1), "resuming room 0;"+plain) })
 	if text, _ := p.run(1, "print(x)"); text != "42\n" {
-		t.Errorf("it woke with %q", text)
+		t.Errorf("after the resume: %q", text)
 	}
 }
 
-func (p *peer) told(ch uint32, states string) {
+func (p *peer) hasStates(ch uint32, states string) {
 	p.r.t.Helper()
 	p.until("the states "+states, func() bool { return p.states(ch) == states })
 }
 
-// TestGVisorHibernate: running, printing and waiting programs continue after a hibernation as if
-// nothing had happened, and the output has no hole and no repetition.
+// TestGVisorHibernate checks that running, printing and waiting programs continue after a
+// hibernation. The output has no gap and no repetition.
 func TestGVisorHibernate(t *testing.T) {
 	r := newGVisor(t, t.TempDir())
 	s := r.create()
@@ -107,7 +108,7 @@ func TestGVisorHibernate(t *testing.T) {
 	p.input(3, 1, "one\n", false)
 	p.printed(3, "one\n")
 
-	// A cell floods while the session is hibernated under it, again and again.
+	// A cell prints without pause while the session is hibernated repeatedly.
 	const lines = 600_000
 	cell := p.execute(1, fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')\nprint(x.a.sum(), random.random())", lines))
 	p.printed(1, "1000 and")
@@ -150,10 +151,10 @@ func TestGVisorHibernate(t *testing.T) {
 		for i < min(len(got), want.Len()) && got[i] == want.String()[i] {
 			i++
 		}
-		t.Errorf("the output has %d bytes, want %d; they part at %d: %.200q; gaps %q", len(got), want.Len(), i, got[max(0, i-100):], gaps)
+		t.Errorf("the output has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q", len(got), want.Len(), i, got[max(0, i-100):], gaps)
 	}
 
-	// Each intent wakes it; a look does not.
+	// Each request for work resumes the session. A request that only reads its state does not.
 	hibernate := func() {
 		t.Helper()
 		must[protocol.Session](r, protocol.OpHibernate, ref)
@@ -161,7 +162,7 @@ func TestGVisorHibernate(t *testing.T) {
 	hibernate()
 	o := r.open()
 	o.attach(1, s.ID, "k1")
-	o.told(1, "hibernated")
+	o.hasStates(1, "hibernated")
 	if v := must[protocol.Session](r, protocol.OpSessionGet, ref); v.State != hibernated.String() || len(v.Channels) != 3 {
 		t.Errorf("seen: %+v", v)
 	}
@@ -183,9 +184,9 @@ func TestGVisorHibernate(t *testing.T) {
 		t.Errorf("the file: %+v", f)
 	}
 	round := " hibernated resuming running"
-	o.told(1, "hibernated resuming running"+strings.Repeat(round, 3))
+	o.hasStates(1, "hibernated resuming running"+strings.Repeat(round, 3))
 
-	// A timeout is an intent too: the cell ends by it.
+	// The timeout of a cell resumes the session too. It ends the cell.
 	cell = p.execute(1, "import time\nprint('asleep', flush=True)\ntime.sleep(1000)", func(e *protocol.Execute) { e.TimeoutMS = 3000 })
 	p.printed(1, "asleep")
 	hibernate()
@@ -193,7 +194,7 @@ func TestGVisorHibernate(t *testing.T) {
 		t.Errorf("a cell with a timeout: %+v", reply)
 	}
 
-	// Nothing is left of a session that is deleted in its sleep.
+	// A session that is deleted while it is hibernated leaves no files.
 	hibernate()
 	must[struct{}](r, protocol.OpSessionDelete, ref)
 	if e := p.exit(1); e.Reason != "deleted" {
@@ -205,8 +206,8 @@ func TestGVisorHibernate(t *testing.T) {
 	})
 }
 
-// TestGVisorHibernateLoop: a session that is hibernated over and over keeps
-// every bit of its files and variables.
+// TestGVisorHibernateLoop checks that repeated hibernations change no bit of a session's files and
+// variables.
 func TestGVisorHibernateLoop(t *testing.T) {
 	r := newGVisor(t, t.TempDir())
 	s := r.create()
@@ -243,8 +244,8 @@ def digest():
 	}
 }
 
-// TestGVisorHibernateIdle: the policy hibernates what is paused and idle, and
-// places are counted apart.
+// TestGVisorHibernateIdle checks that the policy hibernates paused and idle sessions, and that
+// places for sandboxes and for sessions are counted separately.
 func TestGVisorHibernateIdle(t *testing.T) {
 	r := newGVisor(t, t.TempDir(), func(c *Config) {
 		c.PauseAfter, c.HibernateAfter = 200*time.Millisecond, 400*time.Millisecond
@@ -266,19 +267,19 @@ func TestGVisorHibernateIdle(t *testing.T) {
 	p.reply(2, cell)
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: o.ID})
 	if text, _ := p.run(1, "print(x * 7)"); text != "42\n" {
-		t.Errorf("woken: %q", text)
+		t.Errorf("after the resume: %q", text)
 	}
 }
 
-// TestGVisorSnapshotOfAnother: a snapshot that this server cannot use is never used, and the
-// session reports that.
+// TestGVisorSnapshotOfAnother checks that a snapshot that this server cannot use is never used, and
+// that the session reports this.
 func TestGVisorSnapshotOfAnother(t *testing.T) {
 	data := t.TempDir()
 	t.Run("asked", func(t *testing.T) { snapshotOfAnother(t, data, true) })
 	t.Run("by a timeout", func(t *testing.T) { snapshotOfAnother(t, data, false) })
 }
 
-// snapshotOfAnother has a request wake the session, or a cell's timeout.
+// snapshotOfAnother resumes the session by a request, or by a cell's timeout.
 func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
 	t.Helper()
 	r := newGVisor(t, folder)
@@ -312,7 +313,7 @@ func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
 	}
 }
 
-// TestHibernateFails: a session whose checkpoint fails continues.
+// TestHibernateFails checks that a session whose checkpoint fails continues.
 func TestHibernateFails(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -321,7 +322,7 @@ func TestHibernateFails(t *testing.T) {
 	for range 2 {
 		_, err := call[protocol.Session](r, alice, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
 		if err == nil {
-			t.Fatal("there are no snapshots, and yet")
+			t.Fatal("a hibernation succeeded on a backend without snapshots")
 		}
 		if text, _ := p.run(1, "print on"); text != "on" {
 			t.Errorf("after a failure: %q", text)
@@ -335,7 +336,7 @@ func TestHibernateFails(t *testing.T) {
 	}
 }
 
-// rejoin attaches where another peer's view of the channel ends.
+// rejoin attaches at the position where another peer's view of the channel ends.
 func (p *peer) rejoin(ch uint32, before *view, a protocol.Attach) {
 	p.r.t.Helper()
 	p.mu.Lock()
@@ -349,8 +350,8 @@ func (p *peer) rejoin(ch uint32, before *view, a protocol.Attach) {
 	}
 }
 
-// TestGVisorRestart: sessions survive the end of their node. A cell with much output, a queued
-// cell, a terminal, typed input and idempotency keys continue, and a viewer that reattaches gets
+// TestGVisorRestart checks that sessions survive the end of their node. A cell with much output, a
+// queued cell, a terminal, typed input and idempotency keys continue. A viewer that reattaches gets
 // exactly the remaining output.
 func TestGVisorRestart(t *testing.T) {
 	data := t.TempDir()
@@ -387,7 +388,7 @@ func TestGVisorRestart(t *testing.T) {
 		r = newGVisor(t, data)
 		t.Logf("starting: %s", time.Since(begin))
 		if _, err := os.Stat(filepath.Join(data, "sessions", "s_half")); err == nil {
-			t.Error("half a session remains")
+			t.Error("an incomplete session remains")
 		}
 		ref := protocol.SessionRef{Session: s.ID}
 		v := must[protocol.Session](r, protocol.OpSessionGet, ref)
@@ -399,7 +400,7 @@ func TestGVisorRestart(t *testing.T) {
 		o.rejoin(2, p.view[2], protocol.Attach{Session: s.ID, Channel: c.ID, Epoch: a2.Epoch, Writer: "w"})
 		if i == 1 {
 			p = o
-			continue // stopped again in its sleep
+			continue // stopped again while it is hibernated
 		}
 		begin = time.Now()
 		must[protocol.Session](r, protocol.OpResume, ref)
@@ -416,7 +417,7 @@ func TestGVisorRestart(t *testing.T) {
 		t.Errorf("the cell: %+v", reply)
 	}
 	if reply := o.reply(1, behind); reply.Status != "ok" {
-		t.Errorf("the cell behind: %+v", reply)
+		t.Errorf("the queued cell: %+v", reply)
 	}
 	var want strings.Builder
 	for i := range lines {
@@ -430,16 +431,16 @@ func TestGVisorRestart(t *testing.T) {
 		for i < min(len(got), want.Len()) && got[i] == want.String()[i] {
 			i++
 		}
-		t.Errorf("the output has %d bytes, want %d; they part at %d: %.200q; gaps %q", len(got), want.Len(), i, got[max(0, i-100):], gaps)
+		t.Errorf("the output has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q", len(got), want.Len(), i, got[max(0, i-100):], gaps)
 	}
 	if last != "42 in a file\n" {
-		t.Errorf("the cell behind printed %q", last)
+		t.Errorf("the queued cell printed %q", last)
 	}
-	o.input(2, 1, "never twice\r", false) // had before
+	o.input(2, 1, "never twice\r", false) // sent before
 	o.input(2, 2, "echo $held\r", false)
 	o.printed(2, "\rin-the-shell")
 	if o.count(2, "twice") != 0 {
-		t.Error("what was typed is typed again")
+		t.Error("input was delivered twice")
 	}
 	var q protocol.Queued
 	o.must(protocol.OpExecute, 1, protocol.Execute{Code: "1", Key: "flood"}, &q)
@@ -456,7 +457,7 @@ func TestGVisorRestart(t *testing.T) {
 	if text, _ := o.run(3, "print('awake')"); text != "awake\n" {
 		t.Errorf("the other session: %q", text)
 	}
-	// A new channel, a restart, and the end of the old ones.
+	// Open a new channel, restart the kernel, and close the old channels.
 	o.must(protocol.OpRestart, 1, nil, nil)
 	if text, _ := o.run(1, "print('x' in globals())"); text != "False\n" {
 		t.Errorf("restarted: %q", text)
@@ -476,8 +477,8 @@ func TestGVisorRestart(t *testing.T) {
 	}
 }
 
-// TestRemoveLater: a folder is out of the way at once, also of one that is
-// still being removed.
+// TestRemoveLater checks that a folder is removed from its place at once, also while an earlier
+// folder of the same name is still being removed.
 func TestRemoveLater(t *testing.T) {
 	m := &Manager{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	dir := filepath.Join(t.TempDir(), "s")
@@ -492,7 +493,7 @@ func TestRemoveLater(t *testing.T) {
 		}
 		m.removeLater(dir)
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			t.Errorf("it is in the way: %v", err)
+			t.Errorf("the folder is still in its place: %v", err)
 		}
 		_ = os.RemoveAll(dir + resumedSuffix)
 	}

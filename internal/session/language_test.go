@@ -18,7 +18,7 @@ import (
 // cells, and installs its packages in templates.
 func TestOneFolderLanguage(t *testing.T) {
 	const source = "testdata/languages"
-	langs := t.TempDir() // as the image has it
+	langs := t.TempDir() // like the folder in the image
 	tree := filepath.Join(langs, "demo")
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestOneFolderLanguage(t *testing.T) {
 		return err
 	}
 	if err := store("bad", `{"packages":{"demo":["--option"]}}`); !fault.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "a lower-case word") {
-		t.Errorf("a package that is none: %v", err)
+		t.Errorf("an invalid package name: %v", err)
 	}
 	if err := store("words", `{"packages":{"demo":["one","two"]}}`); err != nil {
 		t.Fatal(err)
@@ -78,12 +78,12 @@ func TestOneFolderLanguage(t *testing.T) {
 	if text, _ := p.run(2, "packages"); text != "one\ntwo\n" {
 		t.Errorf("the packages are %q", text)
 	}
-	for _, id := range []string{s.ID, words.ID} { // none can be restored
+	for _, id := range []string{s.ID, words.ID} { // their sandboxes cannot be restored
 		must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: id})
 	}
 }
 
-// install copies languages to a native machine as its image would have them.
+// install copies languages to a native machine in the layout of the image.
 func (h *native) install(to string) error {
 	if err := os.CopyFS(to, os.DirFS(h.langs)); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// otherNode is a node of a directory that holds what a test says.
+// otherNode is a node of a directory. A test sets the resources that it holds.
 type otherNode struct {
 	mu     sync.Mutex
 	has    cluster.Amounts
@@ -40,8 +40,8 @@ func (o *otherNode) set(u tenant.Use, err error) {
 	o.has, o.err = admission.AmountsOf(u), err
 }
 
-// TestQuotaOverNodes: the tenant's use on another node counts, an idle session there is evicted,
-// and without the directory the last known use counts.
+// TestQuotaOverNodes checks that quotas count a tenant's sessions on another node, that an idle
+// session there is evicted, and that the last known use counts while the directory is unavailable.
 func TestQuotaOverNodes(t *testing.T) {
 	var store *tenant.Store
 	other := &otherNode{}
@@ -79,11 +79,11 @@ func TestQuotaOverNodes(t *testing.T) {
 	other.set(tenant.Use{Sessions: 2, Running: 2}, nil)
 	set(tenant.Quota{Running: 3})
 	if _, err := create(); err != nil {
-		t.Errorf("although one could give way: %v", err)
+		t.Errorf("although an idle session could be evicted: %v", err)
 	}
 	other.mu.Lock()
 	if !other.wanted {
-		t.Error("nobody was asked")
+		t.Error("the other node was not asked")
 	}
 	other.mu.Unlock()
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/internal/sandbox"
 )
 
-// endedMachine is a machine of which only the end is known.
+// endedMachine is a machine that implements only its end.
 type endedMachine struct {
 	sandbox.Machine
 	done chan struct{}
@@ -19,8 +19,9 @@ type endedMachine struct {
 func (m *endedMachine) Done() <-chan struct{} { return m.done }
 func (m *endedMachine) Exit() sandbox.Exit    { return m.exit }
 
-// TestAwaitMachine: the machine's exit is the reason for its end. A machine whose agent is silent
-// has wireGrace to end. Nothing is reported after a stop, or after the end of the session's life.
+// TestAwaitMachine checks that the exit of the machine gives the reason for its end. A machine
+// whose agent is silent has wireGrace to end. Nothing is reported after a stop, or after the end of
+// the session's life.
 func TestAwaitMachine(t *testing.T) {
 	closed := make(chan struct{})
 	close(closed)

@@ -26,7 +26,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// agentMain is cmd/agent with folders of the test's.
+// agentMain runs cmd/agent with the folders of the test.
 func agentMain() int {
 	root := os.Getenv("SANDGATE_ROOT")
 	cfg := agent.Config{
@@ -167,12 +167,12 @@ func (h *native) Key(sandbox.Spec) (string, error) { return "native", nil }
 func (h *native) Memory() int64 { return 0 }
 
 func (h *native) Restore(context.Context, string, sandbox.Spec, sandbox.RestoreOptions) (sandbox.Machine, error) {
-	return nil, errors.New("no CPU like this one")
+	return nil, errors.New("the snapshot does not fit this CPU")
 }
 
 func (m *nativeMachine) Checkpoint(ctx context.Context, dir string) error {
 	if !m.host.canRestore {
-		return errors.New("there are no snapshots here")
+		return errors.New("this backend has no snapshots")
 	}
 	return errors.Join(os.MkdirAll(dir, 0o700), m.Destroy(ctx))
 }
@@ -180,7 +180,7 @@ func (m *nativeMachine) Checkpoint(ctx context.Context, dir string) error {
 func (m *nativeMachine) Snapshot(_ context.Context, dir string, o sandbox.SnapshotOptions) error {
 	defer o.Resumed()
 	if !m.host.canRestore {
-		return errors.New("there are no snapshots here")
+		return errors.New("this backend has no snapshots")
 	}
 	if m.host.folders {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -246,7 +246,7 @@ func (m *nativeMachine) SetPaused(_ context.Context, paused bool) error {
 	return m.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// kill ends the machine as a reason of the outside's would.
+// kill ends the machine with a reason, as an event outside the sandbox would.
 func (m *nativeMachine) kill(reason sandbox.Reason) {
 	m.mu.Lock()
 	m.reason = reason
@@ -262,8 +262,8 @@ func (m *nativeMachine) Destroy(context.Context) error {
 	if !first {
 		return nil
 	}
-	// At the end of its input the agent ends all it has started; killed, it
-	// would leave that to nobody, for here is no sandbox around it.
+	// When its input ends, the agent ends all processes that it started. A killed agent would leave
+	// them running, because no sandbox contains them here.
 	_ = m.cmd.Process.Signal(syscall.SIGCONT)
 	_ = m.in.Close()
 	<-m.done

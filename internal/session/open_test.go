@@ -8,8 +8,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// A channel that was asked for with a key is opened even when the connection
-// is lost meanwhile, so that the repeat finds it.
+// TestKeyedOpenOutlivesItsConnection checks that an open with a key completes even if its
+// connection is lost. The repeated request then finds the channel.
 func TestKeyedOpenOutlivesItsConnection(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -27,7 +27,7 @@ func TestKeyedOpenOutlivesItsConnection(t *testing.T) {
 	// The answer may come all the same: then it is closed again.
 	for range abandoned {
 		if _, err := open(lost, ""); !fault.Is(err, fault.Canceled) {
-			t.Fatalf("without a key the channel was opened for nobody: %v", err)
+			t.Fatalf("without a key the channel stayed open after its client had gone: %v", err)
 		}
 	}
 	if l := must[protocol.ChannelList](r, protocol.OpChannelList, protocol.SessionRef{Session: s.ID}); len(l.Channels) != 1 {

@@ -50,7 +50,7 @@ func (a *apart) Heartbeat(ctx context.Context, b cluster.Heartbeat) (cluster.Hea
 	return a.Registry.Heartbeat(ctx, b)
 }
 
-// memberOf makes a rig one of a cluster.
+// memberOf makes a rig that is a node of a cluster.
 func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs migrate.Blobs, lease time.Duration, change ...func(*Config)) *rig {
 	t.Helper()
 	var r *rig
@@ -76,8 +76,8 @@ func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs mig
 	return r
 }
 
-// TestGVisorParkDiskFull: a session whose snapshot fits on the disk and whose output does not is
-// not moved, and continues.
+// TestGVisorParkDiskFull checks that a session whose snapshot fits on the disk, but whose output
+// does not, is not moved and continues.
 func TestGVisorParkDiskFull(t *testing.T) {
 	data := t.TempDir()
 	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=1g"); err != nil {
@@ -120,7 +120,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.run(1, "x")
-	// Behind the wake the snapshot is removed, and its pages are read still.
+	// After the resume the snapshot is removed while its pages are still being read.
 	eventually(t, "what it was woken from is gone", func() bool {
 		return free() > before-size/2
 	})
@@ -129,7 +129,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A snapshot is not always of one size.
+	// Snapshots differ in size.
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, free()-size-printed/2); err != nil {
 		t.Fatal(err)
 	}
@@ -142,19 +142,19 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	p = a.open()
 	p.attach(1, s.ID, "k1")
 	if text, _ := p.run(1, "print(x)"); text != "6\n" {
-		t.Errorf("it stayed with %q", text)
+		t.Errorf("on its old node: %q", text)
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
 	if d, err = call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{}); err != nil || d != (protocol.Drained{Parked: 1}) {
-		t.Errorf("drained once there was room: %+v %v", d, err)
+		t.Errorf("drained after space was freed: %+v %v", d, err)
 	}
 }
 
-// TestGVisorPark: a session moves with all its state. While the blob store fails, it continues on
-// its node. No other tenant can adopt it. A node that is cut off acknowledges no request for it after
-// its lease.
+// TestGVisorPark checks that a session moves with all its state. While the blob store fails, the
+// session continues on its node. No other tenant can adopt it. A node that is cut off acknowledges
+// no request for it after its lease.
 func TestGVisorPark(t *testing.T) {
 	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
@@ -193,7 +193,7 @@ func TestGVisorPark(t *testing.T) {
 	p = a.open()
 	p.attach(1, s.ID, "k1")
 	if text, _ := p.run(1, "print(x)"); text != "6\n" {
-		t.Errorf("it stayed with %q", text)
+		t.Errorf("on its old node: %q", text)
 	}
 	blobs.fails.Store(false)
 	d, err = call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{})
@@ -252,6 +252,6 @@ func TestGVisorPark(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if text, _ := p.run(1, "print(x)"); text != "7\n" {
-		t.Errorf("under one key it ran to %q", text)
+		t.Errorf("after repeats with one key x is %q", text)
 	}
 }

@@ -59,8 +59,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	return r
 }
 
-// newNode starts a node on a socket; the test's end stops it and looks for
-// leaks.
+// newNode starts a node on a socket. The end of the test stops the node and checks for leaks.
 func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *rig {
 	t.Helper()
 	data := t.TempDir()
@@ -144,7 +143,7 @@ func ours(stack string) bool {
 // from types, so that they change with a package that moves. TestLeakCheck compares them with
 // running goroutines.
 func marks() []string {
-	all := []string{"internal/nodeapi.(*"} // which imports this package
+	all := []string{"internal/nodeapi.(*"} // listed as text, because it imports this package
 	for _, v := range []any{
 		Manager{},
 		migrate.Migrator{},
@@ -161,8 +160,8 @@ func marks() []string {
 	return all
 }
 
-// TestLeakCheck holds that the leak check knows the goroutines of a node that
-// runs, of each package that has some all the time.
+// TestLeakCheck checks that the leak check finds the goroutines of a running node, in each package
+// that always has some.
 func TestLeakCheck(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -203,7 +202,7 @@ func noLeaks(t testing.TB) {
 	t.Errorf("goroutines remain:\n%s", stacks)
 }
 
-// call makes one request over a link of its own.
+// call makes one request over a new link.
 func call[T any](r *rig, p noderpc.Principal, op string, params any) (T, error) {
 	var result T
 	return result, r.c.Call(r.ctx, p, op, params, &result)
@@ -225,7 +224,7 @@ func (r *rig) create() protocol.Session {
 
 // view is the received part of one channel.
 type view struct {
-	offset  int64 // received up to here
+	offset  int64 // the end of the received output
 	acking  bool
 	records []stream.Record
 }
@@ -239,7 +238,7 @@ type peer struct {
 	next uint64
 	back map[uint64]protocol.Reply
 	news []protocol.Reply
-	// ports are the events of ports: in a native session those of the host.
+	// ports are the port events. In a native session they are events of the host's ports.
 	ports []protocol.Reply
 	acks  []uint64 // for input
 	view  map[uint32]*view
@@ -361,7 +360,7 @@ func (p *peer) send(op string, ch uint32, params any) uint64 {
 	return id
 }
 
-// until waits for a condition, looked at under the lock.
+// until waits for a condition. It checks the condition while it holds the lock.
 func (p *peer) until(what string, ok func() bool) {
 	p.r.t.Helper()
 	late := time.AfterFunc(60*time.Second, p.cond.Broadcast)
@@ -412,7 +411,7 @@ func (p *peer) must(op string, ch uint32, params, result any) {
 	}
 }
 
-// attach attaches from the beginning, acknowledging all that comes.
+// attach attaches from the beginning and acknowledges all output.
 func (p *peer) attach(ch uint32, session, channel string) protocol.Attached {
 	p.r.t.Helper()
 	return p.attachAt(ch, protocol.Attach{Session: session, Channel: channel}, true)
@@ -451,7 +450,7 @@ func (v *view) text(kind stream.Kind, cell uint32) string {
 	return b.String()
 }
 
-// reply is a cell's execute_reply, if it is there.
+// reply returns a cell's execute_reply, if it has arrived.
 func (v *view) reply(cell uint32) (kernel.ExecuteReply, bool) {
 	for _, r := range v.records {
 		var m kernel.Message
@@ -466,7 +465,7 @@ func (v *view) reply(cell uint32) (kernel.ExecuteReply, bool) {
 	return kernel.ExecuteReply{}, false
 }
 
-// exit is the channel's final record, if it is there.
+// exit returns the channel's final record, if it has arrived.
 func (v *view) exit() (protocol.Exit, bool) {
 	if len(v.records) == 0 {
 		return protocol.Exit{}, false
@@ -551,7 +550,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("it never came to this: %s", what)
+			t.Fatalf("this did not happen in time: %s", what)
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestPauseAsked: an explicit pause freezes a session also while a cell runs in it, and the next
-// work resumes it.
+// TestPauseAsked checks that an explicit pause freezes a session even while a cell runs in it, and
+// that the next work resumes it.
 func TestPauseAsked(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -36,14 +36,14 @@ func TestPauseAsked(t *testing.T) {
 		}
 	}
 	if v := must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: s.ID, Seconds: 60}); v.State != paused.String() {
-		t.Errorf("kept alive, it is %s: that is no work", v.State)
+		t.Errorf("after a keep-alive the session is %s, although a keep-alive is not work", v.State)
 	}
 	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
 	if reply := p.reply(1, cell); reply.EName != "KeyboardInterrupt" {
 		t.Errorf("the cell: %+v", reply)
 	}
 	if !r.session(s.ID).is(running) {
-		t.Error("an interrupt did not wake it")
+		t.Error("an interrupt did not resume the session")
 	}
 	for _, op := range []string{protocol.OpSessionPause, protocol.OpSessionUpdate, protocol.OpSessionKeepalive} {
 		_, err := call[struct{}](r, mallo, op, ref)
@@ -51,11 +51,11 @@ func TestPauseAsked(t *testing.T) {
 	}
 }
 
-// TestPolicy: what each session asked for decides when it is idle.
+// TestPolicy checks that each session's own policy decides when it is idle.
 func TestPolicy(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.PauseAfter, c.MaxIdle, c.MaxKeepAlive = time.Hour, time.Minute, 1
-		c.Tick = time.Hour // only the test looks
+		c.Tick = time.Hour // only the test applies the policy
 	})
 	create := func(p protocol.SessionCreate) *Session {
 		t.Helper()
@@ -182,8 +182,8 @@ func entry(name, body string) tar.Header {
 	return tar.Header{Name: name, PAXRecords: map[string]string{"body": body}}
 }
 
-// TestHostileTemplates: whatever a template's tar says, nothing is written but
-// a tar of our own, and nothing is left of one that is refused.
+// TestHostileTemplates checks that no entry of a template's tar is written outside the file that
+// the node builds, and that a rejected template leaves no files.
 func TestHostileTemplates(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxTemplates, c.TemplateBytes = 2, 1<<20; c.MaxLimits.MemoryBytes = 1 << 30 })
 	spec := entry("template.json", "{}")
@@ -239,8 +239,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestBuildsThatFail: a build fails when its time is over, and reports its output. The operator's
-// log has each failure, and no command.
+// TestBuildsThatFail checks that a build fails when its time is over and reports its output. The
+// operator's log has each failure, and no command.
 func TestBuildsThatFail(t *testing.T) {
 	var mu sync.Mutex
 	var said strings.Builder
@@ -280,9 +280,9 @@ func TestBuildsThatFail(t *testing.T) {
 	}
 }
 
-// TestTemplatesAreTheirOwners: names are a tenant's own, counted, and gone when
-// they are removed.
-func TestTemplatesAreTheirOwners(t *testing.T) {
+// TestTemplatesBelongToTenants checks that names of templates are separate for each tenant, that
+// templates are counted, and that removed templates are gone.
+func TestTemplatesBelongToTenants(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxTemplates = 2 })
 	store := func(p noderpc.Principal, name string) error {
 		_, err := r.m.warm.Store(p.Tenant, p.Subject, name, bytes.NewReader(templateTar(t, entry("template.json", `{"description":"of `+p.Tenant+`"}`))))

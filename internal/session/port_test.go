@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// serveEcho listens where the native machine's programs would.
+// serveEcho runs an echo server where programs of a native machine would listen.
 func serveEcho(t *testing.T) (int, func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,8 +47,8 @@ func (r *rig) dialPort(p noderpc.Principal, session string, port int) (*noderpc.
 	return l, l.Call(r.ctx, protocol.OpPortOpen, protocol.PortRef{Session: session, Port: port}, nil)
 }
 
-// TestPorts carries bytes to a program and back; traffic wakes a session and
-// keeps it awake, and an open connection without does not.
+// TestPorts transfers bytes to a program and back. Traffic resumes a session and keeps it awake. An
+// open connection without traffic does not.
 func TestPorts(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.PauseAfter = 2 * time.Second })
 	s := r.create()
@@ -72,7 +72,7 @@ func TestPorts(t *testing.T) {
 			return must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}).State == want.String()
 		})
 	}
-	state(paused) // the open connection is no work
+	state(paused) // the open connection does not count as work
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
 	go func() {
 		for rest := sent; len(rest) > 0; {
@@ -96,7 +96,7 @@ func TestPorts(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(got, sent) {
-		t.Errorf("%d of %d bytes came back", len(got), len(sent))
+		t.Errorf("%d of %d bytes returned", len(got), len(sent))
 	}
 	if _, err := l.Next(); err != io.EOF {
 		t.Errorf("after both ends came %v", err)
@@ -121,7 +121,7 @@ func TestPorts(t *testing.T) {
 		}
 		return err == nil
 	})
-	// A session that ends cuts what is open.
+	// The end of a session closes its open connections.
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
 	for err == nil {
 		_, err = l.Next()
@@ -136,14 +136,14 @@ func TestPortEvents(t *testing.T) {
 	p.attach(1, s.ID, "k1")
 	port, stop := serveEcho(t)
 	want := fmt.Sprintf(`{"session":%q,"port":%d,"address":"127.0.0.1","open":`, s.ID, port)
-	told := func(open string) func() bool {
+	reported := func(open string) func() bool {
 		return func() bool {
 			return slices.ContainsFunc(p.ports, func(n protocol.Reply) bool {
 				return n.Event == protocol.EventPort && n.Ch == 1 && string(n.Params) == want+open
 			})
 		}
 	}
-	p.until("the port is open", told("true}"))
+	p.until("the port is open", reported("true}"))
 	list := must[protocol.PortList](r, protocol.OpPortList, protocol.SessionRef{Session: s.ID})
 	found := false
 	for _, q := range list.Ports {
@@ -153,5 +153,5 @@ func TestPortEvents(t *testing.T) {
 		t.Errorf("%d is not among %+v", port, list.Ports)
 	}
 	stop()
-	p.until("the port is closed", told("false}"))
+	p.until("the port is closed", reported("false}"))
 }

@@ -35,7 +35,7 @@ func TestPresence(t *testing.T) {
 		t.Errorf("alone: %+v", now)
 	}
 	if err := owner.ask(protocol.OpSessionWatch, 7, protocol.SessionWatch{Session: s.ID}, nil); !fault.Is(err, fault.InvalidArgument) {
-		t.Errorf("a number twice: %v", err)
+		t.Errorf("a channel number that is in use: %v", err)
 	}
 	// A client that only attaches is counted too, with its own role.
 	guest := r.openAs(noderpc.Principal{Tenant: alice.Tenant, Subject: "link:a", Scopes: tenant.Viewer.Scopes(), Session: s.ID})
@@ -43,7 +43,7 @@ func TestPresence(t *testing.T) {
 	owner.present(7, "a viewer", func(p protocol.Presence) bool {
 		return p.Drivers == 1 && p.Viewers == 1 && p.Channels["k1"] == protocol.Present{Viewers: 1}
 	})
-	// One connection is one, however much it attaches.
+	// A connection counts once, even with several attached channels.
 	other := r.open()
 	other.must(protocol.OpAttach, 1, protocol.Attach{Session: s.ID, Channel: "k1", ReadOnly: true}, nil)
 	other.must(protocol.OpAttach, 2, protocol.Attach{Session: s.ID, Channel: "k1"}, nil)
@@ -56,13 +56,13 @@ func TestPresence(t *testing.T) {
 	// A watch with read-only credentials counts as a viewer, also if it requests more.
 	guest.must(protocol.OpSessionWatch, 1, protocol.SessionWatch{Session: s.ID}, &now)
 	if now.Drivers != 1 || now.Viewers != 1 {
-		t.Errorf("a guest is told %+v", now)
+		t.Errorf("a guest sees %+v", now)
 	}
 	owner.must(protocol.OpDetach, 7, nil, nil)
 	guest.present(1, "the owner's leaving", func(p protocol.Presence) bool { return p.Drivers == 0 && p.Viewers == 1 })
 }
 
-// TestOneSession holds credentials for one session to it, in all operations.
+// TestOneSession checks that credentials for one session cannot reach another, in all operations.
 func TestOneSession(t *testing.T) {
 	r := newRig(t)
 	s, secret := r.create(), r.create()

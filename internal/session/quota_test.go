@@ -54,10 +54,10 @@ func TestQuotas(t *testing.T) {
 		_, err := create(alice, nil)
 		wantKind(t, name, err, fault.Exhausted, "quota."+name)
 		if fault.PublicOf(err).RetryAfter <= 0 {
-			t.Errorf("%s: no time to come back", name)
+			t.Errorf("%s: no time for a retry", name)
 		}
 	}
-	// Another tenant has its own, and less asked for fits.
+	// Another tenant has its own quota, and a smaller request fits.
 	other, err := create(mallo, nil)
 	if err != nil {
 		t.Errorf("another tenant: %v", err)
@@ -65,11 +65,12 @@ func TestQuotas(t *testing.T) {
 	set(tenant.Quota{CPUs: 1.5, MemoryBytes: 3 << 29})
 	second, err := create(alice, &protocol.Limits{CPUs: 0.5, MemoryBytes: 1 << 29})
 	if err != nil {
-		t.Errorf("what fits: %v", err)
+		t.Errorf("a request that fits: %v", err)
 	}
 	set(tenant.Quota{})
 
-	// A key's quota is beside the tenant's, and counts what was made with it.
+	// A key's quota applies in addition to the tenant's. It counts the sessions that were created
+	// with the key.
 	k, _, err := store.Create(context.Background(), tenant.Key{Tenant: alice.Tenant, Role: tenant.Owner, Quota: tenant.Quota{Sessions: 1}})
 	if err != nil {
 		t.Fatal(err)
@@ -110,8 +111,8 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestFullMachineIsFair: while all places are taken, tenants get what becomes
-// free in turn, however much one of them asks for.
+// TestFullMachineIsFair checks that while all places are taken, tenants get free places in turn,
+// independent of the number of their requests.
 func TestFullMachineIsFair(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxSessions, c.Queue, c.QueueWait = 1, 6, time.Minute })
 	type made struct {
@@ -135,7 +136,7 @@ func TestFullMachineIsFair(t *testing.T) {
 	for _, p := range []noderpc.Principal{mallo, mallo, mallo, alice} {
 		create(p)
 	}
-	// The fourth of one tenant has no place in line, which has six.
+	// The fourth request of one tenant gets no place in the queue, which has six.
 	_, err := call[protocol.Session](r, mallo, protocol.OpSessionCreate, protocol.SessionCreate{})
 	wantKind(t, "over the line", err, fault.Exhausted, "")
 	for i, want := range []noderpc.Principal{mallo, alice, mallo, mallo} {
@@ -143,7 +144,7 @@ func TestFullMachineIsFair(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last = <-got; last.who.Tenant != want.Tenant {
-			t.Errorf("place %d goes to %s, and should to %s", i, last.who.Tenant, want.Tenant)
+			t.Errorf("place %d went to %s, want %s", i, last.who.Tenant, want.Tenant)
 		}
 	}
 	c := r.m.Status().Counters
@@ -152,8 +153,9 @@ func TestFullMachineIsFair(t *testing.T) {
 	}
 }
 
-// TestWaitInLineEnds: a request whose wait ends gets an error, and leaves nothing.
-func TestWaitInLineEnds(t *testing.T) {
+// TestQueuedRequestTimesOut checks that a request whose wait ends gets an error, and leaves no
+// entry in the queue.
+func TestQueuedRequestTimesOut(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxSessions, c.Queue, c.QueueWait = 1, 2, 50*time.Millisecond })
 	r.create()
 	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{})

@@ -39,7 +39,7 @@ func TestExecuteAndResume(t *testing.T) {
 	p.mu.Lock()
 	seen := p.view[1].offset
 	p.mu.Unlock()
-	_ = p.link.Close() // the network goes; the cell that follows is another link's
+	_ = p.link.Close() // the connection is lost; the next cell uses another link
 
 	q := r.open()
 	q.attachAt(7, protocol.Attach{Session: s.ID, Channel: "k1", Epoch: at.Epoch, Offset: seen}, true)
@@ -49,7 +49,7 @@ func TestExecuteAndResume(t *testing.T) {
 	q.mu.Lock()
 	for _, rec := range q.view[7].records {
 		if rec.Cell == 1 && bytes.Contains(rec.Payload, []byte("hello")) {
-			t.Error("what had been received came again")
+			t.Error("received output was sent again")
 		}
 	}
 	q.mu.Unlock()
@@ -209,7 +209,7 @@ func TestKernelLife(t *testing.T) {
 		t.Errorf("interrupted: %+v", reply)
 	}
 	if reply := p.reply(1, waits); reply.Status != "aborted" {
-		t.Errorf("behind the interrupt: %+v", reply)
+		t.Errorf("after the interrupt: %+v", reply)
 	}
 
 	if _, reply := p.run(1, "die"); reply.EName != "KernelDied" || !strings.Contains(reply.EValue, "status 3") {
@@ -238,7 +238,7 @@ func TestKernelLife(t *testing.T) {
 		t.Errorf("history: %s", got)
 	}
 
-	// A kernel of another language starts cold, once for one key.
+	// A kernel of another language boots cold, and once for each key.
 	open := protocol.ChannelOpen{Session: s.ID, Kind: "kernel", Language: "other", Key: "second"}
 	c := must[protocol.Channel](r, protocol.OpChannelOpen, open)
 	if same := must[protocol.Channel](r, protocol.OpChannelOpen, open); same.ID != c.ID || c.ID != "k2" {
@@ -287,14 +287,14 @@ func TestProcess(t *testing.T) {
 
 	_, err := call[protocol.Channel](r, alice, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"no-such-program"}})
 	if err == nil {
-		t.Error("a program that is not there was started")
+		t.Error("a missing program was started")
 	}
 	r.upload(s.ID, "dir/prog.t", []byte("echo file $1\n"))
 	c = must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", File: "dir/prog.t", Args: []string{"x"}})
 	p.attach(3, s.ID, c.ID)
 	p.exit(3)
 	p.printed(3, "file x")
-	// Ended channels make room: far more than MaxChannels can come and go.
+	// Ended channels free their places: more than MaxChannels can be opened in sequence.
 	for range protocol.MaxChannels + 5 {
 		must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"true"}})
 		eventually(t, "a process has ended", func() bool {
@@ -304,7 +304,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// upload writes a file over a link of its own.
+// upload writes a file over a new link.
 func (r *rig) upload(session, path string, data []byte) protocol.File {
 	r.t.Helper()
 	p := r.open()
@@ -326,7 +326,7 @@ func (r *rig) upload(session, path string, data []byte) protocol.File {
 	return protocol.File{}
 }
 
-// download reads a file over a link of its own.
+// download reads a file over a new link.
 func (r *rig) download(session, path string) ([]byte, error) {
 	r.t.Helper()
 	l, err := r.c.Open(r.ctx, alice)
@@ -354,7 +354,7 @@ func (r *rig) download(session, path string) ([]byte, error) {
 }
 
 func TestFiles(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Pools = map[string]int{} }) // one machine alone
+	r := newRig(t, func(c *Config) { c.Pools = map[string]int{} }) // only one machine
 	s := r.create()
 	data := bytes.Repeat([]byte("0123456789"), 400_000)
 	r.upload(s.ID, "a/b.bin", data)
@@ -370,7 +370,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 
-	// An upload that is cut short writes nothing.
+	// An incomplete upload writes nothing.
 	l, err := r.c.Open(r.ctx, alice)
 	if err != nil {
 		t.Fatal(err)
@@ -394,7 +394,7 @@ func TestFiles(t *testing.T) {
 	_, err = call[protocol.File](r, alice, protocol.OpFileStat, protocol.FileRef{Session: s.ID, Path: "cut.bin"})
 	wantKind(t, "the file of a cut upload", err, fault.NotFound, "path")
 
-	// A failed upload answers at once, and what still comes is passed over.
+	// A failed upload is answered at once, and its remaining data is discarded.
 	q := r.open()
 	id := q.send(protocol.OpFileWrite, 0, protocol.FileRef{Session: s.ID, Path: "/proc/nothing"})
 	for range 40 {
@@ -437,13 +437,13 @@ func TestSandboxLost(t *testing.T) {
 	wantKind(t, "execute", p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "print x"}, nil), fault.SandboxLost, "")
 	x := r.session(s.ID)
 	x.mu.Lock()
-	x.lostAt = time.Time{} // long ago
+	x.lostAt = time.Time{} // a long time ago
 	x.mu.Unlock()
 	eventually(t, "it is forgotten", func() bool {
 		_, err := call[protocol.Session](r, alice, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
 		return fault.Is(err, fault.NotFound)
 	})
-	// The viewer still has the log that it is attached to; then it goes.
+	// The viewer can still read the attached log. Then the log is removed.
 	p.must(protocol.OpDetach, 1, nil, nil)
 	if r.m.Status().Counters["lost_memory"] != 1 {
 		t.Error("the loss was not counted")
@@ -482,7 +482,7 @@ func TestExpireDeleteAndLimit(t *testing.T) {
 	if len(l.Sessions) != 1 || l.Sessions[0].Reason != "expired" || l.Sessions[0].Name != "short" {
 		t.Errorf("list: %+v", l)
 	}
-	r.create() // there is room again
+	r.create() // a place is free again
 }
 
 func TestPause(t *testing.T) {
@@ -501,7 +501,7 @@ func TestPause(t *testing.T) {
 		t.Errorf("%d resumes, want 1", n)
 	}
 	eventually(t, "paused again", func() bool { return state() == paused.String() })
-	// A reader is no work, a process is.
+	// An attached viewer does not count as work, a process does.
 	r.open().attach(1, s.ID, "k1")
 	if got := state(); got != paused.String() {
 		t.Errorf("attaching has made it %s", got)
@@ -520,8 +520,8 @@ func TestPause(t *testing.T) {
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
 }
 
-// TestSlowViewer: a viewer that acknowledges nothing is sent a window's worth
-// and holds up neither the kernel nor another viewer.
+// TestSlowViewer checks that a viewer that acknowledges nothing receives one window of output, and
+// delays neither the kernel nor another viewer.
 func TestSlowViewer(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -574,8 +574,8 @@ func TestColdWhenRestoreFails(t *testing.T) {
 	}
 }
 
-// TestRestoresThatFail: a client that resumes or copies a session that cannot be restored at the
-// moment gets advice, and the operator's log has the reason. Nothing is lost.
+// TestRestoresThatFail checks that a client that resumes or copies a session that cannot be
+// restored at the moment gets advice, and that the operator's log has the reason. No state is lost.
 func TestRestoresThatFail(t *testing.T) {
 	h := &native{t: t, canRestore: true}
 	var mu sync.Mutex
@@ -588,26 +588,26 @@ func TestRestoresThatFail(t *testing.T) {
 	r := newNode(t, h, func(c *Config) { c.Languages, c.Pools, c.Logger = languages(), map[string]int{}, log })
 	r.host = h
 	s := r.create()
-	told := func(what, session string, err error) {
+	reported := func(what, session string, err error) {
 		t.Helper()
 		wantKind(t, what, err, fault.Unavailable, "")
 		if p := fault.PublicOf(err); !strings.Contains(p.Message, "try again") || strings.Contains(p.Message, "CPU") || p.RetryAfter == 0 {
-			t.Errorf("%s: the caller is told %+v", what, p)
+			t.Errorf("%s: the caller gets %+v", what, p)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		for line := range strings.Lines(said.String()) {
-			if strings.Contains(line, session) && strings.Contains(line, "kind=internal") && strings.Contains(line, "no CPU like this one") {
+			if strings.Contains(line, session) && strings.Contains(line, "kind=internal") && strings.Contains(line, "the snapshot does not fit this CPU") {
 				return
 			}
 		}
-		t.Errorf("%s: the log says nothing of it:\n%s", what, said.String())
+		t.Errorf("%s: the log does not report it:\n%s", what, said.String())
 	}
 	_, err := call[protocol.Forks](r, alice, protocol.OpFork, protocol.SessionFork{Session: s.ID})
-	told("a fork", "origin="+s.ID, err)
+	reported("a fork", "origin="+s.ID, err)
 	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
 	_, err = call[protocol.Session](r, alice, protocol.OpResume, protocol.SessionRef{Session: s.ID})
-	told("a wake", "session="+s.ID, err)
+	reported("a wake", "session="+s.ID, err)
 	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != hibernated.String() {
 		t.Errorf("afterwards it is %s", v.State)
 	}

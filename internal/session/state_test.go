@@ -11,10 +11,9 @@ import (
 	"github.com/sandgate/sandgate/internal/volume"
 )
 
-// TestStatePairs tries the change from each state to each state, and compares
-// what happens with the rules, written down a second time: a line is a state, a
-// column the state that is to follow it. y is a change, n a refusal, and = is
-// a change to the same state, which is allowed and does nothing.
+// TestStatePairs tries the change from each state to each state, and compares the results with a
+// second copy of the rules. A line is a state, a column is the next state. y is a change, n a
+// refusal, and = a change to the same state, which is allowed and does nothing.
 func TestStatePairs(t *testing.T) {
 	const rules = `
 		           running paused hibernated resuming lost
@@ -70,7 +69,7 @@ func TestStatePairs(t *testing.T) {
 	}
 }
 
-// TestConsistencyCheck holds that the check finds what it is for.
+// TestConsistencyCheck checks that the consistency check finds each kind of error.
 func TestConsistencyCheck(t *testing.T) {
 	m := &Manager{totals: newTotals(), sessions: map[string]*Session{}, departures: ownership.NewDepartures()}
 	m.snapshots = new(snapshot.Store)
@@ -79,7 +78,7 @@ func TestConsistencyCheck(t *testing.T) {
 	m.list(one)
 	m.list(two)
 	if err := m.ConsistencyCheck(); err != nil {
-		t.Errorf("nothing is wrong, and it says: %v", err)
+		t.Errorf("without an error the check reports: %v", err)
 	}
 	all, own := m.totals.UseOf("t", "b")
 	if all.Sessions != 2 || all.Running != 1 || all.DiskBytes != 7 || own.Sessions != 1 || own.DiskBytes != 7 {

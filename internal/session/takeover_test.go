@@ -17,9 +17,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestGVisorTakeOver: another node continues a durable session from its last checkpoint when the
-// session's node is cut off, and reports the lost cells. The old node removes the session, and its
-// later writes are ignored. The end of the session leaves nothing in the store.
+// TestGVisorTakeOver checks that another node continues a durable session from its last checkpoint
+// when the session's node is cut off, and reports the lost cells. The old node removes the session,
+// and its later writes are ignored. The end of the session leaves no objects in the store.
 func TestGVisorTakeOver(t *testing.T) {
 	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
@@ -63,7 +63,7 @@ func TestGVisorTakeOver(t *testing.T) {
 	q := b.open()
 	q.attach(1, s.ID, "k1")
 	if text, _ := q.run(1, "print(x * 7, open('kept').read())"); text != "42 in a file\n" {
-		t.Errorf("as of the checkpoint: %q", text)
+		t.Errorf("the state of the checkpoint: %q", text)
 	}
 	q.mu.Lock()
 	events := q.view[1].text(stream.KindEvent, 0)
@@ -78,7 +78,7 @@ func TestGVisorTakeOver(t *testing.T) {
 		t.Errorf("the directory: %+v %v, before %+v", now, err, first)
 	}
 
-	// The old node writes what it has lost, late.
+	// The old node writes late, after it has lost the session.
 	late := migrate.Checkpoint{
 		Manifest: migrate.Manifest{Version: migrate.Version, ID: s.ID, Tenant: alice.Tenant, Expires: time.Now().Add(time.Hour), Token: first.Token},
 		State:    migrate.CheckpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
@@ -89,7 +89,7 @@ func TestGVisorTakeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, err := objects.NewestCheckpoint(a.ctx, s.ID); err != nil || c.Node != "b" || c.Token != now.Token {
-		t.Errorf("the checkpoint that counts is %+v, %v", c, err)
+		t.Errorf("the current checkpoint is %+v, %v", c, err)
 	}
 	err = p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "x = 8"}, nil)
 	wantKind(t, "on the node that is cut off", err, fault.Unavailable, "")
@@ -108,7 +108,7 @@ func TestGVisorTakeOver(t *testing.T) {
 		return len(all) == 3 && strings.HasPrefix(all[0], migrate.CheckpointBase(s.ID, now.Token, 2)) && strings.HasSuffix(all[1], ".state")
 	})
 	if text, _ := q.run(1, "print(x)"); text != "6\n" {
-		t.Errorf("it went on with %q", text)
+		t.Errorf("the session continued with %q", text)
 	}
 	must[struct{}](b, protocol.OpSessionDelete, ref)
 	eventually(t, "nothing in the store", func() bool { return len(names()) == 0 })

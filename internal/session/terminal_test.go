@@ -76,8 +76,9 @@ func TestTerminal(t *testing.T) {
 	wantKind(t, "a writer's name", p.ask(protocol.OpAttach, 3, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: strings.Repeat("w", 200)}, nil), fault.InvalidArgument, "writer")
 }
 
-// TestTerminalSizeIsTheActiveDrivers: who came, typed or resized last decides.
-func TestTerminalSizeIsTheActiveDrivers(t *testing.T) {
+// TestTerminalSizeFollowsActiveDriver checks that the client that attached, typed or resized last
+// decides the size.
+func TestTerminalSizeFollowsActiveDriver(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
 	c := r.shell(s.ID, "stty -echo; while read x; do echo \"$x: $(stty size)\"; done")
@@ -90,7 +91,7 @@ func TestTerminalSizeIsTheActiveDrivers(t *testing.T) {
 	p.resized(1, 100, 30)
 	at(2, 60, 20, false)
 	p.resized(1, 60, 20)
-	at(3, 10, 10, true) // a spectator has no say
+	at(3, 10, 10, true) // a read-only viewer does not change the size
 	p.input(1, 1, "one\r", false)
 	p.resized(1, 100, 30)
 	p.must(protocol.OpResize, 2, protocol.Resize{Cols: 70, Rows: 25}, nil)
@@ -103,8 +104,8 @@ func TestTerminalSizeIsTheActiveDrivers(t *testing.T) {
 	p.printed(2, "three: 25 70\r\n")
 }
 
-// TestReadOnlyViewer: it sees all and changes nothing, and its mistakes are its
-// own.
+// TestReadOnlyViewer checks that a read-only viewer sees everything and changes nothing, and that
+// its errors do not affect others.
 func TestReadOnlyViewer(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -130,8 +131,8 @@ func TestReadOnlyViewer(t *testing.T) {
 	p.exit(1)
 }
 
-// TestTerminalReplay: a viewer that attaches late first receives the modes that were set before the
-// output that it gets.
+// TestTerminalReplay checks that a viewer that attaches late first receives the terminal modes that
+// were set before its part of the output.
 func TestTerminalReplay(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogMemory, c.LogDisk = 256<<10, 256<<10 })
 	s := r.create()
@@ -210,8 +211,8 @@ func TestTerminalReplay(t *testing.T) {
 	}
 }
 
-// TestTerminalAnswers: old questions are not answered into the shell, and new
-// ones once.
+// TestTerminalAnswers checks that answers to old terminal queries are not sent to the shell, and
+// that each new query is answered once.
 func TestTerminalAnswers(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -229,9 +230,9 @@ func TestTerminalAnswers(t *testing.T) {
 		p.printed(ch, text)
 	}
 	at(1)
-	answer(1, 1, "first") // it was there when the question was asked
+	answer(1, 1, "first") // the viewer was attached when the program sent the query
 	at(2)
-	answer(2, 1, "late") // the question is older than this viewer
+	answer(2, 1, "late") // the query is older than this viewer
 	p.mu.Lock()
 	seen := p.view[2].offset
 	p.mu.Unlock()
@@ -239,7 +240,7 @@ func TestTerminalAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer(2, 3, "current")
-	answer(1, 3, "other") // typing puts it in front, but the answer came before
+	answer(1, 3, "other") // typing makes it the active driver, but the answer came before
 	p.printed(2, "other")
 	p.mu.Lock()
 	got := p.view[2].text(stream.KindStdout, 0)
@@ -253,7 +254,7 @@ func TestTerminalAnswers(t *testing.T) {
 	}
 }
 
-// TestTerminalPaste: what tries to end its paste does not.
+// TestTerminalPaste checks that pasted text cannot end its own paste.
 func TestTerminalPaste(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -277,8 +278,8 @@ func TestTerminalPaste(t *testing.T) {
 	}
 }
 
-// TestWriterOverLinks: input with a writer's name is taken once, however often
-// and over whatever link it is sent.
+// TestWriterOverLinks checks that input with a writer's name is applied once, even if it is sent
+// several times or over several links.
 func TestWriterOverLinks(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -289,7 +290,7 @@ func TestWriterOverLinks(t *testing.T) {
 	}
 	p := r.open()
 	if n := join(p, 1); n != 0 {
-		t.Errorf("a new writer begins behind %d", n)
+		t.Errorf("a new writer begins after %d", n)
 	}
 	p.input(1, 1, "a", false)
 	p.input(1, 2, "b", false)
@@ -298,17 +299,17 @@ func TestWriterOverLinks(t *testing.T) {
 	p.until("the acknowledgements", func() bool { return fmt.Sprint(p.acks) == "[1 2 2 1]" })
 	q := r.open()
 	if n := join(q, 5); n != 2 {
-		t.Errorf("the writer goes on behind %d, want 2", n)
+		t.Errorf("the writer continues after %d, want 2", n)
 	}
 	q.input(5, 2, "b", false)
 	q.input(5, 3, "c", false)
-	p.input(1, 4, "x", false) // it has been taken over
+	p.input(1, 4, "x", false) // another link has taken over the writer
 	p.until("the refusal", func() bool { return len(p.news) == 1 })
 	q.input(5, 5, "x", false) // 4 is missing
 	q.until("the refusal", func() bool { return len(q.news) == 1 })
 	o := r.open()
 	if n := join(o, 1); n != 3 {
-		t.Errorf("the writer goes on behind %d, want 3", n)
+		t.Errorf("the writer continues after %d, want 3", n)
 	}
 	o.input(1, 4, "d", true)
 	o.exit(1)
@@ -319,7 +320,8 @@ func TestWriterOverLinks(t *testing.T) {
 	}
 }
 
-// TestSignalPassesInput: a signal does not wait behind input that nobody reads.
+// TestSignalPassesInput checks that a signal does not wait for input that the program does not
+// read.
 func TestSignalPassesInput(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -336,8 +338,8 @@ func TestSignalPassesInput(t *testing.T) {
 	}
 }
 
-// TestTerminalIdles: a shell that waits does not keep its sandbox awake, what
-// it runs does.
+// TestTerminalIdles checks that a waiting shell does not keep its sandbox awake, but a program in
+// the shell does.
 func TestTerminalIdles(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
@@ -356,14 +358,14 @@ func TestTerminalIdles(t *testing.T) {
 		newJanitor(r.m).pauseIdle(sess, farFuture())
 		return sess.View().State == paused.String()
 	})
-	// Another size waits for the next key.
+	// Another size is applied with the next key.
 	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Offset: -1, Cols: 91, Rows: 31}, true)
 	if got := sess.View().State; got != paused.String() {
-		t.Errorf("a viewer has woken it: %s", got)
+		t.Errorf("a viewer resumed the session: %s", got)
 	}
 	p.input(2, 1, "stty size\r", false)
 	p.resized(2, 91, 31)
 }
 
-// farFuture is a time before which everything was long ago.
+// farFuture returns a time long after all activity of the test.
 func farFuture() time.Time { return time.Now().Add(time.Hour) }

@@ -34,7 +34,7 @@ func (p *peer) says(ch uint32, code, want string) {
 	}
 }
 
-// errno prints what a statement fails with.
+// errno returns code that prints the error of a statement.
 func errno(statement string) string {
 	return "import errno, os\ntry:\n  " + statement + "\n  print('ok')\nexcept OSError as e: print(errno.errorcode[e.errno])"
 }
@@ -47,7 +47,7 @@ func (p *peer) refused(kind fault.Kind, field, op string, params any) {
 	}
 }
 
-// TestVolumes has two sessions share a volume, which outlives both, their
+// TestVolumes shares a volume between two sessions. The volume outlives both sessions, their
 // hibernation and the server.
 func TestVolumes(t *testing.T) {
 	data := t.TempDir()
@@ -67,13 +67,13 @@ func TestVolumes(t *testing.T) {
 	p.says(2, errno("os.remove('/volumes/data/x')"), "EROFS")
 	p.says(1, errno("open('/volumes/stray','w')"), "EACCES")
 
-	// Asleep and awake again, with a file open.
+	// Hibernate and resume a session that has an open file.
 	p.says(1, "f = open('work/shared/log','a'); print(f.write('1'), f.flush())", "1 None")
 	p.must(protocol.OpHibernate, 0, protocol.SessionRef{Session: a.ID}, nil)
 	p.says(2, "print(open('/shared/log').read())", "1")
 	p.says(1, "f.write('2'); f.flush(); print(open('/volumes/data/log').read())", "12")
 
-	// A fork and a snapshot's session have it too.
+	// A fork and a session from a snapshot have the volume too.
 	var forks protocol.Forks
 	p.must(protocol.OpFork, 0, protocol.SessionFork{Session: a.ID}, &forks)
 	fork := forks.Sessions[0]
@@ -107,8 +107,8 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestVolumeMissing wakes a session whose open file was taken away meanwhile:
-// nothing is lost, and it wakes once the file is back.
+// TestVolumeMissing resumes a session whose open file was removed meanwhile. Nothing is lost, and
+// the resume succeeds when the file is back.
 func TestVolumeMissing(t *testing.T) {
 	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools = map[string]int{} })
 	p := r.open()
@@ -121,7 +121,7 @@ func TestVolumeMissing(t *testing.T) {
 	p.says(2, "import os; os.rename('/volumes/v/f', '/volumes/v/g'); print(1)", "1")
 	err := p.ask(protocol.OpResume, 0, protocol.SessionRef{Session: a.ID}, nil)
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.PublicOf(err).Message, "/volumes/v/f") {
-		t.Errorf("waking without the file: %v", err)
+		t.Errorf("a resume without the file: %v", err)
 	}
 	p.says(2, "os.rename('/volumes/v/g', '/volumes/v/f'); print(2)", "2")
 	p.says(1, "print(x + 1)", "42")
@@ -164,9 +164,9 @@ func TestVolumeRules(t *testing.T) {
 		}
 	}
 	if err := volume.CheckMounts("test", []protocol.Mount{{Name: "a"}, {Name: "a"}}); !fault.Is(err, fault.InvalidArgument) {
-		t.Error("a volume twice")
+		t.Error("a volume that is mounted twice was accepted")
 	}
-	// Another tenant's are as unknown as those that never were.
+	// Another tenant's volumes give the same error as volumes that never existed.
 	m := r.openAs(mallo)
 	m.refused(fault.NotFound, "name", protocol.OpVolumeGet, protocol.VolumeRef{Name: "a"})
 	m.refused(fault.NotFound, "name", protocol.OpVolumeDelete, protocol.VolumeRef{Name: "a"})
@@ -182,8 +182,8 @@ func TestVolumeRules(t *testing.T) {
 	}
 }
 
-// TestVolumeLease hands a lease from one to the other; tokens grow, also over
-// a restart of the server.
+// TestVolumeLease passes a lease from one session to another. The tokens grow, also over a restart
+// of the server.
 func TestVolumeLease(t *testing.T) {
 	data := t.TempDir()
 	r := newRig(t, func(c *Config) { c.DataDir = data })
@@ -226,8 +226,8 @@ func TestVolumeLease(t *testing.T) {
 	}
 }
 
-// TestVolumeFlood writes to a volume through a file that stays open, which
-// nothing can make read-only: the session ends.
+// TestVolumeFlood writes too much to a volume through an open file, which cannot be made read-only.
+// The session ends.
 func TestVolumeFlood(t *testing.T) {
 	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, time.Hour })
 	p := r.open()

@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// changed waits for the news that a file below the home has changed that way.
+// changed waits for the event that a file below the home changed in the way of kind.
 func (p *peer) changed(ch uint32, path, kind string) {
 	p.r.t.Helper()
 	p.until(path+" "+kind, func() bool {
@@ -46,13 +46,13 @@ func TestFileWatch(t *testing.T) {
 	p.changed(7, "w/deep/er/second", "created")
 	err := p.ask(protocol.OpFileWatch, 7, watch("w"), nil)
 	if !fault.Is(err, fault.InvalidArgument) {
-		t.Errorf("a number twice: %v", err)
+		t.Errorf("a channel number that is in use: %v", err)
 	}
 	if err := p.ask(protocol.OpAttach, 7, protocol.Attach{Session: s.ID, Channel: "k1"}, nil); !fault.Is(err, fault.InvalidArgument) {
-		t.Errorf("a number for both: %v", err)
+		t.Errorf("an attach on the number of a watch: %v", err)
 	}
 	if err := p.ask(protocol.OpFileWatch, 8, watch("none"), nil); !fault.Is(err, fault.NotFound) {
-		t.Errorf("what is not there: %v", err)
+		t.Errorf("a missing folder: %v", err)
 	}
 	p.must(protocol.OpDetach, 7, nil, nil)
 	p.must(protocol.OpFileWatch, 7, watch("w"), nil)
@@ -68,8 +68,8 @@ func TestFileWatch(t *testing.T) {
 	})
 }
 
-// TestGVisorWatch watches in a real sandbox, through a hibernation, and in a
-// copy that has no use for the original's watch.
+// TestGVisorWatch watches files in a real sandbox, across a hibernation, and in a copy that does
+// not use the original's watch.
 func TestGVisorWatch(t *testing.T) {
 	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools = map[string]int{} })
 	p := r.open()
@@ -95,7 +95,7 @@ func TestGVisorWatch(t *testing.T) {
 	defer p.mu.Unlock()
 	for _, n := range p.news {
 		if n.Ch == 2 && strings.Contains(string(n.Params), "w/four") {
-			t.Error("the original's watch tells of the copy")
+			t.Error("the original's watch reports changes of the copy")
 		}
 	}
 }
