@@ -168,9 +168,7 @@ func (v *Viewer) attach() {
 func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	var a protocol.Attached
 	if err == nil {
-		if uerr := json.Unmarshal(result, &a); uerr != nil {
-			err = &fault.Error{Kind: fault.Malformed, Op: "client.attach", Message: "the reply cannot be read", Err: uerr}
-		}
+		a, err = decodeAttached(result)
 	}
 	v.mu.Lock()
 	v.asking = false
@@ -237,6 +235,15 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 		first(nil)
 	}
 	v.signal()
+}
+
+func decodeAttached(result json.RawMessage) (a protocol.Attached, err error) {
+	if err := json.Unmarshal(result, &a); err != nil {
+		return a, &fault.Error{
+			Kind: fault.Malformed, Op: "client.attach", Message: "the reply cannot be read", Err: err,
+		}
+	}
+	return a, nil
 }
 
 // EventEpoch is the name of the event record that a viewer creates itself when the server's history

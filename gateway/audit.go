@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
 )

@@ -39,34 +39,18 @@ type route struct {
 // table returns the routes of the native API. The open ones are the API's description, the sign-in,
 // and the CORS preflight, with which a browser asks what another origin may do.
 func (g *Gateway) table() []route {
-	const small = 256 << 10
-	return append(g.nativeRoutes(), []route{
+	all := append(g.nativeRoutes(), g.credentials.routes()...)
+	return append(all, []route{
 		{Method: "GET", Path: "/v1/openapi.json", Access: protocol.ScopeOpen, handler: g.openAPI},
 		{Method: "OPTIONS", Path: "/v1/run", Access: protocol.ScopeOpen, Run: true, handler: g.preflight},
 		{Method: "OPTIONS", Path: "/v1/run/*", Access: protocol.ScopeOpen, Run: true, handler: g.preflight},
 		{Method: "OPTIONS", Path: "/v1/*", Access: protocol.ScopeOpen, handler: g.preflight},
-
-		{Method: "GET", Path: "/auth", Access: protocol.ScopeOpen, handler: g.credentials.signInOptions},
-		{Method: "GET", Path: "/auth/login", Access: protocol.ScopeOpen, handler: g.credentials.login},
-		{Method: "GET", Path: "/auth/callback", Access: protocol.ScopeOpen, handler: g.credentials.callback},
-		{Method: "POST", Path: "/auth/token", Access: protocol.ScopeAny, Cookie: true, handler: g.credentials.exchangeSession},
-		{Method: "POST", Path: "/auth/logout", Access: protocol.ScopeAny, Cookie: true, handler: g.credentials.logout},
 		{Method: "GET", Path: "/v1", Access: protocol.ScopeAny, handler: g.describe},
 		{Method: "GET", Path: "/v1/status", Access: protocol.ScopeAdmin, handler: g.status},
 		{Method: "GET", Path: "/metrics", Access: protocol.ScopeMetrics, handler: g.serveMetrics},
-		{Method: "POST", Path: "/v1/tickets", Access: protocol.ScopeAny, Body: 4 << 10, handler: g.credentials.issueTicket},
-		{Method: "DELETE", Path: "/v1/tickets/:id", Access: protocol.ScopeAny, handler: g.credentials.revokeTicket},
-		{Method: "PUT", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, Body: 4 << 10, handler: g.credentials.setQuota},
-		{Method: "DELETE", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, handler: g.credentials.clearQuota},
 		{Method: "GET", Path: "/v1/ws", Access: protocol.ScopeAny, Upgrade: true, handler: g.socket},
-
-		{Method: "POST", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite, Body: 4 << 10, handler: g.credentials.createViewLink},
-		{Method: "GET", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite, handler: g.credentials.listViewLinks},
-		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: protocol.ScopeWrite, handler: g.credentials.deleteViewLink},
-
 		{Method: "PUT", Path: "/v1/templates/:id", Access: protocol.ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
-
-		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: protocol.ScopeWrite, Body: small, handler: g.openPort},
+		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: protocol.ScopeWrite, Body: 256 << 10, handler: g.openPort},
 	}...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/protocol"
@@ -21,6 +22,24 @@ type credentialAPI struct {
 	base  context.Context
 	// full counts a refusal because of a limit.
 	full func(limit)
+}
+
+// routes returns the routes of sign-in, tickets, quotas and share links.
+func (c *credentialAPI) routes() []route {
+	return []route{
+		{Method: "GET", Path: "/auth", Access: protocol.ScopeOpen, handler: c.signInOptions},
+		{Method: "GET", Path: "/auth/login", Access: protocol.ScopeOpen, handler: c.login},
+		{Method: "GET", Path: "/auth/callback", Access: protocol.ScopeOpen, handler: c.callback},
+		{Method: "POST", Path: "/auth/token", Access: protocol.ScopeAny, Cookie: true, handler: c.exchangeSession},
+		{Method: "POST", Path: "/auth/logout", Access: protocol.ScopeAny, Cookie: true, handler: c.logout},
+		{Method: "POST", Path: "/v1/tickets", Access: protocol.ScopeAny, Body: 4 << 10, handler: c.issueTicket},
+		{Method: "DELETE", Path: "/v1/tickets/:id", Access: protocol.ScopeAny, handler: c.revokeTicket},
+		{Method: "PUT", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, Body: 4 << 10, handler: c.setQuota},
+		{Method: "DELETE", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, handler: c.clearQuota},
+		{Method: "POST", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite, Body: 4 << 10, handler: c.createViewLink},
+		{Method: "GET", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite, handler: c.listViewLinks},
+		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: protocol.ScopeWrite, handler: c.deleteViewLink},
+	}
 }
 
 // ticketRequest requests a ticket. The zero value requests all scopes of the

@@ -120,14 +120,8 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOpti
 	if _, err := c.Upload(ctx, id, name, 0o755, content); err != nil {
 		return pass.why(err)
 	}
-	for _, f := range o.Files {
-		from, to, ok := strings.Cut(f, ":")
-		if !ok {
-			to = filepath.Base(from)
-		}
-		if err := filecopy.Upload(ctx, a, c, from, id, to); err != nil {
-			return pass.why(err)
-		}
+	if err := uploadFiles(ctx, a, c, id, o.Files); err != nil {
+		return pass.why(err)
 	}
 	conn, err := c.Connect(ctx)
 	if err != nil {
@@ -151,6 +145,25 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOpti
 	if err != nil {
 		return pass.why(err)
 	}
+	return exitStatus(a, p)
+}
+
+// uploadFiles copies each FROM[:TO] into the session.
+func uploadFiles(ctx context.Context, a *console.Invocation, c *client.Client, id string, files []string) error {
+	for _, f := range files {
+		from, to, ok := strings.Cut(f, ":")
+		if !ok {
+			to = filepath.Base(from)
+		}
+		if err := filecopy.Upload(ctx, a, c, from, id, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exitStatus returns the error for the exit of a program, nil for status 0.
+func exitStatus(a *console.Invocation, p *client.Process) error {
 	if e := p.Exit(); e != nil && e.Code != 0 {
 		if err := client.ExitError(*e); err != nil {
 			return err
