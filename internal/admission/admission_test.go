@@ -245,7 +245,7 @@ func TestOrderOfTheQueue(t *testing.T) {
 			before := r.Waiting()
 			r.free()
 			if r.Waiting() != before-1 {
-				t.Fatalf("one place let %d requests in", before-r.Waiting())
+				t.Fatalf("one place admitted %d requests", before-r.Waiting())
 			}
 		}
 		if got := r.order(); got != "a1 b1 c1 d1 a2 a3" {
@@ -298,7 +298,7 @@ func TestWaitEnds(t *testing.T) {
 		last := r.admitLater(t.Context(), "c", "last")
 		r.free()
 		if err := <-last; err != nil {
-			t.Errorf("the next one: %v", err)
+			t.Errorf("the next request: %v", err)
 		}
 	})
 }
@@ -371,7 +371,7 @@ func TestEviction(t *testing.T) {
 		r.node.evicted()
 		r.admitLater(t.Context(), "b", "behind")
 		if got := r.node.evicted(); got != "" {
-			t.Errorf("a request behind others evicted for %q", got)
+			t.Errorf("a queued request evicted for %q", got)
 		}
 		r.node.change(func() { r.node.short = false })
 		r.Freed()
@@ -381,7 +381,7 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// TestMaxSessions: more places help those that wait.
+// TestMaxSessions checks that waiting requests get places that are added.
 func TestMaxSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

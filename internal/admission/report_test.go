@@ -18,7 +18,7 @@ type fakeLedger struct {
 	mu      sync.Mutex // guards all below
 	reports [][]cluster.NodeUsage
 	others  map[string]tenant.Use // by holder
-	wanted  map[string]bool       // holders of which another node wants something back
+	wanted  map[string]bool       // holders for which another node requests an eviction
 	err     error
 	// reported is called after each report with its number, from 1.
 	reported func(n int)
@@ -77,7 +77,7 @@ func TestQuotaOverNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, l := newClusterRig(t)
 		if err := confirm(t, r); err != nil {
-			t.Errorf("with nothing elsewhere: %v", err)
+			t.Errorf("without use on other nodes: %v", err)
 		}
 		holder := Holder{Tenant: "a"}.key()
 		if got, n := l.last(); n != 1 || len(got) != 1 || got[0].Holder != holder || got[0].Reclaim || useOf(got[0].Used).Running != 1 {

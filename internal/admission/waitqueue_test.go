@@ -47,12 +47,12 @@ func TestWaitQueueIsFair(t *testing.T) {
 			}
 		}
 		if next == nil {
-			t.Fatal("nobody has the turn")
+			t.Fatal("no request has the turn")
 		}
-		// It finds nothing, and tries again when something is free.
+		// It finds no place, and tries again when a place is free.
 		l.freed()
 		if !next.mayTry() {
-			t.Fatal("what is free is not told")
+			t.Fatal("a free place is not announced")
 		}
 		served = append(served, next.tenant)
 		l.leave(next)
@@ -61,7 +61,7 @@ func TestWaitQueueIsFair(t *testing.T) {
 		t.Errorf("served: %s", got)
 	}
 	if len(l.queue)+len(l.order)+l.n != 0 || l.turn != nil {
-		t.Errorf("left behind: %+v", l)
+		t.Errorf("remaining requests: %+v", l)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestQueueCancel(t *testing.T) {
 	}
 	l.leave(b)
 	if c.mayTry() {
-		t.Fatal("the turn was handed on by one who had none")
+		t.Fatal("a request without the turn passed it on")
 	}
 	l.leave(a)
 	if !c.mayTry() {

@@ -115,7 +115,7 @@ func TestListBeyond(t *testing.T) {
 	} {
 		p, some := parse(c.server).Beyond(parse(c.asked))
 		if some != (c.beyond != "") || some && p.String() != c.beyond {
-			t.Errorf("of %q, %q: beyond it is %q", c.server, c.asked, p.String())
+			t.Errorf("server list %q, request %q: the list does not allow %q", c.server, c.asked, p.String())
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestDialResolvesOnce(t *testing.T) {
 	}
 	c.Close()
 	if asked != 1 || address != "127.0.0.1" {
-		t.Errorf("asked %d times, and dialled %s", asked, address)
+		t.Errorf("resolved %d times, and dialled %s", asked, address)
 	}
 	if c, address, err = g.Dial(t.Context(), g.Allowed(), Target{"rebinds.example", port}); !fault.Is(err, fault.PermissionDenied) {
 		t.Errorf("%v to %s, %v", c, address, err)
