@@ -64,7 +64,7 @@ lint: node_modules
 	@$(LINT) staticcheck ./...
 	@shellcheck $$(git grep -lE '^#!.*(bash|sh)$$' -- ':!*.md')
 	@out=$$(npx --no-install markdownlint-cli2 '**/*.md' 2>&1) || { echo "$$out"; exit 1; }
-	@$(GO) test -vet=off -run 'PlainEnglish|TestProseIsNarrow|TestLinksInPagesLead' .
+	@$(GO) test -vet=off -run 'PlainEnglish|TestProseIsNarrow|TestCodeIsNarrow|TestLinksInPagesLead' .
 
 # Packages whose tests need root, gVisor, a built image, or a compiler in bin/, or download modules.
 QUICK_EXCLUDE := deploy/kubernetes e2e internal/agent internal/blob internal/cluster \

@@ -61,6 +61,7 @@ func TestContributingShowsTheExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "\n"+line+"\n") || !strings.Contains(string(test), line) {
-		t.Errorf("docs/contributing.md and e2e/surface_test.go do not register the surface with %s", line)
+		t.Errorf("docs/contributing.md and e2e/surface_test.go do not register the surface with %s",
+			line)
 	}
 }

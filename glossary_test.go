@@ -19,7 +19,8 @@ func words(name string) []string {
 	start := 0
 	runes := []rune(name)
 	for i := 1; i <= len(runes); i++ {
-		if i == len(runes) || runes[i] == '_' || runes[i] == '-' || unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]) {
+		if i == len(runes) || runes[i] == '_' || runes[i] == '-' || unicode.IsUpper(runes[i]) &&
+			!unicode.IsUpper(runes[i-1]) {
 			all = append(all, strings.Trim(strings.ToLower(string(runes[start:i])), "_-"))
 			start = i
 		}
@@ -36,7 +37,8 @@ func banned(t *testing.T) map[string]string {
 	}
 	_, table, _ := strings.Cut(string(page), "| not | but |")
 	all := map[string]string{}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z, ]+) \| ([a-z, ]+) \|$`).FindAllStringSubmatch(table, -1) {
+	for _, row := range regexp.MustCompile(
+		`(?m)^\| ([a-z, ]+) \| ([a-z, ]+) \|$`).FindAllStringSubmatch(table, -1) {
 		for word := range strings.SplitSeq(row[1], ", ") {
 			all[word] = row[2]
 		}
@@ -52,7 +54,8 @@ func sources(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	all := map[string]*ast.File{}
 	for _, f := range tracked(t, "*.go") {
-		if strings.Contains(f, "testdata/") || strings.Contains(f, "/_") || strings.HasPrefix(f, "langs/golang/") {
+		if strings.Contains(f, "testdata/") || strings.Contains(f, "/_") ||
+			strings.HasPrefix(f, "langs/golang/") {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, 0)
@@ -101,12 +104,15 @@ func TestNoBannedWords(t *testing.T) {
 func commonMethods() []string {
 	return []string{
 		// Methods of the standard library's interfaces, and of flags.
-		"Close", "close", "Error", "Unwrap", "String", "Read", "Write", "MarshalJSON", "UnmarshalJSON", "Len", "Less", "Swap", "Done",
+		"Close", "close", "Error", "Unwrap", "String", "Read", "Write", "MarshalJSON",
+		"UnmarshalJSON", "Len", "Less", "Swap", "Done",
 		"Type", "Set", "set", "read", "write",
 		// Resources.
-		"Get", "List", "Create", "Delete", "Remove", "Find", "Watch", "Open", "Stats", "get", "list", "delete", "find", "open", "add", "put", "remove",
+		"Get", "List", "Create", "Delete", "Remove", "Find", "Watch", "Open", "Stats", "get",
+		"list", "delete", "find", "open", "add", "put", "remove",
 		// Things that run.
-		"Run", "Start", "Stop", "Wait", "End", "Next", "Interrupt", "Restore", "run", "start", "stop", "wait", "serve", "finish", "fail",
+		"Run", "Start", "Stop", "Wait", "End", "Next", "Interrupt", "Restore", "run", "start",
+		"stop", "wait", "serve", "finish", "fail",
 		"interrupt", "attach", "pump",
 		// Messages.
 		"Send", "send", "request", "call", "ask", "answer",

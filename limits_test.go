@@ -50,13 +50,15 @@ func TestSizes(t *testing.T) {
 			return
 		}
 		if reasons[what] == "" {
-			t.Errorf("%s has %d, the limit is %d: divide it, or state the reason in oversized", what, n, limit)
+			t.Errorf("%s has %d, the limit is %d: divide it, or state the reason in oversized",
+				what, n, limit)
 		}
 		used[what] = true
 	}
 	packages := map[string]*size{}
 	for _, f := range tracked(t, "*.go") {
-		if strings.HasSuffix(f, "_test.go") || strings.Contains(f, "testdata/") || strings.Contains(f, "/_") {
+		if strings.HasSuffix(f, "_test.go") || strings.Contains(f, "testdata/") ||
+			strings.Contains(f, "/_") {
 			continue
 		}
 		dir := filepath.Dir(f)
@@ -87,7 +89,8 @@ func TestSizes(t *testing.T) {
 				p.methods[r]++
 				name += r + "."
 			}
-			check(name+fn.Name.Name, fset.Position(fn.End()).Line-fset.Position(fn.Pos()).Line+1, maxFunctionLines)
+			check(name+fn.Name.Name, fset.Position(fn.End()).Line-fset.Position(fn.Pos()).Line+1,
+				maxFunctionLines)
 		}
 	}
 	for dir, p := range packages {

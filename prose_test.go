@@ -20,13 +20,29 @@ type proseRule struct {
 
 // proseRules hold for pages and comments.
 var proseRules = []proseRule{
-	{regexp.MustCompile(`(?:^|[.:!] )(?:What|Who|Whoever|Whatever|Of)\s[^?]*?[.!:]`), "begin the sentence with its subject"},
-	{regexp.MustCompile(`(?i)\b(?:that of|those of|the ones of) (?:that|those|who|before)\b`), "name the thing again"},
+	{
+		regexp.MustCompile(`(?:^|[.:!] )(?:What|Who|Whoever|Whatever|Of)\s[^?]*?[.!:]`),
+		"begin the sentence with its subject",
+	},
+	{
+		regexp.MustCompile(`(?i)\b(?:that of|those of|the ones of) (?:that|those|who|before)\b`),
+		"name the thing again",
+	},
 	{regexp.MustCompile(`(?i)\bwhom\b`), "name the person or the program"},
-	{regexp.MustCompile(`(?i)\b(?:heed|heeds|heeded|lest|anew)\b`), "use the current word: obey, so that … not, again"},
+	{
+		regexp.MustCompile(`(?i)\b(?:heed|heeds|heeded|lest|anew)\b`),
+		"use the current word: obey, so that … not, again",
+	},
 	{regexp.MustCompile(`(?i)\b(?:lay|lays|laid) down\b`), "use define or write"},
-	{regexp.MustCompile(`(?i)\b(?:of late|in vain|for want of|but for|has its way|have their way)\b`), "use the plain idiom"},
-	{regexp.MustCompile(`(?i)\b(?:tell|tells|telling|told)\b`), "use report, say, emit, notify or show"},
+	{
+		regexp.MustCompile(
+			`(?i)\b(?:of late|in vain|for want of|but for|has its way|have their way)\b`),
+		"use the plain idiom",
+	},
+	{
+		regexp.MustCompile(`(?i)\b(?:tell|tells|telling|told)\b`),
+		"use report, say, emit, notify or show",
+	},
 	{regexp.MustCompile(`(?i)\b(?:hear|hears|heard) of\b`), "use learn or receive"},
 	{regexp.MustCompile(`(?i)\bthat that\b`), "use that once"},
 }
@@ -34,22 +50,55 @@ var proseRules = []proseRule{
 // commentRules hold for comments only.
 var commentRules = []proseRule{
 	{regexp.MustCompile(`^(?:what|who|whoever|whatever|of) `), "begin with a noun or a verb"},
-	{regexp.MustCompile(`(?i)\b(?:whoever|whatever it|as of when|of before|from before)\b`), "name the thing"},
-	{regexp.MustCompile(`\b(?:of|for|to|with|from|than|but|behind|after|before|by|in|at|on|over|into|beside) what\b`), "name the thing"},
-	{regexp.MustCompile(`\b(?:is|are) what (?:it|they|is|are|was|were|has|have|had|a|an|the|stands?|comes?|runs?|goes|can|may|must|could)\b`), "name the thing"},
-	{regexp.MustCompile(`\b(?:of|for|to|with|from|than|but|by|at|on|is|are) who (?:is|are|was|has|have|may|can|\w+s)\b`), "name the person or the program"},
-	{regexp.MustCompile(`(?:^|[.;:] )[Oo]ne (?:that|whose|without|of which)\b`), "name the thing again"},
-	{regexp.MustCompile(`\b(?:nothing of (?:it|them)|all that (?:it|is|are|was|were))\b`), "name the thing"},
+	{
+		regexp.MustCompile(`(?i)\b(?:whoever|whatever it|as of when|of before|from before)\b`),
+		"name the thing",
+	},
+	{
+		regexp.MustCompile(
+			`\b(?:of|for|to|with|from|than|but|behind|after|before|by|in|at|on|over|into|beside) what\b`), "name the thing",
+	},
+	{
+		regexp.MustCompile(
+			`\b(?:is|are) what (?:it|they|is|are|was|were|has|have|had|a|an|the|stands?|comes?|runs?|goes|can|may|must|could)\b`), "name the thing",
+	},
+	{
+		regexp.MustCompile(
+			`\b(?:of|for|to|with|from|than|but|by|at|on|is|are) who (?:is|are|was|has|have|may|can|\w+s)\b`), "name the person or the program",
+	},
+	{
+		regexp.MustCompile(`(?:^|[.;:] )[Oo]ne (?:that|whose|without|of which)\b`),
+		"name the thing again",
+	},
+	{
+		regexp.MustCompile(`\b(?:nothing of (?:it|them)|all that (?:it|is|are|was|were))\b`),
+		"name the thing",
+	},
 	{regexp.MustCompile(`\b(?:go|goes|going|went|gone) on\b`), "use continue or resume"},
 	{regexp.MustCompile(`\b(?:take|takes|took|taken) up\b`), "use apply or begin"},
 	{regexp.MustCompile(`\b(?:give|gives|gave) way\b`), "use evict or end"},
-	{regexp.MustCompile(`\bbehind (?:it|them|that|what|each|all|the (?:end|last|first|name|next|other|cell))\b`), "use after for an order"},
-	{regexp.MustCompile(`\b(?:rests|rested|resting|at rest)\b`), "use idle, paused, remains or depends"},
-	{regexp.MustCompile(`\b(?:is|are|was|were|be|been) let (?:in|out|go|through|do)\b`), "use admitted, rejected or released"},
-	{regexp.MustCompile(`\b(?:nil|it|that|which|what|name|zero|empty|0|this|string) is none\b`), "use means none"},
+	{
+		regexp.MustCompile(
+			`\bbehind (?:it|them|that|what|each|all|the (?:end|last|first|name|next|other|cell))\b`), "use after for an order",
+	},
+	{
+		regexp.MustCompile(`\b(?:rests|rested|resting|at rest)\b`),
+		"use idle, paused, remains or depends",
+	},
+	{
+		regexp.MustCompile(`\b(?:is|are|was|were|be|been) let (?:in|out|go|through|do)\b`),
+		"use admitted, rejected or released",
+	},
+	{
+		regexp.MustCompile(`\b(?:nil|it|that|which|what|name|zero|empty|0|this|string) is none\b`),
+		"use means none",
+	},
 	{regexp.MustCompile(`\b(?:is|are) (?:ours|theirs|but)\b`), "name the owner, use only"},
 	{regexp.MustCompile(`\b(?:says? (?:so|of)|c[ao]mes? of)\b`), "use report or result"},
-	{regexp.MustCompile(`\b(?:mends?|mended|shall|upon|whence|thereof|whereby|for ever|of no (?:more )?use|in (?:its|their) stead)\b`), "use the current word"},
+	{
+		regexp.MustCompile(
+			`\b(?:mends?|mended|shall|upon|whence|thereof|whereby|for ever|of no (?:more )?use|in (?:its|their) stead)\b`), "use the current word",
+	},
 	{regexp.MustCompile(`\bno more(?:[.,;:]|$)`), "use no longer"},
 }
 
@@ -116,7 +165,8 @@ const maxProseColumns = 100
 func TestProseIsNarrow(t *testing.T) {
 	narrow := func(t *testing.T, file string, line int, text string) {
 		text = strings.TrimRight(strings.ReplaceAll(text, "\t", "    "), "\r")
-		if n := utf8.RuneCountInString(text); n > maxProseColumns && strings.Contains(string([]rune(text)[maxProseColumns:]), " ") {
+		if n := utf8.RuneCountInString(text); n > maxProseColumns &&
+			strings.Contains(string([]rune(text)[maxProseColumns:]), " ") {
 			t.Errorf("%s:%d: %d columns, the limit is %d", file, line, n, maxProseColumns)
 		}
 	}
@@ -138,7 +188,8 @@ func TestProseIsNarrow(t *testing.T) {
 			if strings.HasPrefix(text, "```") {
 				fence = !fence
 			}
-			if !fence && !strings.HasPrefix(text, "|") && !strings.Contains(text, "](") && !slices.Contains(proseExcluded, file) {
+			if !fence && !strings.HasPrefix(text, "|") && !strings.Contains(text, "](") &&
+				!slices.Contains(proseExcluded, file) {
 				narrow(t, file, i+1, line)
 			}
 		}
@@ -177,9 +228,10 @@ type commentLine struct {
 }
 
 var (
-	generated    = regexp.MustCompile(`(?m)^(?://|#) Code generated .* DO NOT EDIT\.$`)
-	shebang      = regexp.MustCompile(`^#!.*(?:bash|sh|python3?)\n`)
-	directive    = regexp.MustCompile(`^//(?:go:|line |export |nolint|lint:)|^#(?:!| shellcheck )|^// @ts-|eslint-`)
+	generated = regexp.MustCompile(`(?m)^(?://|#) Code generated .* DO NOT EDIT\.$`)
+	shebang   = regexp.MustCompile(`^#!.*(?:bash|sh|python3?)\n`)
+	directive = regexp.MustCompile(
+		`^//(?:go:|line |export |nolint|lint:)|^#(?:!| shellcheck )|^// @ts-|eslint-`)
 	quotedPhrase = regexp.MustCompile("`[^`]*`|\"[^\"]*\"|“[^”]*”")
 	commentMarks = regexp.MustCompile(`^(?://+|#+|/?\*+)\s?|\s*\*/$`)
 )
@@ -220,7 +272,10 @@ func lineComments(src []byte, marks ...string) []commentLine {
 		for _, mark := range marks {
 			if strings.HasPrefix(raw, mark) {
 				indent, _, _ := strings.Cut(line, mark)
-				all = append(all, commentLine{line: i + 1, indent: indent, raw: raw, text: commentMarks.ReplaceAllString(raw, "")})
+				all = append(all, commentLine{
+					line: i + 1, indent: indent, raw: raw,
+					text: commentMarks.ReplaceAllString(raw, ""),
+				})
 				break
 			}
 		}
@@ -247,8 +302,12 @@ func goComments(src []byte) []commentLine {
 		indent := string(src[at.Offset-at.Column+1 : at.Offset])
 		trailing := strings.TrimSpace(indent) != ""
 		for i, raw := range strings.Split(lit, "\n") {
-			text := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(raw, "*/"), "/*"), "//")
-			all = append(all, commentLine{at.Line + i, indent, raw, strings.TrimPrefix(text, " "), trailing})
+			text := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(raw, "*/"), "/*"),
+				"//")
+			all = append(all, commentLine{
+				at.Line + i, indent, raw, strings.TrimPrefix(text, " "),
+				trailing,
+			})
 			if strings.HasPrefix(lit, "/*") {
 				indent = ""
 			}
@@ -262,11 +321,13 @@ func commentParagraphs(lines []commentLine) []paragraph {
 	last := -1 // the line before, if a paragraph can continue from it
 	for _, l := range lines {
 		text := strings.TrimRight(l.text, " \r")
-		if text == "" || directive.MatchString(l.raw) || strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "   ") {
+		if text == "" || directive.MatchString(l.raw) || strings.HasPrefix(text, "\t") ||
+			strings.HasPrefix(text, "   ") {
 			last = -1
 			continue
 		}
-		if item := listItem.ReplaceAllString(text, ""); l.trailing || l.line != last+1 || item != text {
+		if item := listItem.ReplaceAllString(text, ""); l.trailing || l.line != last+1 ||
+			item != text {
 			all = append(all, paragraph{l.line, strings.TrimSpace(item)})
 		} else {
 			all[len(all)-1].text += " " + strings.TrimSpace(text)
@@ -302,7 +363,8 @@ func paragraphs(page string) []paragraph {
 			open = nil
 			continue
 		}
-		text := strings.ReplaceAll(linkURL.ReplaceAllString(codeSpan.ReplaceAllString(line, "x"), "]"), "*", "")
+		text := strings.ReplaceAll(linkURL.ReplaceAllString(codeSpan.ReplaceAllString(line, "x"),
+			"]"), "*", "")
 		switch {
 		case strings.HasPrefix(text, "|"):
 			for cell := range strings.SplitSeq(text, "|") {
@@ -312,7 +374,10 @@ func paragraphs(page string) []paragraph {
 		case strings.HasPrefix(text, "#"):
 			open = nil
 		case open == nil || listItem.MatchString(text):
-			all = append(all, paragraph{i + 1, strings.TrimSpace(listItem.ReplaceAllString(text, ""))})
+			all = append(all, paragraph{
+				i + 1,
+				strings.TrimSpace(listItem.ReplaceAllString(text, "")),
+			})
 			open = &all[len(all)-1]
 		default:
 			open.text += " " + strings.TrimSpace(text)

@@ -20,7 +20,10 @@ const module = "github.com/sandgate/sandgate"
 // tracked lists the files that git knows or would add.
 func tracked(t *testing.T, patterns ...string) []string {
 	t.Helper()
-	args := append([]string{"-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "--"}, patterns...)
+	args := append([]string{
+		"-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard",
+		"--",
+	}, patterns...)
 	out, err := exec.Command("git", args...).Output()
 	if err != nil {
 		t.Fatalf("git ls-files: %v", err)
@@ -103,7 +106,8 @@ func layerOf[T any](table map[string]T, pkg string) string {
 // imports lists the imports of each package of this module, without those of tests.
 func imports(t *testing.T) map[string][]string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`,
+		"./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -129,40 +133,59 @@ func TestImportsRunDownwards(t *testing.T) {
 		"kernel/queue": {"fault", "stream", "protocol", "kernel"},
 		"client":       {"fault", "stream", "protocol", "kernel"},
 		"gateway": {
-			"fault", "stream", "protocol", "kernel", "internal/kernelclient", "internal/nodecall", "internal/noderpc",
+			"fault", "stream", "protocol", "kernel", "internal/kernelclient", "internal/nodecall",
+			"internal/noderpc",
 			"internal/cluster", "internal/cluster/local",
 			"internal/tenant", "internal/trace",
 		},
-		"internal/admin":              {"*", "!internal/cli"},
-		"internal/agent":              {"fault", "stream", "kernel", "pty", "internal/agent/egress", "internal/agent/files", "internal/agent/process", "internal/agent/wire"},
-		"internal/agent/agenttest":    {"fault", "stream", "pty", "internal/agent/wire"},
-		"internal/agent/client":       {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
-		"internal/agent/egress":       {"fault"},
-		"internal/agent/files":        {"fault", "stream", "pty", "internal/agent/wire"},
-		"internal/agent/process":      {"fault", "pty", "internal/agent/wire"},
-		"internal/agent/wire":         {"fault", "pty"},
-		"internal/atomicfile":         {},
-		"internal/audit":              {"fault", "stream", "protocol", "kernel", "internal/journal"},
-		"internal/ctxlock":            {},
-		"internal/lockorder":          {},
-		"internal/undo":               {},
-		"internal/blob":               {"fault"},
-		"internal/cli":                {"*"},
-		"internal/config":             {"fault", "internal/egress"},
-		"internal/console":            {"fault"},
-		"internal/egress":             {"fault"},
-		"internal/cluster/local":      {"fault", "internal/cluster"},
-		"internal/cluster/redis":      {"fault", "internal/cluster"},
-		"internal/cluster/noderouter": {"fault", "stream", "protocol", "kernel", "internal/noderpc", "internal/cluster", "internal/trace"},
-		"internal/golden":             {},
-		"internal/image":              {"fault", "stream", "protocol", "kernel"},
-		"internal/journal":            {"fault"},
-		"internal/kernelclient":       {"fault", "stream", "protocol", "kernel", "internal/nodecall"},
-		"internal/nodecall":           {"fault", "stream", "protocol", "kernel"},
+		"internal/admin": {"*", "!internal/cli"},
+		"internal/agent": {
+			"fault", "stream", "kernel", "pty", "internal/agent/egress",
+			"internal/agent/files", "internal/agent/process", "internal/agent/wire",
+		},
+		"internal/agent/agenttest": {"fault", "stream", "pty", "internal/agent/wire"},
+		"internal/agent/client":    {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
+		"internal/agent/egress":    {"fault"},
+		"internal/agent/files":     {"fault", "stream", "pty", "internal/agent/wire"},
+		"internal/agent/process":   {"fault", "pty", "internal/agent/wire"},
+		"internal/agent/wire":      {"fault", "pty"},
+		"internal/atomicfile":      {},
+		"internal/audit": {
+			"fault", "stream", "protocol", "kernel",
+			"internal/journal",
+		},
+		"internal/ctxlock":       {},
+		"internal/lockorder":     {},
+		"internal/undo":          {},
+		"internal/blob":          {"fault"},
+		"internal/cli":           {"*"},
+		"internal/config":        {"fault", "internal/egress"},
+		"internal/console":       {"fault"},
+		"internal/egress":        {"fault"},
+		"internal/cluster/local": {"fault", "internal/cluster"},
+		"internal/cluster/redis": {"fault", "internal/cluster"},
+		"internal/cluster/noderouter": {
+			"fault", "stream", "protocol", "kernel", "internal/noderpc",
+			"internal/cluster", "internal/trace",
+		},
+		"internal/golden":  {},
+		"internal/image":   {"fault", "stream", "protocol", "kernel"},
+		"internal/journal": {"fault"},
+		"internal/kernelclient": {
+			"fault", "stream", "protocol", "kernel",
+			"internal/nodecall",
+		},
+		"internal/nodecall": {"fault", "stream", "protocol", "kernel"},
 		"internal/nodeapi": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
-			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable", "internal/session/ports",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client",
+			"internal/agent/wire", "internal/session",
+			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
+			"internal/journal", "internal/cluster", "internal/tenant",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel",
+			"internal/session/migrate", "internal/session/request", "internal/session/snapshot",
+			"internal/session/stats", "internal/egress", "internal/trace", "internal/warm",
+			"internal/volume", "internal/session/ownership", "internal/session/durable",
+			"internal/session/ports",
 			"internal/session/totals",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
@@ -174,40 +197,68 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/sandbox/gvisor": {"fault", "internal/pool", "internal/sandbox"},
 		"internal/server":         {"*", "!internal/admin", "!internal/cli"},
 		"internal/session/channel": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire",
-			"internal/admission", "internal/atomicfile", "internal/cluster", "internal/ctxlock", "internal/journal",
-			"internal/lockorder", "internal/noderpc", "internal/pool", "internal/sandbox", "internal/session/snapshot",
-			"internal/session/stats", "internal/tenant", "internal/trace", "internal/usage", "internal/warm",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client",
+			"internal/agent/wire",
+			"internal/admission", "internal/atomicfile", "internal/cluster", "internal/ctxlock",
+			"internal/journal",
+			"internal/lockorder", "internal/noderpc", "internal/pool", "internal/sandbox",
+			"internal/session/snapshot",
+			"internal/session/stats", "internal/tenant", "internal/trace", "internal/usage",
+			"internal/warm",
 		},
 		"internal/session/migrate": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
-			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot",
-			"internal/admission", "internal/ctxlock", "internal/journal", "internal/lockorder", "internal/noderpc", "internal/tenant",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client",
+			"internal/agent/wire", "internal/atomicfile",
+			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace",
+			"internal/warm", "internal/session/snapshot",
+			"internal/admission", "internal/ctxlock", "internal/journal", "internal/lockorder",
+			"internal/noderpc", "internal/tenant",
 			"internal/session/durable", "internal/session/ownership", "internal/session/stats",
 		},
-		"internal/session/ports":     {"fault", "stream", "protocol", "kernel", "pty", "internal/agent/wire"},
+		"internal/session/ports": {
+			"fault", "stream", "protocol", "kernel", "pty",
+			"internal/agent/wire",
+		},
 		"internal/session/ownership": {"fault", "internal/cluster", "internal/lockorder"},
 		"internal/session/totals": {
-			"fault", "stream", "protocol", "kernel", "pty", "internal/admission", "internal/cluster", "internal/lockorder",
-			"internal/noderpc", "internal/sandbox", "internal/pool", "internal/tenant", "internal/trace", "internal/warm",
+			"fault", "stream", "protocol", "kernel", "pty", "internal/admission",
+			"internal/cluster", "internal/lockorder",
+			"internal/noderpc", "internal/sandbox", "internal/pool", "internal/tenant",
+			"internal/trace", "internal/warm",
 		},
 		"internal/session/stats": {"fault", "stream", "internal/journal", "internal/pool"},
 		"internal/session/snapshot": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
-			"internal/admission", "internal/cluster", "internal/lockorder", "internal/noderpc", "internal/tenant", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client",
+			"internal/agent/wire", "internal/atomicfile",
+			"internal/admission", "internal/cluster", "internal/lockorder", "internal/noderpc",
+			"internal/tenant", "internal/pool", "internal/sandbox", "internal/trace",
+			"internal/warm",
 		},
 		"internal/session/request": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/admission", "internal/agent/client", "internal/agent/wire",
-			"internal/atomicfile", "internal/cluster", "internal/lockorder", "internal/noderpc", "internal/pool", "internal/sandbox",
-			"internal/session/snapshot", "internal/tenant", "internal/trace", "internal/volume", "internal/warm",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/admission",
+			"internal/agent/client", "internal/agent/wire",
+			"internal/atomicfile", "internal/cluster", "internal/lockorder", "internal/noderpc",
+			"internal/pool", "internal/sandbox",
+			"internal/session/snapshot", "internal/tenant", "internal/trace", "internal/volume",
+			"internal/warm",
 		},
 		"internal/session/durable": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
-			"internal/cluster", "internal/lockorder", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot", "internal/admission", "internal/noderpc", "internal/tenant",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client",
+			"internal/agent/wire", "internal/atomicfile",
+			"internal/cluster", "internal/lockorder", "internal/pool", "internal/sandbox",
+			"internal/trace", "internal/warm", "internal/session/snapshot", "internal/admission",
+			"internal/noderpc", "internal/tenant",
 		},
 		"internal/session": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable", "internal/session/ports",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client",
+			"internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox",
+			"internal/noderpc",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal",
+			"internal/cluster", "internal/tenant", "internal/session/channel",
+			"internal/session/migrate", "internal/session/request", "internal/session/snapshot",
+			"internal/session/stats", "internal/egress", "internal/trace", "internal/warm",
+			"internal/volume", "internal/session/ownership", "internal/session/durable",
+			"internal/session/ports",
 			"internal/session/totals",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
@@ -216,42 +267,53 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/trace":   {"fault"},
 		"internal/usage":   {"fault", "internal/sandbox"},
 		"internal/egress/proxy": {
-			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/client", "internal/agent/wire", "internal/audit", "internal/egress",
+			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/client",
+			"internal/agent/wire", "internal/audit", "internal/egress",
 			"internal/journal",
 		},
 		"internal/admission": {
-			"fault", "stream", "protocol", "kernel", "internal/cluster", "internal/lockorder", "internal/noderpc", "internal/tenant", "internal/trace",
+			"fault", "stream", "protocol", "kernel", "internal/cluster", "internal/lockorder",
+			"internal/noderpc", "internal/tenant", "internal/trace",
 		},
 		"internal/volume": {
-			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/wire", "internal/atomicfile", "internal/noderpc", "internal/sandbox",
+			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/wire",
+			"internal/atomicfile", "internal/noderpc", "internal/sandbox",
 			"internal/trace",
 		},
 		"internal/warm": {
-			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
+			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/client",
+			"internal/agent/wire", "internal/atomicfile",
 			"internal/pool", "internal/sandbox", "internal/trace",
 		},
 	}
 	// The layers in which a library may be imported.
 	outside := map[string][]string{
-		"gvisor.dev/gvisor":                      {"internal/sandbox/gvisor", "internal/server", "cmd", "deploy"},
+		"gvisor.dev/gvisor": {
+			"internal/sandbox/gvisor", "internal/server",
+			"cmd", "deploy",
+		},
 		"github.com/spf13/":                      {"internal/cli"},
 		"github.com/gofiber/fiber":               {"gateway"},
 		"github.com/google/go-containerregistry": {"internal/image"},
-		"github.com/prometheus/":                 {"gateway", "internal/nodeapi", "internal/session"},
-		"github.com/coreos/go-oidc":              {"gateway"},
-		"golang.org/x/oauth2":                    {"gateway"},
-		"github.com/redis/go-redis":              {"internal/cluster/redis"},
-		"github.com/aws/":                        {"internal/blob"},
-		"go.opentelemetry.io/":                   {"internal/trace"},
-		"github.com/valyala/fasthttp":            {"gateway"},
-		"go.etcd.io/bbolt":                       {"internal/cluster/local"},
-		"github.com/coder/websocket":             {"gateway", "client", "bench", "e2e"},
+		"github.com/prometheus/": {
+			"gateway", "internal/nodeapi",
+			"internal/session",
+		},
+		"github.com/coreos/go-oidc":   {"gateway"},
+		"golang.org/x/oauth2":         {"gateway"},
+		"github.com/redis/go-redis":   {"internal/cluster/redis"},
+		"github.com/aws/":             {"internal/blob"},
+		"go.opentelemetry.io/":        {"internal/trace"},
+		"github.com/valyala/fasthttp": {"gateway"},
+		"go.etcd.io/bbolt":            {"internal/cluster/local"},
+		"github.com/coder/websocket":  {"gateway", "client", "bench", "e2e"},
 	}
 	all := imports(t)
 	for pkg, direct := range all {
 		for _, path := range direct {
 			for prefix, layers := range outside {
-				if strings.HasPrefix(path, prefix) && !slices.ContainsFunc(layers, func(l string) bool { return pkg == l || strings.HasPrefix(pkg, l+"/") }) {
+				if strings.HasPrefix(path, prefix) && !slices.ContainsFunc(layers,
+					func(l string) bool { return pkg == l || strings.HasPrefix(pkg, l+"/") }) {
 					t.Errorf("%s imports %s, which belongs to %v", pkg, path, layers)
 				}
 			}
@@ -273,9 +335,11 @@ func TestImportsRunDownwards(t *testing.T) {
 				}
 				seen[to] = true
 				l := layerOf(allowed, to)
-				all := slices.Contains(allowed[layer], "*") && !strings.HasPrefix(to, "cmd/") && !slices.Contains(allowed[layer], "!"+l)
+				all := slices.Contains(allowed[layer], "*") && !strings.HasPrefix(to, "cmd/") &&
+					!slices.Contains(allowed[layer], "!"+l)
 				if l != layer && !all && !slices.Contains(allowed[layer], l) {
-					t.Errorf("%s imports %s%s: %s may import %v", pkg, to, via, layer, allowed[layer])
+					t.Errorf("%s imports %s%s: %s may import %v", pkg, to, via, layer,
+						allowed[layer])
 				}
 				visit(to, " through "+to)
 			}
@@ -290,7 +354,8 @@ func TestImportsRunDownwards(t *testing.T) {
 func TestInSandboxBinariesLinkLittle(t *testing.T) {
 	for binary, allowed := range map[string][]string{
 		"cmd/agent": {
-			"fault", "stream", "kernel", "pty", "internal/agent", "internal/agent/egress", "internal/agent/files", "internal/agent/process", "internal/agent/wire",
+			"fault", "stream", "kernel", "pty", "internal/agent", "internal/agent/egress",
+			"internal/agent/files", "internal/agent/process", "internal/agent/wire",
 		},
 		"langs/bash/driver": {"fault", "stream", "kernel"},
 	} {
@@ -310,13 +375,17 @@ func TestInSandboxBinariesLinkLittle(t *testing.T) {
 // TestNodeLinksNoBackend fails when a package that should work with every
 // isolation backend links gVisor.
 func TestNodeLinksNoBackend(t *testing.T) {
-	for _, pkg := range []string{"./internal/sandbox", "./internal/pool", "./internal/warm", "./internal/session", "./internal/nodeapi"} {
+	for _, pkg := range []string{
+		"./internal/sandbox", "./internal/pool", "./internal/warm",
+		"./internal/session", "./internal/nodeapi",
+	} {
 		out, err := exec.Command("go", "list", "-deps", pkg).Output()
 		if err != nil {
 			t.Fatalf("go list: %v", err)
 		}
 		for dep := range strings.Lines(string(out)) {
-			if strings.HasPrefix(dep, "gvisor.dev/") || strings.HasPrefix(dep, module+"/internal/sandbox/") {
+			if strings.HasPrefix(dep, "gvisor.dev/") ||
+				strings.HasPrefix(dep, module+"/internal/sandbox/") {
 				t.Errorf("%s links %s", pkg, strings.TrimSpace(dep))
 			}
 		}
@@ -385,7 +454,8 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 			continue
 		}
 		dir := filepath.Dir(f)
-		parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.PackageClauseOnly|parser.ParseComments)
+		parsed, err := parser.ParseFile(token.NewFileSet(), f, nil,
+			parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}

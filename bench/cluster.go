@@ -28,7 +28,9 @@ func startCluster(ctx context.Context, most int) (*e2e.Cluster, error) {
 		return nil, err
 	}
 	for range 2 {
-		if _, err := c.Start(ctx, clusterLease, fmt.Sprintf("pool: {size: 1, spare: 0, languages: [python, bash]}\nsessions: {max: %d, max_hibernated: 1000, queue: 1000, queue_wait: 20s}\ngateway: {self_check: 0}", most)); err != nil {
+		if _, err := c.Start(ctx, clusterLease,
+			fmt.Sprintf(
+				"pool: {size: 1, spare: 0, languages: [python, bash]}\nsessions: {max: %d, max_hibernated: 1000, queue: 1000, queue_wait: 20s}\ngateway: {self_check: 0}", most)); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}
 	}
@@ -48,7 +50,11 @@ type guest struct {
 func insist(ctx context.Context, f func() error) error {
 	for {
 		err := f()
-		if err == nil || ctx.Err() != nil || !slices.Contains([]fault.Kind{fault.Unavailable, fault.Exhausted, fault.Restarting, fault.DeadlineExceeded}, fault.KindOf(err)) {
+		if err == nil || ctx.Err() != nil ||
+			!slices.Contains([]fault.Kind{
+				fault.Unavailable, fault.Exhausted, fault.Restarting,
+				fault.DeadlineExceeded,
+			}, fault.KindOf(err)) {
 			return err
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -58,7 +64,10 @@ func insist(ctx context.Context, f func() error) error {
 func newGuest(ctx context.Context, s *e2e.Server, language string) (*guest, error) {
 	g := &guest{}
 	var err error
-	if g.c, err = client.New(s.URL, s.Token, client.Options{MinBackoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond}); err != nil {
+	if g.c, err = client.New(s.URL, s.Token, client.Options{
+		MinBackoff: 10 * time.Millisecond,
+		MaxBackoff: 100 * time.Millisecond,
+	}); err != nil {
 		return nil, err
 	}
 	var v protocol.Session
@@ -184,7 +193,8 @@ func measureLoad(ctx context.Context, sessions, most, rounds int) error {
 			fmt.Printf("session %d: %v\n", i, err)
 		}
 	}
-	fmt.Printf("%d sessions over %d sandboxes and 2 gateways, %d cells, in %s; lost: %d\n", sessions, 2*most, sessions*rounds, time.Since(begin).Round(time.Second), failed)
+	fmt.Printf("%d sessions over %d sandboxes and 2 gateways, %d cells, in %s; lost: %d\n",
+		sessions, 2*most, sessions*rounds, time.Since(begin).Round(time.Second), failed)
 	for _, step := range []string{stepCreate, stepCell, stepFile, stepDelete} {
 		if len(steps[step]) > 0 {
 			line(step, steps[step])
@@ -223,7 +233,10 @@ func measureRecovery(ctx context.Context, rounds int) error {
 		return err
 	}
 	defer c.Stop()
-	for _, f := range []func(context.Context, *e2e.Cluster, int) error{relayed, moves, gatewayDies, redisReturns, nodeDies} {
+	for _, f := range []func(context.Context, *e2e.Cluster, int) error{
+		relayed, moves, gatewayDies,
+		redisReturns, nodeDies,
+	} {
 		if err := f(ctx, c, rounds); err != nil {
 			return err
 		}
@@ -268,7 +281,8 @@ func relayed(ctx context.Context, c *e2e.Cluster, rounds int) error {
 	}
 	line("relay: a cell over its own machine's gateway", took[true])
 	line("relay: a cell over another machine's", took[false])
-	line("relay: what another machine's adds", []float64{quantile(took[false], 0.5) - quantile(took[true], 0.5)})
+	line("relay: what another machine's adds",
+		[]float64{quantile(took[false], 0.5) - quantile(took[true], 0.5)})
 	return g.c.DeleteSession(ctx, g.id)
 }
 
@@ -281,7 +295,8 @@ func moves(ctx context.Context, c *e2e.Cluster, rounds int) error {
 		if err != nil {
 			return err
 		}
-		if _, err := g.run(ctx, "import pandas\nx = pandas.DataFrame({'a': range(100000)})"); err != nil {
+		if _, err := g.run(ctx,
+			"import pandas\nx = pandas.DataFrame({'a': range(100000)})"); err != nil {
 			return err
 		}
 		from, err := owner(ctx, c, g.id)
@@ -339,7 +354,10 @@ func owner(ctx context.Context, c *e2e.Cluster, id string) (*e2e.Server, error) 
 		at := -1
 		for _, s := range c.Servers {
 			log := s.Log()
-			for _, sign := range []string{`msg="session created" part=node session=` + id, `msg="session adopted" part=node session=` + id} {
+			for _, sign := range []string{
+				`msg="session created" part=node session=` + id,
+				`msg="session adopted" part=node session=` + id,
+			} {
 				if i := strings.LastIndex(log, sign); i >= 0 {
 					if stamp := stampOf(log, i); stamp > at {
 						last, at = s, stamp
@@ -476,7 +494,10 @@ func nodeDies(ctx context.Context, c *e2e.Cluster, rounds int) error {
 		told = append(told, ms(time.Since(begin)))
 		g.conn.Close()
 		next.conn.Close()
-		if err := insist(ctx, func() error { return next.c.DeleteSession(ctx, next.id) }); err != nil {
+		if err := insist(ctx, func() error {
+			return next.c.DeleteSession(ctx,
+				next.id)
+		}); err != nil {
 			return err
 		}
 		if err := dies.Warm(ctx); err != nil {

@@ -36,8 +36,10 @@ func startJupyter(ctx context.Context) (*jupyter, error) {
 		return nil, err
 	}
 	j := &jupyter{dir: dir, base: fmt.Sprintf("127.0.0.1:%d", port)}
-	j.cmd = exec.Command("/usr/bin/python3", "/usr/bin/jupyter-server", "--no-browser", "--allow-root",
-		fmt.Sprintf("--port=%d", port), "--ip=127.0.0.1", "--ServerApp.token="+jupyterToken, "--ServerApp.root_dir="+dir,
+	j.cmd = exec.Command("/usr/bin/python3", "/usr/bin/jupyter-server", "--no-browser",
+		"--allow-root",
+		fmt.Sprintf("--port=%d", port), "--ip=127.0.0.1", "--ServerApp.token="+jupyterToken,
+		"--ServerApp.root_dir="+dir,
 		// Its rate limits would drop output. Without them the comparison is fair.
 		"--ServerApp.iopub_data_rate_limit=1e12", "--ServerApp.iopub_msg_rate_limit=1e12")
 	j.cmd.Dir = dir
@@ -107,7 +109,8 @@ func (j *jupyter) kernel(ctx context.Context) (*jupyterKernel, error) {
 		return nil, err
 	}
 	k := &jupyterKernel{j: j, id: m["id"].(string)}
-	k.conn, _, err = websocket.Dial(ctx, "ws://"+j.base+"/api/kernels/"+k.id+"/channels?session_id=bench&token="+jupyterToken, nil)
+	k.conn, _, err = websocket.Dial(ctx, "ws://"+j.base+"/api/kernels/"+k.id+
+		"/channels?session_id=bench&token="+jupyterToken, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -127,9 +130,16 @@ func (k *jupyterKernel) run(ctx context.Context, code string) (result, error) {
 	id := fmt.Sprintf("m%d", k.n)
 	start := time.Now()
 	msg, _ := json.Marshal(map[string]any{
-		"header":        map[string]any{"msg_id": id, "msg_type": "execute_request", "session": "bench", "username": "", "version": "5.3", "date": ""},
-		"parent_header": map[string]any{}, "metadata": map[string]any{}, "buffers": []any{}, "channel": "shell",
-		"content": map[string]any{"code": code, "silent": false, "store_history": true, "user_expressions": map[string]any{}, "allow_stdin": false},
+		"header": map[string]any{
+			"msg_id": id, "msg_type": "execute_request",
+			"session": "bench", "username": "", "version": "5.3", "date": "",
+		},
+		"parent_header": map[string]any{}, "metadata": map[string]any{}, "buffers": []any{},
+		"channel": "shell",
+		"content": map[string]any{
+			"code": code, "silent": false, "store_history": true,
+			"user_expressions": map[string]any{}, "allow_stdin": false,
+		},
 	})
 	if err := k.conn.Write(ctx, websocket.MessageText, msg); err != nil {
 		return result{}, err

@@ -99,17 +99,20 @@ func measureLanguages(ctx context.Context, names string, rounds, cells int) erro
 		}
 	}
 	sandboxed := make([]figuresSandbox, len(chosen))
-	fmt.Printf("\n%-11s %9s %9s %9s %9s %9s %9s %9s\n", "median, ms", "claim", "restore", "trivial", "rich", "interrupt", "cold", "idle MiB")
+	fmt.Printf("\n%-11s %9s %9s %9s %9s %9s %9s %9s\n", "median, ms", "claim", "restore", "trivial",
+		"rich", "interrupt", "cold", "idle MiB")
 	for i, l := range chosen {
 		f, err := measureLanguage(ctx, l, rounds, cells)
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 		sandboxed[i] = f
-		fmt.Printf("%-11s %9.1f %9.0f %9.2f %9.1f %9.1f %9.0f %9.0f\n", l.name, f.claim, f.restore, f.trivial, f.rich, f.interrupt, f.cold, f.idle)
+		fmt.Printf("%-11s %9.1f %9.0f %9.2f %9.1f %9.1f %9.0f %9.0f\n", l.name, f.claim, f.restore,
+			f.trivial, f.rich, f.interrupt, f.cold, f.idle)
 	}
 	natives := make([]figuresNative, len(chosen))
-	fmt.Printf("\n%-11s %9s %9s %9s %9s %9s %9s   %s\n", "natively", "start", "first", "trivial", "rich", "interrupt", "idle MiB", "study: start, trivial, interrupt, MiB")
+	fmt.Printf("\n%-11s %9s %9s %9s %9s %9s %9s   %s\n", "natively", "start", "first", "trivial",
+		"rich", "interrupt", "idle MiB", "study: start, trivial, interrupt, MiB")
 	for i, l := range chosen {
 		f, err := natively(ctx, l, rounds, cells)
 		if err != nil {
@@ -120,26 +123,34 @@ func measureLanguages(ctx context.Context, names string, rounds, cells int) erro
 		if s := l.study; s != (study{}) {
 			note = strings.Join([]string{s.start, s.trivial, s.interrupt, s.idle}, ", ")
 		}
-		fmt.Printf("%-11s %9.0f %9.1f %9.2f %9.1f %9.1f %9.0f   %s\n", l.name, f.start, f.first, f.trivial, f.rich, f.interrupt, f.idle, note)
+		fmt.Printf("%-11s %9.0f %9.1f %9.2f %9.1f %9.1f %9.0f   %s\n", l.name, f.start, f.first,
+			f.trivial, f.rich, f.interrupt, f.idle, note)
 	}
 	fmt.Printf("\n%-11s %9s %9s %9s %9s\n", "in gVisor", "cold", "study", "trivial", "study")
 	for i, l := range chosen {
 		if l.study != (study{}) {
-			fmt.Printf("%-11s %9.0f %9s %9.2f %9s\n", l.name, sandboxed[i].cold, l.study.gvisorStart, sandboxed[i].trivial, l.study.gvisorTrivial)
+			fmt.Printf("%-11s %9.0f %9s %9.2f %9s\n", l.name, sandboxed[i].cold,
+				l.study.gvisorStart, sandboxed[i].trivial, l.study.gvisorTrivial)
 		}
 	}
 	for i, l := range chosen {
 		if l.flat > 0 {
-			fmt.Printf("\n%s: the last %d of %d cells that declare take %.2f times as long as the first %d in gVisor, %.2f natively",
+			fmt.Printf(
+				"\n%s: the last %d of %d cells that declare take %.2f times as long as the first %d in gVisor, %.2f natively",
 				l.name, flatBlock, l.flat, sandboxed[i].flat, flatBlock, natives[i].flat)
 		}
 	}
-	fmt.Println("\n\nclaim: from the pool to the first output. restore: the same with an empty pool, from the warm snapshot.")
-	fmt.Println("trivial: 1+1 or the like, one after the other. rich: the first figure (python) or table, on its second run.")
-	fmt.Println("interrupt: from sending it to the end of an endless loop. cold: a kernel started in a running sandbox, to its first reply.")
+	fmt.Println(
+		"\n\nclaim: from the pool to the first output. restore: the same with an empty pool, from the warm snapshot.")
+	fmt.Println(
+		"trivial: 1+1 or the like, one after the other. rich: the first figure (python) or table, on its second run.")
+	fmt.Println(
+		"interrupt: from sending it to the end of an endless loop. cold: a kernel started in a running sandbox, to its first reply.")
 	fmt.Println("idle: memory of a warm sandbox, with gVisor's, shared pages in proportion.")
-	fmt.Println("natively: the driver in the image without gVisor, over pipes. start: to its being ready. first: its first cell.")
-	fmt.Println("idle natively: what the kernel's processes add, after the trivial cells and without what a template warms up.")
+	fmt.Println(
+		"natively: the driver in the image without gVisor, over pipes. start: to its being ready. first: its first cell.")
+	fmt.Println(
+		"idle natively: what the kernel's processes add, after the trivial cells and without what a template warms up.")
 	return nil
 }
 
@@ -230,13 +241,17 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 		ch := uint32(i + 2)
 		start := time.Now()
 		var c protocol.Channel
-		if err := w.call(ctx, protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: session, Kind: "kernel", Language: l.name}, &c); err != nil {
+		if err := w.call(ctx, protocol.OpChannelOpen, 0,
+			protocol.ChannelOpen{Session: session, Kind: "kernel", Language: l.name},
+			&c); err != nil {
 			return f, err
 		}
-		if err := w.call(ctx, protocol.OpAttach, ch, protocol.Attach{Session: session, Channel: c.ID}, nil); err != nil {
+		if err := w.call(ctx, protocol.OpAttach, ch,
+			protocol.Attach{Session: session, Channel: c.ID}, nil); err != nil {
 			return f, err
 		}
-		if _, err := w.send(ctx, protocol.OpExecute, ch, protocol.Execute{Key: "cold", Code: l.trivial}); err != nil {
+		if _, err := w.send(ctx, protocol.OpExecute, ch,
+			protocol.Execute{Key: "cold", Code: l.trivial}); err != nil {
 			return f, err
 		}
 		if _, err := w.finish(ctx, ch, start); err != nil {
@@ -249,7 +264,8 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 		return r.done, err
 	})
 	w.conn.CloseNow()
-	f.claim, f.restore, f.trivial, f.rich = median(claim), median(restore), median(trivial), median(rich)
+	f.claim, f.restore, f.trivial, f.rich = median(claim), median(restore), median(trivial),
+		median(rich)
 	f.interrupt, f.cold = median(interrupt), median(cold)
 	return f, err
 }
@@ -261,7 +277,8 @@ func idleMemory(s *e2e.Server) (float64, error) {
 	most := 0.0
 	for pid := range parents() {
 		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.HasPrefix(string(args), "runsc-sandbox") && strings.Contains(string(args), s.Dir) {
+		if strings.HasPrefix(string(args), "runsc-sandbox") && strings.Contains(string(args),
+			s.Dir) {
 			most = max(most, treeMemory(pid))
 		}
 	}

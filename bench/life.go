@@ -19,7 +19,9 @@ import (
 // hibernated sessions. Times are measured to the first output through the WebSocket unless the name
 // says otherwise.
 func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
-	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [python, bash]}\nsessions: {max: 48, max_hibernated: %d, idle_pause: 0}", sleepers+64))
+	s, err := e2e.Start(
+		ctx, fmt.Sprintf(
+			"pool: {size: 1, languages: [python, bash]}\nsessions: {max: 48, max_hibernated: %d, idle_pause: 0}", sleepers+64))
 	if err != nil {
 		return err
 	}
@@ -33,19 +35,24 @@ func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
 	python := protocol.SessionCreate{Language: "python"}
 	for _, f := range []func() error{
 		func() error {
-			return l.sleep("hibernate a pandas session", "wake a pandas session", python, "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))", rounds)
+			return l.sleep("hibernate a pandas session", "wake a pandas session", python,
+				"import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))",
+				rounds)
 		},
 		func() error {
-			return l.sleep("hibernate a Python session", "wake a Python session", python, "x=1", "print(x)", rounds)
+			return l.sleep("hibernate a Python session", "wake a Python session", python, "x=1",
+				"print(x)", rounds)
 		},
 		func() error {
 			if err := l.makeBare(); err != nil {
 				return err
 			}
-			return l.sleep("hibernate a bare Python session", "wake a bare Python session", protocol.SessionCreate{Template: "bare"}, "x=1", "print(x)", rounds)
+			return l.sleep("hibernate a bare Python session", "wake a bare Python session",
+				protocol.SessionCreate{Template: "bare"}, "x=1", "print(x)", rounds)
 		},
 		func() error {
-			return l.sleep("hibernate a Bash session", "wake a Bash session", protocol.SessionCreate{Language: "bash"}, "x=1", "echo $x", rounds)
+			return l.sleep("hibernate a Bash session", "wake a Bash session",
+				protocol.SessionCreate{Language: "bash"}, "x=1", "echo $x", rounds)
 		},
 		func() error { return l.copies(rounds) },
 		func() error { return l.cycles(cycles) },
@@ -83,7 +90,8 @@ func (l *life) open(p protocol.SessionCreate) (id string, ch uint32, err error) 
 
 func (l *life) attach(id string) (uint32, error) {
 	l.ch++
-	return l.ch, l.w.call(l.ctx, protocol.OpAttach, l.ch, protocol.Attach{Session: id, Channel: "k1", Offset: -1}, nil)
+	return l.ch, l.w.call(l.ctx, protocol.OpAttach, l.ch,
+		protocol.Attach{Session: id, Channel: "k1", Offset: -1}, nil)
 }
 
 func (l *life) run(ch uint32, code string) (result, error) {
@@ -100,7 +108,8 @@ func (l *life) timed(op string, params, out any) (float64, error) {
 
 func (l *life) drop(ids ...string) error {
 	for _, id := range ids {
-		if err := l.w.call(l.ctx, protocol.OpSessionDelete, 0, protocol.SessionRef{Session: id}, nil); err != nil {
+		if err := l.w.call(l.ctx, protocol.OpSessionDelete, 0, protocol.SessionRef{Session: id},
+			nil); err != nil {
 			return err
 		}
 	}
@@ -108,7 +117,9 @@ func (l *life) drop(ids ...string) error {
 }
 
 // sleep hibernates and resumes a session.
-func (l *life) sleep(downName, upName string, p protocol.SessionCreate, prepare, code string, rounds int) error {
+func (l *life) sleep(downName, upName string, p protocol.SessionCreate, prepare, code string,
+	rounds int,
+) error {
 	id, ch, err := l.open(p)
 	if err != nil {
 		return err
@@ -145,7 +156,10 @@ func (l *life) makeBare() error {
 	const spec = `{"languages": ["python"], "bare": true}`
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
-	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "template.json", Mode: 0o644, Size: int64(len(spec))}); err != nil {
+	if err := t.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: "template.json", Mode: 0o644,
+		Size: int64(len(spec)),
+	}); err != nil {
 		return err
 	}
 	if _, err := t.Write([]byte(spec)); err != nil {
@@ -176,14 +190,15 @@ func (l *life) rest() error {
 // disk returns the size of a folder of the node, in MiB.
 func (l *life) disk(name string) float64 {
 	var n int64
-	_ = filepath.WalkDir(filepath.Join(l.s.Dir, "data", "node", name), func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
-			if info, err := e.Info(); err == nil {
-				n += info.Size()
+	_ = filepath.WalkDir(filepath.Join(l.s.Dir, "data", "node", name),
+		func(_ string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() {
+				if info, err := e.Info(); err == nil {
+					n += info.Size()
+				}
 			}
-		}
-		return nil // files that disappear meanwhile are not counted
-	})
+			return nil // files that disappear meanwhile are not counted
+		})
 	return float64(n) / (1 << 20)
 }
 
@@ -193,7 +208,8 @@ func (l *life) copies(rounds int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.run(ch, "import pandas\nx = pandas.DataFrame({'a': range(100000)})"); err != nil {
+	if _, err := l.run(
+		ch, "import pandas\nx = pandas.DataFrame({'a': range(100000)})"); err != nil {
 		return err
 	}
 	var forks, pauses, firsts, kept, stood, starts []float64
@@ -215,7 +231,8 @@ func (l *life) copies(rounds int) error {
 		firsts = append(firsts, first)
 
 		var n protocol.Snapshot
-		if took, err = l.timed(protocol.OpSnapshot, protocol.SnapshotCreate{Session: id}, &n); err != nil {
+		if took, err = l.timed(protocol.OpSnapshot, protocol.SnapshotCreate{Session: id},
+			&n); err != nil {
 			return err
 		}
 		kept, stood = append(kept, took), append(stood, n.PauseMS)
@@ -224,14 +241,16 @@ func (l *life) copies(rounds int) error {
 		}
 		var v protocol.Session
 		begin = time.Now()
-		if _, err := l.timed(protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: n.ID}, &v); err != nil {
+		if _, err := l.timed(protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: n.ID},
+			&v); err != nil {
 			return err
 		}
 		if first, err = l.first(begin, v.ID); err != nil {
 			return err
 		}
 		starts = append(starts, first)
-		if _, err := l.timed(protocol.OpSnapshotDel, protocol.SnapshotRef{Snapshot: n.ID}, nil); err != nil {
+		if _, err := l.timed(protocol.OpSnapshotDel, protocol.SnapshotRef{Snapshot: n.ID},
+			nil); err != nil {
 			return err
 		}
 		if err := l.drop(f.Sessions[0].ID, v.ID); err != nil {
@@ -288,7 +307,8 @@ func (l *life) cycles(n int) error {
 	var took []float64
 	for i := range n {
 		begin := time.Now()
-		if err := l.w.call(l.ctx, protocol.OpHibernate, 0, protocol.SessionRef{Session: id}, nil); err != nil {
+		if err := l.w.call(l.ctx, protocol.OpHibernate, 0, protocol.SessionRef{Session: id},
+			nil); err != nil {
 			return err
 		}
 		if _, err := l.run(ch, "assert digest() == want\nprint('equal')"); err != nil {
@@ -316,10 +336,12 @@ func (l *life) many(n, rounds int) error {
 	ids := make([]string, n)
 	for i := range ids {
 		var v protocol.Session
-		if err := l.w.call(l.ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "bash"}, &v); err != nil {
+		if err := l.w.call(l.ctx, protocol.OpSessionCreate, 0,
+			protocol.SessionCreate{Language: "bash"}, &v); err != nil {
 			return err
 		}
-		if err := l.w.call(l.ctx, protocol.OpHibernate, 0, protocol.SessionRef{Session: v.ID}, nil); err != nil {
+		if err := l.w.call(l.ctx, protocol.OpHibernate, 0, protocol.SessionRef{Session: v.ID},
+			nil); err != nil {
 			return err
 		}
 		ids[i] = v.ID
@@ -330,7 +352,8 @@ func (l *life) many(n, rounds int) error {
 	}
 	fmt.Printf("%d sessions asleep\n", n)
 	l.show("sessions asleep: disk of each", "MiB", []float64{l.disk("sessions") / float64(n)})
-	l.show("sessions asleep: the node's memory for each", "KiB", []float64{(after - before) * 1024 / float64(n)})
+	l.show("sessions asleep: the node's memory for each", "KiB",
+		[]float64{(after - before) * 1024 / float64(n)})
 	var woke []float64
 	for range min(4*rounds, n, 40) {
 		begin := time.Now()

@@ -54,11 +54,13 @@ func main() {
 	code := flag.String("code", "print(1)", "the trivial cell")
 	megabytes := flag.Int("flood", 50, "size of the flood in MB")
 	asJSON := flag.Bool("json", false, "print JSON")
-	languages := flag.String("languages", "", "measure these languages instead, separated by commas; all for all")
+	languages := flag.String("languages", "",
+		"measure these languages instead, separated by commas; all for all")
 	terminals := flag.Bool("terminals", false, "measure terminals and connections instead")
 	keys := flag.Int("keys", 200, "keys typed for a figure of terminals")
 	idle := flag.Int("idle", 10_000, "idle connections")
-	page := flag.Bool("page", false, "measure the terminal of the web application, in Chromium, instead")
+	page := flag.Bool("page", false,
+		"measure the terminal of the web application, in Chromium, instead")
 	rest := flag.Bool("rest", false, "measure sessions that rest, and neighbours, instead")
 	life := flag.Bool("life", false, "measure hibernation, forks and snapshots instead")
 	cycles := flag.Int("cycles", 100, "hibernations of one session, its hashes compared after each")
@@ -126,7 +128,10 @@ type comparison struct {
 
 // add adds the medians of both sides. A nil slice means that the side has no such figure.
 func (c *comparison) add(name, unit string, sandgate, jupyter []float64) {
-	c.figures = append(c.figures, figure{name, unit, median(sandgate), median(jupyter), len(sandgate)})
+	c.figures = append(c.figures, figure{
+		name, unit, median(sandgate), median(jupyter),
+		len(sandgate),
+	})
 }
 
 func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) ([]figure, error) {
@@ -220,7 +225,8 @@ func (c *comparison) runs(ctx context.Context, rounds int) error {
 			return err
 		}
 		start := time.Now()
-		status, err := s.JSON(ctx, "POST", "/v1/run", map[string]any{"language": "python", "code": "print(1)"}, nil)
+		status, err := s.JSON(ctx, "POST", "/v1/run",
+			map[string]any{"language": "python", "code": "print(1)"}, nil)
 		if err != nil {
 			return err
 		}
@@ -236,12 +242,17 @@ func (c *comparison) runs(ctx context.Context, rounds int) error {
 // cells measures trivial cells in blocks, so that neither side wakes from idleness for each cell
 // while the other has its turn. Then it measures once more with a pause before each cell, as when
 // people type.
-func (c *comparison) cells(ctx context.Context, w *wire, k *jupyterKernel, n int, trivial string) error {
+func (c *comparison) cells(ctx context.Context, w *wire, k *jupyterKernel, n int,
+	trivial string,
+) error {
 	for _, b := range []struct {
 		name  string
 		pause time.Duration
 		n     int
-	}{{"print(1), one after the other", 0, n}, {"print(1), 50 ms apart", 50 * time.Millisecond, n / 4}} {
+	}{{"print(1), one after the other", 0, n}, {
+		"print(1), 50 ms apart", 50 * time.Millisecond,
+		n / 4,
+	}} {
 		var ours, theirs []float64
 		for done := 0; done < b.n; done += block {
 			for i := range block {
@@ -277,7 +288,8 @@ func (c *comparison) floods(ctx context.Context, w *wire, k *jupyterKernel, mega
 		return err
 	}
 	floods := []struct{ name, code string }{
-		{"flood in lines", fmt.Sprintf("line = 'x' * 99\nfor _ in range(%d): print(line)", megabytes*10_000)},
+		{"flood in lines", fmt.Sprintf("line = 'x' * 99\nfor _ in range(%d): print(line)",
+			megabytes*10_000)},
 		{"flood in one print", fmt.Sprintf("print('x' * %d)", megabytes*1_000_000)},
 	}
 	for _, flood := range floods {
@@ -288,7 +300,8 @@ func (c *comparison) floods(ctx context.Context, w *wire, k *jupyterKernel, mega
 				return err
 			}
 			if want := int64(megabytes) * 1_000_000; r.bytes < want && !r.gap {
-				return fmt.Errorf("%s: %d bytes arrived of %d, and no gap was told", flood.name, r.bytes, want)
+				return fmt.Errorf("%s: %d bytes arrived of %d, and no gap was told", flood.name,
+					r.bytes, want)
 			}
 			ours = append(ours, float64(r.bytes)/1e6/r.done.Seconds())
 			if r, err = k.run(ctx, flood.code); err != nil {

@@ -41,7 +41,8 @@ func (n *native) Exit(uint32, agentwire.Exit) {}
 // one line.
 func startNative(ctx context.Context) (*native, error) {
 	n := &native{
-		cmd:     exec.CommandContext(ctx, "deploy/image/enter", "--root", "bin/image.erofs", "/opt/sandgate/agent"),
+		cmd: exec.CommandContext(ctx, "deploy/image/enter", "--root", "bin/image.erofs",
+			"/opt/sandgate/agent"),
 		printed: make(chan struct{}, 1),
 	}
 	n.cmd.Stderr = &n.stderr
@@ -91,7 +92,9 @@ func (n *native) run(ctx context.Context, ch uint32, code string) (time.Duration
 }
 
 // interrupt is like wire.interrupt, for a native kernel.
-func (n *native) interrupt(ctx context.Context, ch uint32, code string, blind time.Duration) (time.Duration, error) {
+func (n *native) interrupt(ctx context.Context, ch uint32, code string,
+	blind time.Duration,
+) (time.Duration, error) {
 	select {
 	case <-n.printed:
 	default:
@@ -99,7 +102,10 @@ func (n *native) interrupt(ctx context.Context, ch uint32, code string, blind ti
 	n.cell++
 	ended := make(chan error, 1)
 	go func() {
-		_, err := n.Kernels.Request(ctx, ch, kernel.Request{Op: "execute", Cell: n.cell, Code: code})
+		_, err := n.Kernels.Request(ctx, ch, kernel.Request{
+			Op: "execute", Cell: n.cell,
+			Code: code,
+		})
 		ended <- err
 	}()
 	if blind > 0 {
@@ -174,12 +180,14 @@ func natively(ctx context.Context, l language, rounds, cells int) (figuresNative
 			}
 			interrupt = append(interrupt, ms(took))
 		}
-		f.flat, err = flatness(l, func(_, code string) (time.Duration, error) { return n.run(ctx, ch, code) })
+		f.flat, err = flatness(l,
+			func(_, code string) (time.Duration, error) { return n.run(ctx, ch, code) })
 		if err != nil {
 			return f, err
 		}
 	}
-	f.start, f.first, f.trivial, f.rich, f.interrupt = median(start), median(first), median(trivial), median(rich), median(interrupt)
+	f.start, f.first, f.trivial, f.rich, f.interrupt = median(start), median(first),
+		median(trivial), median(rich), median(interrupt)
 	return f, nil
 }
 

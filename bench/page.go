@@ -35,8 +35,12 @@ func measurePage(ctx context.Context, keys int) error {
 	for _, f := range []struct {
 		name string
 		all  []float64
-	}{{"echo of a key in the page", found.Quiet}, {"echo of a key in the page, it floods", found.Flood}} {
-		fmt.Printf("%-40s %6.2f %6.2f %6.2f ms: median, 99th percentile, most\n", f.name, quantile(f.all, 0.5), quantile(f.all, 0.99), quantile(f.all, 1))
+	}{{"echo of a key in the page", found.Quiet}, {
+		"echo of a key in the page, it floods",
+		found.Flood,
+	}} {
+		fmt.Printf("%-40s %6.2f %6.2f %6.2f ms: median, 99th percentile, most\n", f.name,
+			quantile(f.all, 0.5), quantile(f.all, 0.99), quantile(f.all, 1))
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 
 // measureRest prints the figures of idle sessions, and of sessions beside busy ones.
 func measureRest(ctx context.Context, rounds, keys int) error {
-	s, err := e2e.Start(ctx, "pool: {size: 1, memory: 0}\nsessions: {max: 64, idle_pause: 0s, memory: 1TiB}\nlimits: {cpus: 1}")
+	s, err := e2e.Start(
+		ctx, "pool: {size: 1, memory: 0}\nsessions: {max: 64, idle_pause: 0s, memory: 1TiB}\nlimits: {cpus: 1}")
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,8 @@ func fromPause(ctx context.Context, s *e2e.Server, n int) error {
 	}
 	var awake, asleep, alone []float64
 	for i := range n {
-		time.Sleep(50 * time.Millisecond) // like people; a core that has gone to sleep is part of the measurement
+		// like people; a core that has gone to sleep is part of the measurement
+		time.Sleep(50 * time.Millisecond)
 		r, err := w.run(ctx, 1, fmt.Sprint("awake", i), "print(1)")
 		if err != nil {
 			return err
@@ -62,7 +64,8 @@ func fromPause(ctx context.Context, s *e2e.Server, n int) error {
 			return err
 		}
 		begin := time.Now()
-		if err := w.call(ctx, protocol.OpResume, 0, protocol.SessionRef{Session: id}, nil); err != nil {
+		if err := w.call(ctx, protocol.OpResume, 0, protocol.SessionRef{Session: id},
+			nil); err != nil {
 			return err
 		}
 		alone = append(alone, ms(time.Since(begin)))
@@ -74,7 +77,8 @@ func fromPause(ctx context.Context, s *e2e.Server, n int) error {
 }
 
 func line(name string, v []float64) {
-	fmt.Printf("%-44s %7.2f %7.2f %7.2f ms: median, 99th percentile, most\n", name, quantile(v, 0.5), quantile(v, 0.99), quantile(v, 1))
+	fmt.Printf("%-44s %7.2f %7.2f %7.2f ms: median, 99th percentile, most\n", name,
+		quantile(v, 0.5), quantile(v, 0.99), quantile(v, 1))
 }
 
 // density measures how much memory of the machine an idle warm Python sandbox takes, including
@@ -102,7 +106,8 @@ func density(ctx context.Context, s *e2e.Server, n int) error {
 		all += float64(v.Usage.MemoryBytes) / (1 << 20)
 	}
 	each := all / float64(n)
-	fmt.Printf("%-44s %7.1f, %.0f MiB each, of %d\n", "idle warm Python sandboxes per GiB", 1024/each, each, n)
+	fmt.Printf("%-44s %7.1f, %.0f MiB each, of %d\n", "idle warm Python sandboxes per GiB",
+		1024/each, each, n)
 	for _, id := range ids {
 		if err := c.DeleteSession(ctx, id); err != nil {
 			return err
@@ -140,10 +145,22 @@ func neighbours(ctx context.Context, s *e2e.Server, keys int) error {
 		return err
 	}
 	for _, hog := range []struct{ name, code string }{
-		{"echo of a key, a neighbour burns processors", "import os\nfor i in range(3):\n    if not os.fork(): break\nwhile True: pass"},
-		{"echo of a key, a neighbour burns memory", "while True: b = bytearray(b'x') * (300 << 20); del b"},
-		{"echo of a key, a neighbour burns disk", "import os\nwhile True:\n    with open('big', 'wb') as f:\n        for i in range(200): f.write(bytes(1 << 20))\n    os.remove('big')"},
-		{"echo of a key, a neighbour burns processes", "import subprocess\nwhile True: subprocess.run(['true'])"},
+		{
+			"echo of a key, a neighbour burns processors",
+			"import os\nfor i in range(3):\n    if not os.fork(): break\nwhile True: pass",
+		},
+		{
+			"echo of a key, a neighbour burns memory",
+			"while True: b = bytearray(b'x') * (300 << 20); del b",
+		},
+		{
+			"echo of a key, a neighbour burns disk",
+			"import os\nwhile True:\n    with open('big', 'wb') as f:\n        for i in range(200): f.write(bytes(1 << 20))\n    os.remove('big')",
+		},
+		{
+			"echo of a key, a neighbour burns processes",
+			"import subprocess\nwhile True: subprocess.run(['true'])",
+		},
 		{"echo of a key, a neighbour burns output", "while True: print('x' * 1000)"},
 	} {
 		w, err := dial(ctx, s)
@@ -151,12 +168,15 @@ func neighbours(ctx context.Context, s *e2e.Server, keys int) error {
 			return err
 		}
 		var made protocol.Session
-		err = w.call(ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "python"}, &made)
+		err = w.call(ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "python"},
+			&made)
 		if err == nil {
-			err = w.call(ctx, protocol.OpAttach, 1, protocol.Attach{Session: made.ID, Channel: made.Channels[0].ID}, nil)
+			err = w.call(ctx, protocol.OpAttach, 1,
+				protocol.Attach{Session: made.ID, Channel: made.Channels[0].ID}, nil)
 		}
 		if err == nil {
-			err = w.call(ctx, protocol.OpExecute, 1, protocol.Execute{Key: "hog", Code: hog.code}, nil)
+			err = w.call(ctx, protocol.OpExecute, 1, protocol.Execute{Key: "hog", Code: hog.code},
+				nil)
 		}
 		if err == nil {
 			time.Sleep(time.Second) // until the load runs and the pool is full again

@@ -26,10 +26,11 @@ type wire struct {
 }
 
 func dial(ctx context.Context, s *e2e.Server) (*wire, error) {
-	conn, _, err := websocket.Dial(ctx, strings.Replace(s.URL, "http", "ws", 1)+"/v1/ws", &websocket.DialOptions{
-		Subprotocols: []string{protocol.Subprotocol},
-		HTTPHeader:   http.Header{"Authorization": {"Bearer " + s.Token}},
-	})
+	conn, _, err := websocket.Dial(ctx, strings.Replace(s.URL, "http", "ws", 1)+"/v1/ws",
+		&websocket.DialOptions{
+			Subprotocols: []string{protocol.Subprotocol},
+			HTTPHeader:   http.Header{"Authorization": {"Bearer " + s.Token}},
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +96,11 @@ func (w *wire) call(ctx context.Context, op string, ch uint32, params, result an
 // interrupt runs code that never ends, and returns the time from an interrupt to the end of the
 // cell. The code prints a line first, unless it cannot: then blind is the time to wait until it
 // runs.
-func (w *wire) interrupt(ctx context.Context, ch uint32, key, code string, blind time.Duration) (time.Duration, error) {
-	if _, err := w.send(ctx, protocol.OpExecute, ch, protocol.Execute{Key: key, Code: code}); err != nil {
+func (w *wire) interrupt(ctx context.Context, ch uint32, key, code string,
+	blind time.Duration,
+) (time.Duration, error) {
+	if _, err := w.send(ctx, protocol.OpExecute, ch,
+		protocol.Execute{Key: key, Code: code}); err != nil {
 		return 0, err
 	}
 	if blind > 0 {
@@ -115,7 +119,8 @@ func (w *wire) interrupt(ctx context.Context, ch uint32, key, code string, blind
 // run executes code on ch and reads until the cell's execute_reply.
 func (w *wire) run(ctx context.Context, ch uint32, key, code string) (result, error) {
 	start := time.Now()
-	if _, err := w.send(ctx, protocol.OpExecute, ch, protocol.Execute{Key: key, Code: code}); err != nil {
+	if _, err := w.send(ctx, protocol.OpExecute, ch,
+		protocol.Execute{Key: key, Code: code}); err != nil {
 		return result{}, err
 	}
 	return w.finish(ctx, ch, start)
@@ -127,7 +132,9 @@ func (w *wire) finish(ctx context.Context, ch uint32, start time.Time) (result, 
 
 // read reads a cell's records up to its execute_reply, or to its first output.
 // A cell that fails is an error unless it mayFail.
-func (w *wire) read(ctx context.Context, ch uint32, start time.Time, toOutput, mayFail bool) (result, error) {
+func (w *wire) read(ctx context.Context, ch uint32, start time.Time,
+	toOutput, mayFail bool,
+) (result, error) {
 	var r result
 	var acked int64
 	for {
@@ -183,7 +190,10 @@ func (w *wire) read(ctx context.Context, ch uint32, start time.Time, toOutput, m
 		}
 		if end-acked > 128<<10 || done {
 			acked = end
-			ack := stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: ch, Body: binary.BigEndian.AppendUint64(nil, uint64(end))})
+			ack := stream.AppendMessage(nil, stream.Frame{
+				Type: stream.Ack, Channel: ch,
+				Body: binary.BigEndian.AppendUint64(nil, uint64(end)),
+			})
 			if err := w.conn.Write(ctx, websocket.MessageBinary, ack); err != nil {
 				return r, err
 			}
@@ -204,13 +214,16 @@ func (w *wire) read(ctx context.Context, ch uint32, start time.Time, toOutput, m
 func (w *wire) session(ctx context.Context, language, code string) (string, result, error) {
 	start := time.Now()
 	var s protocol.Session
-	if err := w.call(ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: language}, &s); err != nil {
+	if err := w.call(ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: language},
+		&s); err != nil {
 		return "", result{}, err
 	}
-	if _, err := w.send(ctx, protocol.OpAttach, 1, protocol.Attach{Session: s.ID, Channel: s.Channels[0].ID}); err != nil {
+	if _, err := w.send(ctx, protocol.OpAttach, 1,
+		protocol.Attach{Session: s.ID, Channel: s.Channels[0].ID}); err != nil {
 		return "", result{}, err
 	}
-	if _, err := w.send(ctx, protocol.OpExecute, 1, protocol.Execute{Key: "first", Code: code}); err != nil {
+	if _, err := w.send(ctx, protocol.OpExecute, 1,
+		protocol.Execute{Key: "first", Code: code}); err != nil {
 		return "", result{}, err
 	}
 	r, err := w.finish(ctx, 1, start)

@@ -40,7 +40,10 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return err
 	}
-	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1, memory: 0}\ngateway: {connections: %d, sockets_per_principal: %d}", idle+256, idle+256))
+	s, err := e2e.Start(
+		ctx, fmt.Sprintf(
+			"pool: {size: 1, memory: 0}\ngateway: {connections: %d, sockets_per_principal: %d}",
+			idle+256, idle+256))
 	if err != nil {
 		return err
 	}
@@ -62,9 +65,11 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 	}
 	fmt.Printf("%-40s %20s %20s\n", "", "sandgate", "jupyter terminals")
 	show := func(name string, mine, other []float64) {
-		line := fmt.Sprintf("%-40s %6.2f %6.2f %6.2f", name, quantile(mine, 0.5), quantile(mine, 0.99), quantile(mine, 1))
+		line := fmt.Sprintf("%-40s %6.2f %6.2f %6.2f", name, quantile(mine, 0.5),
+			quantile(mine, 0.99), quantile(mine, 1))
 		if len(other) > 0 {
-			line += fmt.Sprintf(" %6.2f %6.2f %6.2f", quantile(other, 0.5), quantile(other, 0.99), quantile(other, 1))
+			line += fmt.Sprintf(" %6.2f %6.2f %6.2f", quantile(other, 0.5), quantile(other, 0.99),
+				quantile(other, 1))
 		}
 		fmt.Println(line, "ms: median, 99th percentile, most")
 	}
@@ -133,7 +138,8 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-40s %6.0f MB/s; %.0f MB/s through a pipe in the same sandbox\n", "200 MB from a process to the client", through, pipe)
+	fmt.Printf("%-40s %6.0f MB/s; %.0f MB/s through a pipe in the same sandbox\n",
+		"200 MB from a process to the client", through, pipe)
 
 	if err := idleConnections(ctx, s, idle, func(name string) error {
 		var mine []float64
@@ -155,7 +161,9 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 // keyRepeat is the time between repetitions of a key that is held down.
 const keyRepeat = 30 * time.Millisecond
 
-func typeInTurns(ctx context.Context, a, b echo, keys int, pause time.Duration) (as, bs []float64, err error) {
+func typeInTurns(ctx context.Context, a, b echo, keys int,
+	pause time.Duration,
+) (as, bs []float64, err error) {
 	for len(as) < keys {
 		for _, side := range []struct {
 			e    echo
@@ -172,7 +180,9 @@ func typeInTurns(ctx context.Context, a, b echo, keys int, pause time.Duration) 
 }
 
 // typeKeys returns the time of each key's echo, in ms.
-func typeKeys(ctx context.Context, e echo, keys int, pause time.Duration) (all []float64, err error) {
+func typeKeys(ctx context.Context, e echo, keys int,
+	pause time.Duration,
+) (all []float64, err error) {
 	for range keys {
 		time.Sleep(pause)
 		took, err := e.typeKey(ctx)
@@ -209,7 +219,10 @@ func openTerminals(ctx context.Context, s *e2e.Server) (*terminals, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &terminals{wire: w, seen: make(chan struct{}, 1), replies: map[uint64]chan *protocol.Reply{}, ended: map[uint32]chan struct{}{}}
+	t := &terminals{
+		wire: w, seen: make(chan struct{}, 1),
+		replies: map[uint64]chan *protocol.Reply{}, ended: map[uint32]chan struct{}{},
+	}
 	go t.pump(ctx)
 	var made protocol.Session
 	if err := t.ask(ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{}, &made); err != nil {
@@ -241,7 +254,8 @@ func (t *terminals) attach(ctx context.Context, ch uint32, o protocol.ChannelOpe
 	t.mu.Lock()
 	t.ended[ch] = make(chan struct{})
 	t.mu.Unlock()
-	return t.ask(ctx, protocol.OpAttach, ch, protocol.Attach{Session: t.session, Channel: c.ID}, nil)
+	return t.ask(ctx, protocol.OpAttach, ch, protocol.Attach{Session: t.session, Channel: c.ID},
+		nil)
 }
 
 func (t *terminals) ask(ctx context.Context, op string, ch uint32, params, result any) error {
@@ -305,7 +319,8 @@ func (t *terminals) pump(ctx context.Context) {
 				end += rec.Size()
 			}
 			switch {
-			case rec.Kind == stream.KindStdout && f.Channel == 1 && strings.Contains(string(rec.Payload), "k"):
+			case rec.Kind == stream.KindStdout && f.Channel == 1 &&
+				strings.Contains(string(rec.Payload), "k"):
 				select {
 				case t.seen <- struct{}{}:
 				default:
@@ -318,14 +333,18 @@ func (t *terminals) pump(ctx context.Context) {
 				t.mu.Unlock()
 			}
 		}
-		ack := stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: f.Channel, Body: binary.BigEndian.AppendUint64(nil, uint64(end))})
+		ack := stream.AppendMessage(nil, stream.Frame{
+			Type: stream.Ack, Channel: f.Channel,
+			Body: binary.BigEndian.AppendUint64(nil, uint64(end)),
+		})
 		_ = t.conn.Write(ctx, websocket.MessageBinary, ack)
 	}
 }
 
 func (t *terminals) input(ctx context.Context, ch uint32, text string) error {
 	body := append(make([]byte, 8), text...)
-	return t.conn.Write(ctx, websocket.MessageBinary, stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Channel: ch, Body: body}))
+	return t.conn.Write(ctx, websocket.MessageBinary,
+		stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Channel: ch, Body: body}))
 }
 
 func (t *terminals) typeKey(ctx context.Context) (time.Duration, error) {
@@ -367,7 +386,8 @@ func (t *terminals) throughput(ctx context.Context) (through, pipe float64, err 
 	const megabytes = 200
 	run := func(ch uint32, script string) (float64, error) {
 		start := time.Now()
-		if err := t.attach(ctx, ch, protocol.ChannelOpen{Kind: "process", Argv: []string{"sh", "-c", script}}); err != nil {
+		if err := t.attach(ctx, ch,
+			protocol.ChannelOpen{Kind: "process", Argv: []string{"sh", "-c", script}}); err != nil {
 			return 0, err
 		}
 		t.mu.Lock()
@@ -393,7 +413,9 @@ func (t *terminals) throughput(ctx context.Context) (through, pipe float64, err 
 
 // idleConnections opens n connections, prints their cost, and lets the caller measure with and
 // without them.
-func idleConnections(ctx context.Context, s *e2e.Server, n int, measure func(name string) error) error {
+func idleConnections(ctx context.Context, s *e2e.Server, n int,
+	measure func(name string) error,
+) error {
 	if err := measure("echo of a key, no idle connections"); err != nil {
 		return err
 	}
@@ -454,7 +476,8 @@ func idleConnections(ctx context.Context, s *e2e.Server, n int, measure func(nam
 		return err
 	}
 	fmt.Printf("%-40s %.1f KiB in the gateway, %.1f KiB in the node, each; opened in %.1f s\n",
-		fmt.Sprintf("%d idle connections", n), (g1-g0)/float64(n), (n1-n0)/float64(n), took.Seconds())
+		fmt.Sprintf("%d idle connections", n), (g1-g0)/float64(n), (n1-n0)/float64(n),
+		took.Seconds())
 	return measure("echo of a key beside them")
 }
 
@@ -467,7 +490,8 @@ func (j *jupyter) terminal(ctx context.Context, line string) (*jupyterTerminal, 
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := websocket.Dial(ctx, "ws://"+j.base+"/terminals/websocket/"+m["name"].(string)+"?token="+jupyterToken, nil)
+	conn, _, err := websocket.Dial(ctx, "ws://"+j.base+"/terminals/websocket/"+m["name"].(string)+
+		"?token="+jupyterToken, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -504,7 +528,8 @@ func (t *jupyterTerminal) typeKey(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		var m []any
-		if json.Unmarshal(b, &m) == nil && len(m) == 2 && m[0] == "stdout" && strings.Contains(fmt.Sprint(m[1]), "k") {
+		if json.Unmarshal(b, &m) == nil && len(m) == 2 && m[0] == "stdout" &&
+			strings.Contains(fmt.Sprint(m[1]), "k") {
 			return time.Since(start), nil
 		}
 	}

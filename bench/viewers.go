@@ -62,7 +62,11 @@ func measureViewers(ctx context.Context, keys int) error {
 	if err != nil {
 		return err
 	}
-	if err := a.add(ctx, func(ctx context.Context, t *client.Terminal) { <-ctx.Done() }); err != nil {
+	if err := a.add(ctx, func(ctx context.Context,
+		t *client.Terminal,
+	) {
+		<-ctx.Done()
+	}); err != nil {
 		return err
 	}
 	if err := a.add(ctx, slowly); err != nil {
@@ -76,7 +80,8 @@ func measureViewers(ctx context.Context, keys int) error {
 		name string
 		v    []float64
 	}{{"62 viewers of a terminal", before}, {"the same beside one stalled, one slow", after}} {
-		fmt.Printf("%-40s %6.2f %6.2f %6.2f ms: median, 99th percentile, most, of every viewer's every block\n",
+		fmt.Printf(
+			"%-40s %6.2f %6.2f %6.2f ms: median, 99th percentile, most, of every viewer's every block\n",
 			f.name, quantile(f.v, 0.5), quantile(f.v, 0.99), quantile(f.v, 1))
 	}
 	return a.late(ctx)
@@ -92,7 +97,8 @@ func gather(ctx context.Context, c *client.Client, session string) (*audience, e
 		return nil, err
 	}
 	script := fmt.Sprintf(`stty -echo; while read x; do printf '%%%ds' k; done`, viewersBlock)
-	a.term, err = conn.StartTerminal(ctx, protocol.ChannelOpen{Session: session, Argv: []string{"sh", "-c", script}})
+	a.term, err = conn.StartTerminal(ctx,
+		protocol.ChannelOpen{Session: session, Argv: []string{"sh", "-c", script}})
 	if err != nil {
 		stop()
 		return nil, err
@@ -116,7 +122,8 @@ func (a *audience) add(ctx context.Context, do func(context.Context, *client.Ter
 		stop()
 		return err
 	}
-	t, err := conn.Terminal(ctx, a.session, a.term.Channel().ID, client.AttachOptions{ReadOnly: true, Offset: -1})
+	t, err := conn.Terminal(ctx, a.session, a.term.Channel().ID,
+		client.AttachOptions{ReadOnly: true, Offset: -1})
 	if err != nil {
 		stop()
 		conn.Close()
@@ -206,8 +213,12 @@ func (a *audience) late(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	script := fmt.Sprintf(`stty -echo; yes 'a line of a long build' | head -c %d; while read x; do echo "now-$x."; done`, lateOutput)
-	build, err := conn.StartTerminal(ctx, protocol.ChannelOpen{Session: a.session, Argv: []string{"sh", "-c", script}})
+	script := fmt.Sprintf(
+		`stty -echo; yes 'a line of a long build' | head -c %d; while read x; do echo "now-$x."; done`, lateOutput)
+	build, err := conn.StartTerminal(ctx, protocol.ChannelOpen{
+		Session: a.session,
+		Argv:    []string{"sh", "-c", script},
+	})
 	if err != nil {
 		return err
 	}
@@ -225,7 +236,8 @@ func (a *audience) late(ctx context.Context) error {
 			return err
 		}
 		// Like the web application, it requests old output as far back as the page shows it.
-		viewer, err := other.Terminal(ctx, a.session, build.Channel().ID, client.AttachOptions{ReadOnly: true, Offset: -1 << 20})
+		viewer, err := other.Terminal(ctx, a.session, build.Channel().ID,
+			client.AttachOptions{ReadOnly: true, Offset: -1 << 20})
 		if err != nil {
 			return err
 		}
@@ -239,7 +251,8 @@ func (a *audience) late(ctx context.Context) error {
 		other.Close()
 	}
 	slices.Sort(took)
-	fmt.Printf("%-40s %6.1f ms until it shows what is printed now, with 1 MiB of %d MB before it\n", "a late viewer of a long build", took[len(took)/2], lateOutput/1_000_000)
+	fmt.Printf("%-40s %6.1f ms until it shows what is printed now, with 1 MiB of %d MB before it\n",
+		"a late viewer of a long build", took[len(took)/2], lateOutput/1_000_000)
 	return nil
 }
 

@@ -45,12 +45,16 @@ func (c *Conn) takeCalls(match func(*call) bool) []*call {
 }
 
 // start registers a call and sends it, now or once there is a link.
-func (c *Conn) start(ctx context.Context, name string, ch uint32, params any, repeat bool, reply func(json.RawMessage, error)) (uint64, error) {
+func (c *Conn) start(ctx context.Context, name string, ch uint32, params any, repeat bool,
+	reply func(json.RawMessage, error),
+) (uint64, error) {
 	return c.startOn(ctx, nil, name, ch, params, repeat, reply)
 }
 
 // startOn is like start, but uses only the link on, unless that is nil.
-func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, params any, repeat bool, reply func(json.RawMessage, error)) (uint64, error) {
+func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, params any,
+	repeat bool, reply func(json.RawMessage, error),
+) (uint64, error) {
 	const op = "client.call"
 	req := protocol.Request{Op: name, Ch: ch}
 	if params != nil {
@@ -71,13 +75,15 @@ func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, pa
 	}
 	if len(c.calls) >= MaxPending {
 		c.mu.Unlock()
-		return 0, fault.New(fault.Exhausted, op, "%d calls already wait for their replies", MaxPending)
+		return 0, fault.New(fault.Exhausted, op, "%d calls already wait for their replies",
+			MaxPending)
 	}
 	c.nextID++
 	req.ID = c.nextID
 	body, err := json.Marshal(req)
 	if err == nil && len(body) > protocol.MaxControl {
-		err = fault.New(fault.TooLarge, op, "the request has %d bytes, the limit is %d", len(body), protocol.MaxControl)
+		err = fault.New(fault.TooLarge, op, "the request has %d bytes, the limit is %d", len(body),
+			protocol.MaxControl)
 	}
 	if err != nil {
 		c.mu.Unlock()
@@ -103,13 +109,16 @@ func (c *Conn) forget(id uint64) {
 
 // call sends a request and waits for the reply. repeat allows it to send the request again after a
 // reconnection. result may be nil.
-func (c *Conn) call(ctx context.Context, name string, ch uint32, params, result any, repeat bool) error {
+func (c *Conn) call(ctx context.Context, name string, ch uint32, params, result any,
+	repeat bool,
+) error {
 	type answer struct {
 		result json.RawMessage
 		err    error
 	}
 	got := make(chan answer, 1)
-	id, err := c.start(ctx, name, ch, params, repeat, func(r json.RawMessage, err error) { got <- answer{r, err} })
+	id, err := c.start(ctx, name, ch, params, repeat,
+		func(r json.RawMessage, err error) { got <- answer{r, err} })
 	if err != nil {
 		return err
 	}
@@ -124,7 +133,10 @@ func (c *Conn) call(ctx context.Context, name string, ch uint32, params, result 
 		return a.err
 	}
 	if err := json.Unmarshal(a.result, result); err != nil && !errors.Is(err, io.EOF) {
-		return &fault.Error{Kind: fault.Malformed, Op: "client." + name, Message: "the reply cannot be read", Err: err}
+		return &fault.Error{
+			Kind: fault.Malformed, Op: "client." + name,
+			Message: "the reply cannot be read", Err: err,
+		}
 	}
 	return nil
 }

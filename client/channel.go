@@ -35,5 +35,6 @@ func (c *Conn) Channels(ctx context.Context, session string) ([]protocol.Channel
 
 // CloseChannel closes a channel and ends its programs.
 func (c *Conn) CloseChannel(ctx context.Context, session, channel string) error {
-	return c.call(ctx, protocol.OpChannelClose, 0, protocol.ChannelRef{Session: session, Channel: channel}, nil, false)
+	return c.call(ctx, protocol.OpChannelClose, 0,
+		protocol.ChannelRef{Session: session, Channel: channel}, nil, false)
 }

@@ -42,7 +42,8 @@ func (v *Viewer) call(ctx context.Context, name string, params, result any, repe
 			return err
 		}
 		got := make(chan answer, 1)
-		id, err := v.conn.startOn(ctx, l, name, v.ch, params, false, func(r json.RawMessage, err error) { got <- answer{r, err} })
+		id, err := v.conn.startOn(ctx, l, name, v.ch, params, false,
+			func(r json.RawMessage, err error) { got <- answer{r, err} })
 		if err != nil {
 			if l.ended.Err() != nil && ctx.Err() == nil && v.conn.Err() == nil {
 				continue // it was not sent
@@ -63,7 +64,10 @@ func (v *Viewer) call(ctx context.Context, name string, params, result any, repe
 			return a.err
 		}
 		if err := json.Unmarshal(a.result, result); err != nil {
-			return &fault.Error{Kind: fault.Malformed, Op: "client." + name, Message: "the reply cannot be read", Err: err}
+			return &fault.Error{
+				Kind: fault.Malformed, Op: "client." + name,
+				Message: "the reply cannot be read", Err: err,
+			}
 		}
 		return nil
 	}

@@ -58,7 +58,8 @@ func New(baseURL, token string, opts Options) (*Client, error) {
 	const op = "client.new"
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fault.Invalid(op, "url", "%q is not an address such as http://127.0.0.1:8080", redact(baseURL))
+		return nil, fault.Invalid(op, "url", "%q is not an address such as http://127.0.0.1:8080",
+			redact(baseURL))
 	}
 	if token == "" {
 		if values, err := url.ParseQuery(u.Fragment); err == nil {
@@ -121,12 +122,16 @@ const maxReply = 8 << 20
 
 // send sends one request. The caller closes the body. If the status is not a success, send closes
 // the body and returns an error.
-func (c *Client) send(ctx context.Context, op, method, address, contentType string, body io.Reader) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, op, method, address, contentType string,
+	body io.Reader,
+) (*http.Response, error) {
 	return c.sendWith(ctx, op, method, address, contentType, nil, body)
 }
 
 // sendWith is send with additional headers.
-func (c *Client) sendWith(ctx context.Context, op, method, address, contentType string, h http.Header, body io.Reader) (*http.Response, error) {
+func (c *Client) sendWith(ctx context.Context, op, method, address, contentType string,
+	h http.Header, body io.Reader,
+) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, op, err)
@@ -165,7 +170,8 @@ func (c *Client) transportError(ctx context.Context, op string, err error) error
 	if errors.As(err, &known) {
 		return known
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the server at " + c.URL() + " cannot be reached", Err: err}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the server at " + c.URL() +
+		" cannot be reached", Err: err}
 }
 
 // call sends in (nil means no body) as JSON and decodes the response into out (nil means none).
@@ -200,7 +206,10 @@ func (c *Client) decode(ctx context.Context, op string, body io.Reader, out any)
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the response is not from a Sandgate server; check the address", Err: err}
+		return &fault.Error{
+			Kind: fault.Malformed, Op: op,
+			Message: "the response is not from a Sandgate server; check the address", Err: err,
+		}
 	}
 	return nil
 }
@@ -215,7 +224,8 @@ func responseError(op string, resp *http.Response) *fault.Error {
 	if json.Unmarshal(text, &body) == nil && body.Error != nil && body.Error.Kind != "" {
 		return body.Error.Err(op)
 	}
-	e := &fault.Error{Kind: kindOfStatus(resp.StatusCode), Op: op, Message: "the server answered " + resp.Status}
+	e := &fault.Error{Kind: kindOfStatus(resp.StatusCode), Op: op, Message: "the server answered " +
+		resp.Status}
 	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
 		e.RetryAfter = n
 	}

@@ -69,7 +69,9 @@ func cutConnections(t *testing.T, seed uint64) {
 	}
 	input := output[:1<<20]
 	got := make(chan []byte, 1)
-	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
+	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context,
+		p *clienttest.Program,
+	) protocol.Exit {
 		var work sync.WaitGroup
 		work.Add(1)
 		go func() {
@@ -95,7 +97,10 @@ func cutConnections(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	_, conn := connect(t, ctx, "http://"+proxy.ln.Addr().String(), s.Token)
-	p, err := conn.Start(ctx, protocol.ChannelOpen{Session: session.ID, Argv: []string{"x"}, Stdin: true})
+	p, err := conn.Start(ctx, protocol.ChannelOpen{
+		Session: session.ID, Argv: []string{"x"},
+		Stdin: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +143,8 @@ func cutConnections(t *testing.T, seed uint64) {
 		t.Errorf("the output differs; %d bytes of %d came", n, total)
 	}
 	if in := <-got; !bytes.Equal(in, input) {
-		t.Errorf("the program got %d bytes of input, or others, where %d were sent", len(in), len(input))
+		t.Errorf("the program got %d bytes of input, or others, where %d were sent", len(in),
+			len(input))
 	}
 	if e := p.Exit(); e == nil || e.Code != 7 {
 		t.Errorf("exit is %+v, want code 7", e)
@@ -155,7 +161,9 @@ func cutConnections(t *testing.T, seed uint64) {
 // TestExecuteOnce executes cells on a connection that is cut continuously: each cell runs once, in
 // order, and gets its own output.
 func TestExecuteOnce(t *testing.T) {
-	s, ctx := start(t, clienttest.Script{Execute: func(_ context.Context, c *clienttest.Cell) kernel.ExecuteReply {
+	s, ctx := start(t, clienttest.Script{Execute: func(_ context.Context,
+		c *clienttest.Cell,
+	) kernel.ExecuteReply {
 		c.Stdout("out of " + c.Code + "\n")
 		return kernel.ExecuteReply{Status: "ok"}
 	}})
@@ -207,7 +215,9 @@ func TestExecuteOnce(t *testing.T) {
 // TestSlowViewer: the server sends no more than the window ahead of Next, and a viewer that stops
 // reading does not block another one.
 func TestSlowViewer(t *testing.T) {
-	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
+	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context,
+		p *clienttest.Program,
+	) protocol.Exit {
 		for range 2000 {
 			p.Stdout(make([]byte, 1000))
 		}
@@ -249,7 +259,9 @@ func TestSlowViewer(t *testing.T) {
 
 // TestResume: a new viewer that begins at another's Offset gets the output that follows.
 func TestResume(t *testing.T) {
-	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
+	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context,
+		p *clienttest.Program,
+	) protocol.Exit {
 		for i := range 100 {
 			p.Stdout([]byte(fmt.Sprintln("line", i)))
 			p.Stderr([]byte("-"))
@@ -303,12 +315,14 @@ func TestResume(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	// Another epoch is reported.
-	v, err = conn.Attach(ctx, session.ID, id, client.AttachOptions{Epoch: epoch + 1, Offset: offset})
+	v, err = conn.Attach(ctx, session.ID, id,
+		client.AttachOptions{Epoch: epoch + 1, Offset: offset})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, err := v.Next(ctx)
-	if err != nil || r.Kind != stream.KindEvent || !bytes.Contains(r.Payload, []byte(client.EventEpoch)) {
+	if err != nil || r.Kind != stream.KindEvent ||
+		!bytes.Contains(r.Payload, []byte(client.EventEpoch)) {
 		t.Errorf("first record after a change of epoch: %+v, %v", r, err)
 	}
 }
@@ -316,7 +330,8 @@ func TestResume(t *testing.T) {
 func TestErrorsAreTyped(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{})
 	c, conn := connect(t, ctx, s.URL, s.Token)
-	if _, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "cobol"}); !fault.Is(err, fault.InvalidArgument) {
+	if _, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "cobol"}); !fault.Is(err,
+		fault.InvalidArgument) {
 		t.Errorf("a wrong language: %v", err)
 	} else if e := new(fault.Error); !errors.As(err, &e) || e.Field != "language" {
 		t.Errorf("the field is lost: %+v", e)
@@ -324,10 +339,12 @@ func TestErrorsAreTyped(t *testing.T) {
 	if _, err := c.Session(ctx, "none"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a session that is not there: %v", err)
 	}
-	if _, err := conn.Attach(ctx, "none", "k1", client.AttachOptions{}); !fault.Is(err, fault.NotFound) {
+	if _, err := conn.Attach(ctx, "none", "k1", client.AttachOptions{}); !fault.Is(err,
+		fault.NotFound) {
 		t.Errorf("a channel that is not there: %v", err)
 	}
-	if _, err := conn.OpenChannel(ctx, protocol.ChannelOpen{Session: "none"}); !fault.Is(err, fault.NotFound) {
+	if _, err := conn.OpenChannel(ctx, protocol.ChannelOpen{Session: "none"}); !fault.Is(err,
+		fault.NotFound) {
 		t.Errorf("a session that is not there: %v", err)
 	}
 	wrong, _ := client.New(s.URL, "sgt_wrong", fast())
@@ -401,7 +418,9 @@ func TestFiles(t *testing.T) {
 // TestLostSandbox: all arrived output can still be read, then comes the reason.
 func TestLostSandbox(t *testing.T) {
 	written := make(chan struct{})
-	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context, p *clienttest.Program) protocol.Exit {
+	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context,
+		p *clienttest.Program,
+	) protocol.Exit {
 		p.Stdout([]byte("last words"))
 		close(written)
 		<-ctx.Done()
@@ -419,7 +438,8 @@ func TestLostSandbox(t *testing.T) {
 		t.Fatalf("got %q, %v", r.Payload, err)
 	}
 	s.Lose(session.ID, "memory")
-	if _, err := p.Next(ctx); !fault.Is(err, fault.SandboxLost) || !strings.Contains(err.Error(), "memory") {
+	if _, err := p.Next(ctx); !fault.Is(err, fault.SandboxLost) ||
+		!strings.Contains(err.Error(), "memory") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -432,7 +452,8 @@ func TestFinalCloseCode(t *testing.T) {
 	var mu sync.Mutex
 	accepted := 0
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
+		ws, err := websocket.Accept(w, r,
+			&websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
 		if err != nil {
 			return
 		}
@@ -443,12 +464,14 @@ func TestFinalCloseCode(t *testing.T) {
 		if _, _, err := ws.Read(ctx); err != nil {
 			return
 		}
-		_ = ws.Write(ctx, websocket.MessageText, []byte(`{"id":1,"result":{"protocol":"sandgate.v1"}}`))
+		_ = ws.Write(ctx, websocket.MessageText,
+			[]byte(`{"id":1,"result":{"protocol":"sandgate.v1"}}`))
 		if n < 3 {
 			_ = ws.Close(websocket.StatusCode(fault.Restarting.Row().Close), "restarting")
 			return
 		}
-		_ = ws.Close(websocket.StatusCode(fault.Unauthenticated.Row().Close), "the token was revoked")
+		_ = ws.Close(websocket.StatusCode(fault.Unauthenticated.Row().Close),
+			"the token was revoked")
 	}))
 	defer h.Close()
 	c, err := client.New(h.URL, "t", fast())
@@ -492,8 +515,13 @@ func TestKernel(t *testing.T) {
 		Complete: func(p protocol.Complete) kernel.Reply {
 			return kernel.Reply{Matches: []kernel.Match{{Text: p.Code + "t"}}}
 		},
-		IsComplete: func(string) kernel.Reply { return kernel.Reply{IsComplete: "incomplete", Indent: "  "} },
-		Inspect:    func(protocol.Complete) kernel.Reply { return kernel.Reply{Found: true} },
+		IsComplete: func(string) kernel.Reply {
+			return kernel.Reply{
+				IsComplete: "incomplete",
+				Indent:     "  ",
+			}
+		},
+		Inspect: func(protocol.Complete) kernel.Reply { return kernel.Reply{Found: true} },
 	})
 	c, conn := connect(t, ctx, s.URL, s.Token)
 	session, _ := c.CreateSession(ctx, protocol.SessionCreate{})
@@ -541,7 +569,8 @@ func TestKernel(t *testing.T) {
 		if r.Kind == stream.KindStdout {
 			heard += string(r.Payload)
 		}
-		if r.Kind == stream.KindMessage && bytes.Contains(r.Payload, []byte(kernel.InputRequestType)) {
+		if r.Kind == stream.KindMessage &&
+			bytes.Contains(r.Payload, []byte(kernel.InputRequestType)) {
 			if err := k.Input(ctx, ask.Number(), "Ada", false); err != nil {
 				t.Fatal(err)
 			}
@@ -550,7 +579,8 @@ func TestKernel(t *testing.T) {
 	if heard != "hello Ada true" {
 		t.Errorf("got %q", heard)
 	}
-	if r, err := k.Complete(ctx, "prin", 4); err != nil || len(r.Matches) != 1 || r.Matches[0].Text != "print" {
+	if r, err := k.Complete(ctx, "prin", 4); err != nil || len(r.Matches) != 1 ||
+		r.Matches[0].Text != "print" {
 		t.Errorf("complete: %+v, %v", r, err)
 	}
 	if r, err := k.IsComplete(ctx, "def f():"); err != nil || r.IsComplete != "incomplete" {
@@ -563,7 +593,9 @@ func TestKernel(t *testing.T) {
 
 // TestCloseEndsEverything: all waiting calls return, and no goroutine remains.
 func TestCloseEndsEverything(t *testing.T) {
-	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context, _ *clienttest.Program) protocol.Exit {
+	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context,
+		_ *clienttest.Program,
+	) protocol.Exit {
 		<-ctx.Done()
 		return protocol.Exit{}
 	}})
@@ -582,14 +614,16 @@ func TestCloseEndsEverything(t *testing.T) {
 	if _, err := conn.Channels(ctx, session.ID); !fault.Is(err, fault.Canceled) {
 		t.Errorf("a call after Close returned %v", err)
 	}
-	if _, err := conn.Attach(ctx, session.ID, "p1", client.AttachOptions{}); !fault.Is(err, fault.Canceled) {
+	if _, err := conn.Attach(ctx, session.ID, "p1", client.AttachOptions{}); !fault.Is(err,
+		fault.Canceled) {
 		t.Errorf("an attach after Close returned %v", err)
 	}
 }
 
 func TestRun(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{Run: []string{
-		`{"type":"start","session":"s1","cell":1}`, `{"type":"keepalive"}`, `{"type":"stdout","text":"42"}`, `{"type":"done","status":"ok","elapsed_ms":1.5}`,
+		`{"type":"start","session":"s1","cell":1}`, `{"type":"keepalive"}`,
+		`{"type":"stdout","text":"42"}`, `{"type":"done","status":"ok","elapsed_ms":1.5}`,
 	}})
 	c, err := client.New(s.URL, s.Token, fast())
 	if err != nil {
@@ -604,7 +638,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("got %q, %v", types, err)
 	}
 	want := errors.New("enough")
-	if err := c.Run(ctx, client.RunRequest{}, func(client.Event) error { return want }); !errors.Is(err, want) {
+	if err := c.Run(ctx, client.RunRequest{}, func(client.Event) error { return want }); !errors.Is(
+		err, want) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -613,12 +648,19 @@ func TestRun(t *testing.T) {
 func TestRunCutShort(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{Run: []string{`{"type":"start"}`}})
 	c, _ := client.New(s.URL, s.Token, fast())
-	if err := c.Run(ctx, client.RunRequest{}, func(client.Event) error { return nil }); !fault.Is(err, fault.Unavailable) {
+	if err := c.Run(ctx, client.RunRequest{}, func(client.Event) error { return nil }); !fault.Is(
+		err, fault.Unavailable) {
 		t.Errorf("got %v", err)
 	}
-	s, _ = start(t, clienttest.Script{Run: []string{`{"type":"done","status":"lost","fault":{"kind":"sandbox_lost","message":"gone"}}`}})
+	s, _ = start(
+		t, clienttest.Script{
+			Run: []string{
+				`{"type":"done","status":"lost","fault":{"kind":"sandbox_lost","message":"gone"}}`,
+			},
+		})
 	c, _ = client.New(s.URL, s.Token, fast())
-	if err := c.Run(ctx, client.RunRequest{}, func(client.Event) error { return nil }); !fault.Is(err, fault.SandboxLost) {
+	if err := c.Run(ctx, client.RunRequest{}, func(client.Event) error { return nil }); !fault.Is(
+		err, fault.SandboxLost) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,5 +16,6 @@ func (k *Kernel) Comm(ctx context.Context, kind string, c kernel.Comm) error {
 	if err != nil {
 		return err
 	}
-	return k.viewer.call(ctx, protocol.OpComm, kernel.Message{Type: kind, Content: content}, nil, false)
+	return k.viewer.call(ctx, protocol.OpComm, kernel.Message{Type: kind, Content: content}, nil,
+		false)
 }

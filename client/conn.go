@@ -58,7 +58,8 @@ type Conn struct {
 func (c *Client) Connect(ctx context.Context) (*Conn, error) {
 	conn := &Conn{
 		client: c, ready: make(chan struct{}),
-		calls: make(map[uint64]*call), viewers: make(map[uint32]*Viewer), watches: make(map[uint32]*fileWatch),
+		calls: make(map[uint64]*call), viewers: make(map[uint32]*Viewer),
+		watches: make(map[uint32]*fileWatch),
 	}
 	conn.ctx, conn.cancel = context.WithCancel(context.Background())
 	conn.work.Add(1)
@@ -336,7 +337,10 @@ func (c *Conn) receive(l *link, kind websocket.MessageType, body []byte) error {
 func (c *Conn) control(l *link, body []byte) error {
 	var reply protocol.Reply
 	if err := json.Unmarshal(body, &reply); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: "client.receive", Message: "the server sent a message that is not JSON", Err: err}
+		return &fault.Error{
+			Kind: fault.Malformed, Op: "client.receive",
+			Message: "the server sent a message that is not JSON", Err: err,
+		}
 	}
 	if reply.Event != "" {
 		c.event(l, reply)

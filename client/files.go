@@ -26,12 +26,16 @@ type Write struct {
 // Upload writes a file in a session, completely or not at all: the content appears under path once
 // all of r has arrived. mode is the file's permission bits; 0 means 0644. Paths are relative to the
 // user's home unless absolute.
-func (c *Client) Upload(ctx context.Context, session, path string, mode uint32, r io.Reader) (protocol.File, error) {
+func (c *Client) Upload(ctx context.Context, session, path string, mode uint32,
+	r io.Reader,
+) (protocol.File, error) {
 	return c.UploadIf(ctx, session, path, Write{Mode: mode}, r)
 }
 
 // UploadIf is like Upload, with conditions.
-func (c *Client) UploadIf(ctx context.Context, session, path string, w Write, r io.Reader) (protocol.File, error) {
+func (c *Client) UploadIf(ctx context.Context, session, path string, w Write,
+	r io.Reader,
+) (protocol.File, error) {
 	h := http.Header{}
 	if w.IfMatch != "" {
 		h.Set("If-Match", quote(w.IfMatch))
@@ -44,19 +48,25 @@ func (c *Client) UploadIf(ctx context.Context, session, path string, w Write, r 
 		query = []string{"mode", strconv.FormatUint(uint64(w.Mode), 8)}
 	}
 	var f protocol.File
-	return f, c.put(ctx, "client.upload", c.filePath(session, path, query...), "application/octet-stream", h, r, &f)
+	return f, c.put(ctx, "client.upload", c.filePath(session, path, query...),
+		"application/octet-stream", h, r, &f)
 }
 
 func quote(etag string) string { return `"` + etag + `"` }
 
 // UploadTree unpacks a tar archive into a folder of a session. Each file appears completely or not
 // at all. After an error, the files before it exist.
-func (c *Client) UploadTree(ctx context.Context, session, path string, archive io.Reader) (protocol.Tree, error) {
+func (c *Client) UploadTree(ctx context.Context, session, path string,
+	archive io.Reader,
+) (protocol.Tree, error) {
 	var t protocol.Tree
-	return t, c.put(ctx, "client.upload_tree", c.filePath(session, path, "archive", "tar"), "application/x-tar", nil, archive, &t)
+	return t, c.put(ctx, "client.upload_tree", c.filePath(session, path, "archive", "tar"),
+		"application/x-tar", nil, archive, &t)
 }
 
-func (c *Client) put(ctx context.Context, op, address, contentType string, h http.Header, r io.Reader, out any) error {
+func (c *Client) put(ctx context.Context, op, address, contentType string, h http.Header,
+	r io.Reader, out any,
+) error {
 	resp, err := c.sendWith(ctx, op, http.MethodPut, address, contentType, h, io.NopCloser(r))
 	if err != nil {
 		return err
@@ -71,7 +81,8 @@ func (c *Client) filePath(session, path string, query ...string) string {
 	if path == "." { // a proxy might remove it
 		path = ""
 	}
-	segments := append([]string{"v1", "sessions", session, "files"}, strings.Split(strings.TrimPrefix(path, "/"), "/")...)
+	segments := append([]string{"v1", "sessions", session, "files"},
+		strings.Split(strings.TrimPrefix(path, "/"), "/")...)
 	if strings.HasPrefix(path, "/") {
 		segments[4] = "/" + segments[4]
 	}
@@ -87,7 +98,9 @@ func (c *Client) Download(ctx context.Context, session, path string) (io.ReadClo
 // DownloadRange reads n bytes of a file from offset on, or up to its end if n is 0. A negative
 // offset counts from the end. With an ETag it fails with fault.Conflict if the file has changed
 // since.
-func (c *Client) DownloadRange(ctx context.Context, session, path string, offset, n int64, etag string) (io.ReadCloser, error) {
+func (c *Client) DownloadRange(ctx context.Context, session, path string, offset, n int64,
+	etag string,
+) (io.ReadCloser, error) {
 	const op = "client.download"
 	h := http.Header{}
 	switch {
@@ -107,7 +120,10 @@ func (c *Client) DownloadRange(ctx context.Context, session, path string, offset
 	}
 	if etag != "" && resp.Header.Get("ETag") != quote(etag) {
 		_ = resp.Body.Close()
-		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "etag", Message: "the file has changed"}
+		return nil, &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: "etag",
+			Message: "the file has changed",
+		}
 	}
 	if n > 0 && offset < 0 {
 		return struct {
@@ -121,11 +137,15 @@ func (c *Client) DownloadRange(ctx context.Context, session, path string, offset
 // DownloadTree reads a folder of a session with its content as an archive: tar or zip. The names in
 // it begin with the folder's. The caller closes it. A read that ends before the end of the archive
 // returns an error.
-func (c *Client) DownloadTree(ctx context.Context, session, path, form string) (io.ReadCloser, error) {
+func (c *Client) DownloadTree(ctx context.Context,
+	session, path, form string,
+) (io.ReadCloser, error) {
 	return c.open(ctx, "client.download_tree", c.filePath(session, path, "archive", form), nil)
 }
 
-func (c *Client) open(ctx context.Context, op, address string, h http.Header) (io.ReadCloser, error) {
+func (c *Client) open(ctx context.Context, op, address string,
+	h http.Header,
+) (io.ReadCloser, error) {
 	resp, err := c.sendWith(ctx, op, http.MethodGet, address, "", h, nil)
 	if err != nil {
 		return nil, err
@@ -136,7 +156,8 @@ func (c *Client) open(ctx context.Context, op, address string, h http.Header) (i
 // Stat returns the description of a file.
 func (c *Client) Stat(ctx context.Context, session, path string) (protocol.File, error) {
 	var f protocol.File
-	return f, c.call(ctx, "client.stat", http.MethodGet, c.filePath(session, path, "stat", ""), nil, &f)
+	return f, c.call(ctx, "client.stat", http.MethodGet, c.filePath(session, path, "stat", ""), nil,
+		&f)
 }
 
 // Files iterates over the entries of a folder, page by page, sorted by the bytes of their names. If
@@ -163,7 +184,9 @@ func (c *Client) Files(ctx context.Context, session, path string) iter.Seq2[prot
 
 // ListFiles returns one page of the entries of a folder. limit 0 means 1,000. after is the Next of
 // the previous page.
-func (c *Client) ListFiles(ctx context.Context, session, path string, limit int, after string) (protocol.FileListing, error) {
+func (c *Client) ListFiles(ctx context.Context, session, path string, limit int,
+	after string,
+) (protocol.FileListing, error) {
 	query := []string{"list", ""}
 	if limit != 0 {
 		query = append(query, "limit", strconv.Itoa(limit))
@@ -172,7 +195,8 @@ func (c *Client) ListFiles(ctx context.Context, session, path string, limit int,
 		query = append(query, "after", after)
 	}
 	var page protocol.FileListing
-	return page, c.call(ctx, "client.list", http.MethodGet, c.filePath(session, path, query...), nil, &page)
+	return page, c.call(ctx, "client.list", http.MethodGet, c.filePath(session, path, query...),
+		nil, &page)
 }
 
 // Mkdir creates a folder and its parents. It fails with Conflict if the folder exists.
@@ -181,18 +205,27 @@ func (c *Client) Mkdir(ctx context.Context, session, path string) (protocol.File
 }
 
 // Move moves a file or a folder. Missing parents of to are created.
-func (c *Client) Move(ctx context.Context, session, path, to string, overwrite bool) (protocol.File, error) {
-	return c.change(ctx, session, path, map[string]any{"op": "move", "to": to, "overwrite": overwrite})
+func (c *Client) Move(ctx context.Context, session, path, to string,
+	overwrite bool,
+) (protocol.File, error) {
+	return c.change(ctx, session, path,
+		map[string]any{"op": "move", "to": to, "overwrite": overwrite})
 }
 
 // Copy copies a file or a folder. Missing parents of to are created.
-func (c *Client) Copy(ctx context.Context, session, path, to string, overwrite bool) (protocol.File, error) {
-	return c.change(ctx, session, path, map[string]any{"op": "copy", "to": to, "overwrite": overwrite})
+func (c *Client) Copy(ctx context.Context, session, path, to string,
+	overwrite bool,
+) (protocol.File, error) {
+	return c.change(ctx, session, path,
+		map[string]any{"op": "copy", "to": to, "overwrite": overwrite})
 }
 
-func (c *Client) change(ctx context.Context, session, path string, what map[string]any) (protocol.File, error) {
+func (c *Client) change(ctx context.Context, session, path string,
+	what map[string]any,
+) (protocol.File, error) {
 	var f protocol.File
-	return f, c.call(ctx, "client.change_file", http.MethodPost, c.filePath(session, path), what, &f)
+	return f, c.call(ctx, "client.change_file", http.MethodPost, c.filePath(session, path), what,
+		&f)
 }
 
 // Remove removes a file, a link or a folder. A folder that is not empty needs recursive.
@@ -201,5 +234,6 @@ func (c *Client) Remove(ctx context.Context, session, path string, recursive boo
 	if recursive {
 		query = []string{"recursive", "true"}
 	}
-	return c.call(ctx, "client.remove", http.MethodDelete, c.filePath(session, path, query...), nil, nil)
+	return c.call(ctx, "client.remove", http.MethodDelete, c.filePath(session, path, query...), nil,
+		nil)
 }

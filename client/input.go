@@ -58,7 +58,8 @@ func (in *input) add(ctx context.Context, data []byte, flags uint8) (uint64, err
 			defer in.mu.Unlock()
 			return 0, in.err
 		}
-		if n := len(in.parts); n > in.sent && flags == 0 && in.parts[n-1].flags == 0 && len(in.parts[n-1].data)+len(data) <= maxJoined {
+		if n := len(in.parts); n > in.sent && flags == 0 && in.parts[n-1].flags == 0 &&
+			len(in.parts[n-1].data)+len(data) <= maxJoined {
 			p := &in.parts[n-1]
 			p.data = append(p.data, data...)
 			in.bytes += len(data)
@@ -117,11 +118,15 @@ func (in *input) pump(ctx context.Context, ch uint32) {
 			p := in.parts[in.sent]
 			in.sent++
 			body := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(p.data)), p.sequence)
-			message = stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Flags: p.flags, Channel: ch, Body: append(body, p.data...)})
+			message = stream.AppendMessage(nil, stream.Frame{
+				Type: stream.Input, Flags: p.flags,
+				Channel: ch, Body: append(body, p.data...),
+			})
 		}
 		in.mu.Unlock()
 		if message != nil {
-			l.send(ctx, websocket.MessageBinary, message) // if that fails, the next link sends it again
+			// if that fails, the next link sends it again
+			l.send(ctx, websocket.MessageBinary, message)
 			continue
 		}
 		select {

@@ -105,7 +105,8 @@ func (k *Kernel) Execute(ctx context.Context, code string, o ExecuteOptions) (*C
 	k.mu.Unlock()
 	var q protocol.Queued
 	err := k.viewer.call(ctx, protocol.OpExecute, protocol.Execute{
-		Key: o.Key, Code: code, Silent: o.Silent, KeepGoing: o.KeepGoing, NoInput: o.NoInput, Program: o.Program, TimeoutMS: o.Timeout.Milliseconds(),
+		Key: o.Key, Code: code, Silent: o.Silent, KeepGoing: o.KeepGoing, NoInput: o.NoInput,
+		Program: o.Program, TimeoutMS: o.Timeout.Milliseconds(),
 	}, &q, true)
 	if err != nil {
 		_ = cell.Close()
@@ -266,7 +267,8 @@ func (k *Kernel) recount(ctx context.Context) {
 			}
 		}
 		for _, c := range open {
-			c.fail(fault.New(fault.Slow, "client.cell", "the end of the cell's output is no longer there"))
+			c.fail(fault.New(fault.Slow, "client.cell",
+				"the end of the cell's output is no longer there"))
 			k.forget(c)
 		}
 	}
@@ -406,7 +408,8 @@ func (c *Cell) Close() error {
 // Interrupt stops the running cell and aborts the queued ones. A kernel that has not stopped after
 // grace is killed and restarted, which loses its variables; 0 means never.
 func (k *Kernel) Interrupt(ctx context.Context, grace time.Duration) error {
-	return k.viewer.call(ctx, protocol.OpInterrupt, protocol.Interrupt{GraceMS: grace.Milliseconds()}, nil, false)
+	return k.viewer.call(ctx, protocol.OpInterrupt,
+		protocol.Interrupt{GraceMS: grace.Milliseconds()}, nil, false)
 }
 
 // Restart restarts the kernel and returns once it is ready. Its variables are lost.
@@ -420,8 +423,13 @@ func (k *Kernel) Complete(ctx context.Context, code string, cursor int) (kernel.
 }
 
 // Inspect returns documentation for the name at the cursor.
-func (k *Kernel) Inspect(ctx context.Context, code string, cursor, detail int) (kernel.Reply, error) {
-	return k.ask(ctx, protocol.OpInspect, protocol.Complete{Code: code, Cursor: cursor, Detail: detail})
+func (k *Kernel) Inspect(ctx context.Context, code string,
+	cursor, detail int,
+) (kernel.Reply, error) {
+	return k.ask(ctx, protocol.OpInspect, protocol.Complete{
+		Code: code, Cursor: cursor,
+		Detail: detail,
+	})
 }
 
 // IsComplete reports whether the code is complete.
@@ -455,7 +463,10 @@ func (k *Kernel) ask(ctx context.Context, op string, p protocol.Complete) (kerne
 
 // Input answers the input_request of a cell. eof answers it with end of file.
 func (k *Kernel) Input(ctx context.Context, cell uint32, value string, eof bool) error {
-	return k.viewer.call(ctx, protocol.OpInput, protocol.InputReply{Cell: cell, Value: value, EOF: eof}, nil, false)
+	return k.viewer.call(ctx, protocol.OpInput, protocol.InputReply{
+		Cell: cell, Value: value,
+		EOF: eof,
+	}, nil, false)
 }
 
 // Close detaches from the kernel, which continues.

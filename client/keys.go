@@ -30,13 +30,15 @@ func (c *Client) Keys(ctx context.Context, p protocol.KeyQuery) ([]protocol.Key,
 // RotateKey gives a key a new secret. The previous one can stay valid for a while.
 func (c *Client) RotateKey(ctx context.Context, p protocol.KeyRotate) (protocol.NewKey, error) {
 	var k protocol.NewKey
-	err := c.call(ctx, "client.rotate_key", "POST", c.endpoint([]string{"v1", "keys", p.ID, "rotate"}), p, &k)
+	err := c.call(ctx, "client.rotate_key", "POST",
+		c.endpoint([]string{"v1", "keys", p.ID, "rotate"}), p, &k)
 	return k, err
 }
 
 // RevokeKey ends a key and the connections that were opened with it.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
-	return c.call(ctx, "client.revoke_key", "DELETE", c.endpoint([]string{"v1", "keys", id}), nil, nil)
+	return c.call(ctx, "client.revoke_key", "DELETE", c.endpoint([]string{"v1", "keys", id}), nil,
+		nil)
 }
 
 // Tenants lists tenants and the things that they hold: the caller's or, with the scope admin, all.
@@ -54,5 +56,6 @@ func (c *Client) SetQuota(ctx context.Context, tenant string, q *protocol.Quota)
 	if q == nil {
 		method, body = "DELETE", nil
 	}
-	return c.call(ctx, "client.set_quota", method, c.endpoint([]string{"v1", "tenants", tenant}), body, nil)
+	return c.call(ctx, "client.set_quota", method, c.endpoint([]string{"v1", "tenants", tenant}),
+		body, nil)
 }

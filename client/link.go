@@ -41,9 +41,13 @@ func linkError(err error) error {
 		return e
 	}
 	if code >= 3500 && code <= 3999 {
-		return &finalError{fault.New(fault.Unsupported, op, "the server ended the connection with code %d", code)}
+		return &finalError{fault.New(fault.Unsupported, op,
+			"the server ended the connection with code %d", code)}
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection was lost", Err: err}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, Message: "the connection was lost",
+		Err: err,
+	}
 }
 
 // dial opens a WebSocket and performs hello.
@@ -53,9 +57,11 @@ func (c *Conn) dial() (*link, error) {
 	defer cancel()
 	header := http.Header{}
 	c.client.authorize(header)
-	ws, resp, err := websocket.Dial(ctx, c.client.endpoint([]string{"v1", "ws"}), &websocket.DialOptions{
-		HTTPClient: c.client.opts.HTTP, HTTPHeader: header, Subprotocols: []string{protocol.Subprotocol},
-	})
+	ws, resp, err := websocket.Dial(ctx, c.client.endpoint([]string{"v1", "ws"}),
+		&websocket.DialOptions{
+			HTTPClient: c.client.opts.HTTP, HTTPHeader: header,
+			Subprotocols: []string{protocol.Subprotocol},
+		})
 	if err != nil {
 		if resp == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 			return nil, c.client.transportError(ctx, op, err)
@@ -99,7 +105,10 @@ func hello(ctx context.Context, ws *websocket.Conn, name string) error {
 	var reply protocol.Reply
 	var welcome protocol.Welcome
 	if err := json.Unmarshal(text, &reply); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the server's first message is not a reply", Err: err}
+		return &fault.Error{
+			Kind: fault.Malformed, Op: op,
+			Message: "the server's first message is not a reply", Err: err,
+		}
 	}
 	if reply.Error != nil {
 		e := reply.Error.Err(op)
@@ -108,8 +117,11 @@ func hello(ctx context.Context, ws *websocket.Conn, name string) error {
 		}
 		return e
 	}
-	if err := json.Unmarshal(reply.Result, &welcome); err != nil || welcome.Protocol != protocol.Subprotocol {
-		return &finalError{fault.New(fault.Unsupported, op, "the server uses the protocol %q, this client %s", welcome.Protocol, protocol.Subprotocol)}
+	if err := json.Unmarshal(reply.Result, &welcome); err != nil ||
+		welcome.Protocol != protocol.Subprotocol {
+		return &finalError{fault.New(fault.Unsupported, op,
+			"the server uses the protocol %q, this client %s", welcome.Protocol,
+			protocol.Subprotocol)}
 	}
 	return nil
 }

@@ -32,7 +32,9 @@ func (c *Conn) Start(ctx context.Context, p protocol.ChannelOpen) (*Process, err
 
 // Process attaches to a running or ended program. Input that several clients send at the same time
 // is interleaved call by call.
-func (c *Conn) Process(ctx context.Context, session, channel string, o AttachOptions) (*Process, error) {
+func (c *Conn) Process(ctx context.Context, session, channel string,
+	o AttachOptions,
+) (*Process, error) {
 	var in *input
 	if !o.ReadOnly {
 		in = newInput()
@@ -54,7 +56,10 @@ func (p *Process) Next(ctx context.Context) (stream.Record, error) {
 	if err == nil && r.Kind == stream.KindExit {
 		exit := new(protocol.Exit)
 		if err := json.Unmarshal(r.Payload, exit); err != nil {
-			return r, &fault.Error{Kind: fault.Malformed, Op: "client.process", Message: "the exit record cannot be read", Err: err}
+			return r, &fault.Error{
+				Kind: fault.Malformed, Op: "client.process",
+				Message: "the exit record cannot be read", Err: err,
+			}
 		}
 		p.exitMu.Lock()
 		p.exit = exit
@@ -101,7 +106,8 @@ func (p *Process) Wait(ctx context.Context) (protocol.Exit, error) {
 			if e := p.Channel().Exit; e != nil {
 				return *e, nil
 			}
-			err = fault.New(fault.NotFound, "client.wait", "the program has ended with an unknown status")
+			err = fault.New(fault.NotFound, "client.wait",
+				"the program has ended with an unknown status")
 		}
 		return protocol.Exit{}, err
 	}

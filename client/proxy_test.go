@@ -27,7 +27,10 @@ func newChopper(t *testing.T, target string, cuts, reach int, seed uint64) *chop
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chopper{ln: ln, target: target, cuts: cuts, reach: reach, rng: rand.New(rand.NewPCG(seed, 1)), open: map[net.Conn]struct{}{}}
+	c := &chopper{
+		ln: ln, target: target, cuts: cuts, reach: reach,
+		rng: rand.New(rand.NewPCG(seed, 1)), open: map[net.Conn]struct{}{},
+	}
 	c.work.Add(1)
 	go c.accept()
 	t.Cleanup(func() {

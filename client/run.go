@@ -73,7 +73,8 @@ func (c *Client) Run(ctx context.Context, r RunRequest, f func(Event) error) err
 	if err != nil {
 		return fault.Wrap(fault.InvalidArgument, op, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint([]string{"v1", "run"}), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint([]string{"v1", "run"}),
+		bytes.NewReader(body))
 	if err != nil {
 		return fault.Wrap(fault.InvalidArgument, op, err)
 	}
@@ -93,7 +94,10 @@ func (c *Client) Run(ctx context.Context, r RunRequest, f func(Event) error) err
 	for lines.Scan() {
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return &fault.Error{Kind: fault.Malformed, Op: op, Message: "an event of the run cannot be read", Err: err}
+			return &fault.Error{
+				Kind: fault.Malformed, Op: op,
+				Message: "an event of the run cannot be read", Err: err,
+			}
 		}
 		if e.Type == "keepalive" {
 			continue

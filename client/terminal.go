@@ -28,7 +28,9 @@ func (c *Conn) StartTerminal(ctx context.Context, p protocol.ChannelOpen) (*Term
 }
 
 // Terminal attaches to a terminal.
-func (c *Conn) Terminal(ctx context.Context, session, channel string, o AttachOptions) (*Terminal, error) {
+func (c *Conn) Terminal(ctx context.Context, session, channel string,
+	o AttachOptions,
+) (*Terminal, error) {
 	p, err := c.Process(ctx, session, channel, o)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,10 @@ func (t *Terminal) Interrupt(ctx context.Context) error {
 func Restored(r stream.Record) (stream.Restore, error) {
 	var s stream.Restore
 	if err := json.Unmarshal(r.Payload, &s); err != nil {
-		return s, &fault.Error{Kind: fault.Malformed, Op: "client.restore", Message: "the restore record cannot be read", Err: err}
+		return s, &fault.Error{
+			Kind: fault.Malformed, Op: "client.restore",
+			Message: "the restore record cannot be read", Err: err,
+		}
 	}
 	return s, nil
 }

@@ -18,7 +18,9 @@ import (
 // TestTypedOnce types on a connection that is cut continuously: each key arrives once and in order.
 func TestTypedOnce(t *testing.T) {
 	got := make(chan string, 1)
-	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
+	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context,
+		p *clienttest.Program,
+	) protocol.Exit {
 		var b strings.Builder
 		buf := make([]byte, 4096)
 		for !strings.HasSuffix(b.String(), "end") {
@@ -42,7 +44,10 @@ func TestTypedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, conn := connect(t, ctx, "http://"+proxy.ln.Addr().String(), s.Token)
-	term, err := conn.StartTerminal(ctx, protocol.ChannelOpen{Session: session.ID, Cols: 90, Rows: 30})
+	term, err := conn.StartTerminal(ctx, protocol.ChannelOpen{
+		Session: session.ID, Cols: 90,
+		Rows: 30,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +95,9 @@ func TestTypedOnce(t *testing.T) {
 
 // TestReadOnlyTerminal: input that would be rejected is not sent.
 func TestReadOnlyTerminal(t *testing.T) {
-	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context, p *clienttest.Program) protocol.Exit {
+	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context,
+		p *clienttest.Program,
+	) protocol.Exit {
 		p.Stdout([]byte("on"))
 		<-ctx.Done()
 		return protocol.Exit{}
@@ -111,7 +118,10 @@ func TestReadOnlyTerminal(t *testing.T) {
 	if r, err := term.Next(ctx); err != nil || string(r.Payload) != "on" {
 		t.Errorf("it shows %q, %v", r.Payload, err)
 	}
-	for name, err := range map[string]error{"type": term.Type(ctx, []byte("x")), "paste": term.Paste(ctx, []byte("x"))} {
+	for name, err := range map[string]error{
+		"type":  term.Type(ctx, []byte("x")),
+		"paste": term.Paste(ctx, []byte("x")),
+	} {
 		if !fault.Is(err, fault.PermissionDenied) {
 			t.Errorf("%s: %v", name, err)
 		}

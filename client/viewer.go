@@ -85,12 +85,16 @@ type entry struct {
 }
 
 // Attach creates a viewer of a channel.
-func (c *Conn) Attach(ctx context.Context, session, channel string, o AttachOptions) (*Viewer, error) {
+func (c *Conn) Attach(ctx context.Context, session, channel string,
+	o AttachOptions,
+) (*Viewer, error) {
 	return c.attach(ctx, session, channel, o, nil)
 }
 
 // attach is Attach for a viewer that can also write.
-func (c *Conn) attach(ctx context.Context, session, channel string, o AttachOptions, in *input) (*Viewer, error) {
+func (c *Conn) attach(ctx context.Context, session, channel string, o AttachOptions,
+	in *input,
+) (*Viewer, error) {
 	const op = "client.attach"
 	if o.Window < 0 || o.Window > protocol.MaxWindow {
 		return nil, fault.Invalid(op, "window", "must be at most %d", int64(protocol.MaxWindow))
@@ -100,8 +104,9 @@ func (c *Conn) attach(ctx context.Context, session, channel string, o AttachOpti
 	}
 	first := make(chan error, 1)
 	v := &Viewer{
-		conn: c, session: session, channel: channel, window: o.Window, wake: make(chan struct{}, 1), changed: make(chan struct{}),
-		epoch: o.Epoch, received: o.Offset, attached: o.Epoch != 0 && o.Offset >= 0,
+		conn: c, session: session, channel: channel, window: o.Window, wake: make(chan struct{}, 1),
+		changed: make(chan struct{}),
+		epoch:   o.Epoch, received: o.Offset, attached: o.Epoch != 0 && o.Offset >= 0,
 		pending: place{o.Epoch, o.Offset}, first: func(err error) { first <- err },
 		input: in, readOnly: o.ReadOnly, cols: o.Cols, rows: o.Rows,
 	}
@@ -112,7 +117,8 @@ func (c *Conn) attach(ctx context.Context, session, channel string, o AttachOpti
 		return nil, c.err
 	case len(c.viewers) >= protocol.MaxAttached:
 		c.mu.Unlock()
-		return nil, fault.New(fault.Exhausted, op, "%d channels are already attached on this connection", protocol.MaxAttached)
+		return nil, fault.New(fault.Exhausted, op,
+			"%d channels are already attached on this connection", protocol.MaxAttached)
 	}
 	c.nextCh++
 	v.ch = c.nextCh
@@ -150,14 +156,16 @@ func (v *Viewer) attach() {
 	}
 	v.asking, v.parked = true, false
 	p := protocol.Attach{
-		Session: v.session, Channel: v.channel, Epoch: v.epoch, Offset: v.received, Window: v.window,
+		Session: v.session, Channel: v.channel, Epoch: v.epoch, Offset: v.received,
+		Window:   v.window,
 		ReadOnly: v.readOnly, Cols: v.cols, Rows: v.rows,
 	}
 	if v.input != nil {
 		p.Writer = v.input.writer
 	}
 	v.mu.Unlock()
-	_, err := v.conn.startOn(v.conn.ctx, l, protocol.OpAttach, v.ch, p, false, func(r json.RawMessage, err error) { v.answered(l, r, err) })
+	_, err := v.conn.startOn(v.conn.ctx, l, protocol.OpAttach, v.ch, p, false,
+		func(r json.RawMessage, err error) { v.answered(l, r, err) })
 	if err != nil {
 		v.answered(l, nil, err)
 	}
@@ -190,7 +198,8 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 			return
 		}
 		if fault.KindOf(err).Row().Close < 3500 && v.first == nil {
-			v.pause = min(max(2*v.pause, v.conn.client.opts.MinBackoff), v.conn.client.opts.MaxBackoff)
+			v.pause = min(max(2*v.pause, v.conn.client.opts.MinBackoff),
+				v.conn.client.opts.MaxBackoff)
 			pause := v.pause
 			v.mu.Unlock()
 			v.again(pause)
@@ -206,7 +215,10 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	if v.attached && a.Epoch != v.epoch {
 		// The server lost the history, so offsets have a new meaning.
 		body, _ := json.Marshal(map[string]any{"event": EventEpoch, "from": v.epoch, "to": a.Epoch})
-		v.push(entry{stream.Record{Kind: stream.KindEvent, Time: time.Now().UnixMicro(), Payload: body}, a.Epoch, a.Offset})
+		v.push(entry{stream.Record{
+			Kind: stream.KindEvent, Time: time.Now().UnixMicro(),
+			Payload: body,
+		}, a.Epoch, a.Offset})
 		v.attached = false
 	}
 	if !v.attached {
@@ -218,7 +230,8 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	}
 	// If the server begins earlier than requested, the known part is skipped.
 	v.epoch, v.jump, v.base, v.acked = a.Epoch, a.Offset, v.received, v.received
-	if a.Channel.State == "exited" && a.Channel.Epoch == a.Epoch && a.Channel.Exit != nil && a.Channel.End > 0 && v.received >= a.Channel.End {
+	if a.Channel.State == "exited" && a.Channel.Epoch == a.Epoch && a.Channel.Exit != nil &&
+		a.Channel.End > 0 && v.received >= a.Channel.End {
 		v.exited = true // an earlier attachment has read the exit record
 		if v.input != nil {
 			v.input.fail(fault.New(fault.Conflict, "client.stdin", "the program has ended"))
@@ -240,7 +253,8 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 func decodeAttached(result json.RawMessage) (a protocol.Attached, err error) {
 	if err := json.Unmarshal(result, &a); err != nil {
 		return a, &fault.Error{
-			Kind: fault.Malformed, Op: "client.attach", Message: "the reply cannot be read", Err: err,
+			Kind: fault.Malformed, Op: "client.attach", Message: "the reply cannot be read",
+			Err: err,
 		}
 	}
 	return a, nil
@@ -309,7 +323,8 @@ func (v *Viewer) signal() {
 func (v *Viewer) receive(l *link, body []byte) error {
 	const op = "client.records"
 	if len(body) < 8 {
-		return fault.New(fault.Malformed, op, "a frame of records has an offset of 8 bytes, got %d", len(body))
+		return fault.New(fault.Malformed, op, "a frame of records has an offset of 8 bytes, got %d",
+			len(body))
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -327,7 +342,10 @@ func (v *Viewer) receive(l *link, body []byte) error {
 		if r.Kind == stream.KindGap {
 			var g stream.Gap
 			if err := json.Unmarshal(r.Payload, &g); err != nil {
-				return &fault.Error{Kind: fault.Malformed, Op: op, Message: "a gap record cannot be read", Err: err}
+				return &fault.Error{
+					Kind: fault.Malformed, Op: op,
+					Message: "a gap record cannot be read", Err: err,
+				}
 			}
 			at = g.To
 			if g.To > v.received {
@@ -346,11 +364,16 @@ func (v *Viewer) receive(l *link, body []byte) error {
 		case at > v.received && at == v.jump:
 			// The server began later than requested without a gap record.
 			gap, _ := json.Marshal(stream.Gap{From: v.received, To: at, Bytes: at - v.received})
-			v.push(entry{stream.Record{Kind: stream.KindGap, Time: r.Time, Payload: gap}, v.epoch, at})
+			v.push(entry{
+				stream.Record{Kind: stream.KindGap, Time: r.Time, Payload: gap},
+				v.epoch,
+				at,
+			})
 			v.received = after
 			v.push(entry{r, v.epoch, after})
 		case at != v.received:
-			return fault.New(fault.Malformed, op, "records begin at %d instead of %d", at, v.received)
+			return fault.New(fault.Malformed, op, "records begin at %d instead of %d", at,
+				v.received)
 		default:
 			v.received = after
 			v.push(entry{r, v.epoch, after})
@@ -365,7 +388,8 @@ func (v *Viewer) receive(l *link, body []byte) error {
 		at = after
 	}
 	if v.queued > 2*v.window+2*stream.MaxBody {
-		return fault.New(fault.Malformed, op, "the server sends more than the window of %d bytes", v.window)
+		return fault.New(fault.Malformed, op, "the server sends more than the window of %d bytes",
+			v.window)
 	}
 	v.signal()
 	return nil
@@ -439,7 +463,8 @@ func (v *Viewer) sendAck(l *link, offset int64) {
 	}
 	var body [8]byte
 	binary.BigEndian.PutUint64(body[:], uint64(offset))
-	l.send(v.conn.ctx, websocket.MessageBinary, stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: v.ch, Body: body[:]}))
+	l.send(v.conn.ctx, websocket.MessageBinary,
+		stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: v.ch, Body: body[:]}))
 }
 
 // Offset returns the position where a new viewer has to begin to continue after the last record

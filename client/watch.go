@@ -32,7 +32,9 @@ const maxWatchQueue = 256
 // the watched file or folder is removed, or when report returns an error, which Watch then returns.
 // It calls ready once the watch has begun. After a lost connection it continues and reports an
 // Overflow, because it may have missed changes.
-func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), report func(protocol.FileChanges) error) error {
+func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(),
+	report func(protocol.FileChanges) error,
+) error {
 	const op = "client.watch"
 	w := &fileWatch{conn: c, ask: p, moved: make(chan struct{}, 1)}
 	c.mu.Lock()
@@ -78,23 +80,27 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), re
 
 // subscribe requests the watch on a link.
 func (w *fileWatch) subscribe(on *link) {
-	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpFileWatch, w.ch, w.ask, false, func(_ json.RawMessage, err error) {
-		switch {
-		case err == nil:
-			w.mu.Lock()
-			again := w.again
-			w.again = true
-			w.mu.Unlock()
-			w.wake()
-			if again {
-				w.deliver(protocol.FileChanges{Session: w.ask.Session, Changes: []protocol.FileChange{}, Overflow: true})
+	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpFileWatch, w.ch, w.ask, false,
+		func(_ json.RawMessage, err error) {
+			switch {
+			case err == nil:
+				w.mu.Lock()
+				again := w.again
+				w.again = true
+				w.mu.Unlock()
+				w.wake()
+				if again {
+					w.deliver(protocol.FileChanges{
+						Session: w.ask.Session,
+						Changes: []protocol.FileChange{}, Overflow: true,
+					})
+				}
+			case fault.Is(err, fault.Unavailable):
+				// The link was lost. The next one begins the watch again.
+			default:
+				w.stop(err)
 			}
-		case fault.Is(err, fault.Unavailable):
-			// The link was lost. The next one begins the watch again.
-		default:
-			w.stop(err)
-		}
-	})
+		})
 	if err != nil && !fault.Is(err, fault.Unavailable) {
 		w.stop(err)
 	}
@@ -104,7 +110,10 @@ func (w *fileWatch) subscribe(on *link) {
 func (w *fileWatch) deliver(f protocol.FileChanges) {
 	w.mu.Lock()
 	if len(w.queue) >= maxWatchQueue {
-		w.queue = []protocol.FileChanges{{Session: f.Session, Changes: []protocol.FileChange{}, Overflow: true}}
+		w.queue = []protocol.FileChanges{{
+			Session: f.Session, Changes: []protocol.FileChange{},
+			Overflow: true,
+		}}
 	}
 	w.queue = append(w.queue, f)
 	w.mu.Unlock()

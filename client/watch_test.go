@@ -24,7 +24,8 @@ func TestWatchGoesOn(t *testing.T) {
 	defer cancel()
 	var count atomic.Int64
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
+		ws, err := websocket.Accept(w, r,
+			&websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
 		if err != nil {
 			return
 		}
@@ -47,12 +48,15 @@ func TestWatchGoesOn(t *testing.T) {
 				say(`{"id":%d,"result":{"protocol":"sandgate.v1"}}`, q.ID)
 			case protocol.OpFileWatch:
 				say(`{"id":%d,"result":{"path":"/w","dir":true}}`, q.ID)
-				say(`{"event":"state","ch":%d,"params":{"session":"s","state":"resuming","phase":"memory","percent":10}}`, q.Ch)
-				say(`{"event":"file","ch":%d,"params":{"session":"s","changes":[{"path":"/w/%d","kind":"created"}]}}`, q.Ch, links)
+				say(
+					`{"event":"state","ch":%d,"params":{"session":"s","state":"resuming","phase":"memory","percent":10}}`, q.Ch)
+				say(
+					`{"event":"file","ch":%d,"params":{"session":"s","changes":[{"path":"/w/%d","kind":"created"}]}}`, q.Ch, links)
 				if links == 1 {
 					return // cut
 				}
-				say(`{"event":"file","ch":%d,"params":{"session":"s","changes":[],"ended":true,"error":{"kind":"sandbox_lost","message":"gone"}}}`, q.Ch)
+				say(
+					`{"event":"file","ch":%d,"params":{"session":"s","changes":[],"ended":true,"error":{"kind":"sandbox_lost","message":"gone"}}}`, q.Ch)
 			}
 		}
 	}))
@@ -71,15 +75,16 @@ func TestWatchGoesOn(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	told := ""
 	ready := 0
-	err = conn.Watch(ctx, protocol.FileWatch{FileRef: protocol.FileRef{Session: "s", Path: "w"}}, func() { ready++ }, func(f protocol.FileChanges) error {
-		for _, one := range f.Changes {
-			told += one.Kind + one.Path + " "
-		}
-		if f.Overflow {
-			told += "overflow "
-		}
-		return nil
-	})
+	err = conn.Watch(ctx, protocol.FileWatch{FileRef: protocol.FileRef{Session: "s", Path: "w"}},
+		func() { ready++ }, func(f protocol.FileChanges) error {
+			for _, one := range f.Changes {
+				told += one.Kind + one.Path + " "
+			}
+			if f.Overflow {
+				told += "overflow "
+			}
+			return nil
+		})
 	if !fault.Is(err, fault.SandboxLost) {
 		t.Errorf("the watch ended with %v", err)
 	}

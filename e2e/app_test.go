@@ -22,7 +22,8 @@ func TestWebApplication(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, vitest, "run", "--project", "server")
 	cmd.Dir = "../web/app"
-	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token, "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token,
+		"NO_COLOR=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

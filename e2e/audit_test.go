@@ -56,27 +56,44 @@ func TestAudit(t *testing.T) {
 	check(t, s.client.DeleteSession(s.ctx, s.id))
 
 	mine := func(e protocol.AuditEntry) bool {
-		return e.Session == s.id && e.Tenant == "local" && e.Subject == "owner" && time.Since(e.Time) < time.Minute
+		return e.Session == s.id && e.Tenant == "local" && e.Subject == "owner" &&
+			time.Since(e.Time) < time.Minute
 	}
 	for what, wanted := range map[string]func(protocol.AuditEntry) bool{
-		"creation": func(e protocol.AuditEntry) bool { return e.Event == "session.create" && e.Outcome == "ok" },
+		"creation": func(e protocol.AuditEntry) bool {
+			return e.Event == "session.create" &&
+				e.Outcome == "ok"
+		},
 		"cell": func(e protocol.AuditEntry) bool {
 			return e.Event == "execute" && e.Cell == 1 && len(e.CodeHash) == 64 && e.Code == ""
 		},
 		"cell's end": func(e protocol.AuditEntry) bool {
 			return e.Event == "cell.end" && e.Cell == 1 && e.Outcome == "ok" && e.Bytes > 20
 		},
-		"failure": func(e protocol.AuditEntry) bool { return e.Event == "cell.end" && e.Cell == 2 && e.Outcome == "error" },
+		"failure": func(e protocol.AuditEntry) bool {
+			return e.Event == "cell.end" && e.Cell == 2 &&
+				e.Outcome == "error"
+		},
 		"file": func(e protocol.AuditEntry) bool {
 			return e.Event == "file.write" && e.Path == "data.csv" && e.Bytes == 8
 		},
-		"deletion": func(e protocol.AuditEntry) bool { return e.Event == "session.delete" && e.Outcome == "ok" },
-		"end":      func(e protocol.AuditEntry) bool { return e.Event == "session.end" && e.Reason == "deleted" },
+		"deletion": func(e protocol.AuditEntry) bool {
+			return e.Event == "session.delete" &&
+				e.Outcome == "ok"
+		},
+		"end": func(e protocol.AuditEntry) bool {
+			return e.Event == "session.end" &&
+				e.Reason == "deleted"
+		},
 	} {
-		awaitAudit(t, server, what, func(e protocol.AuditEntry) bool { return mine(e) && wanted(e) })
+		awaitAudit(t, server, what, func(e protocol.AuditEntry) bool {
+			return mine(e) &&
+				wanted(e)
+		})
 	}
 	awaitAudit(t, server, "denial", func(e protocol.AuditEntry) bool {
-		return e.Event == "auth.failed" && e.Outcome == "unauthenticated" && e.Route == "/v1/sessions" && e.Address == "127.0.0.1" && e.Count > 0
+		return e.Event == "auth.failed" && e.Outcome == "unauthenticated" &&
+			e.Route == "/v1/sessions" && e.Address == "127.0.0.1" && e.Count > 0
 	})
 
 	bin, err := Bin("sandgate")
@@ -92,7 +109,8 @@ func TestAudit(t *testing.T) {
 		Sessions int
 	}
 	eventually(t, "the session is in the sums", func() bool {
-		out, err := exec.CommandContext(s.ctx, bin, "usage", "--config", server.Config, "--by", "session", "--json").Output()
+		out, err := exec.CommandContext(s.ctx, bin, "usage", "--config", server.Config, "--by",
+			"session", "--json").Output()
 		check(t, err)
 		for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 			if strings.Contains(line, s.id) {
@@ -101,7 +119,8 @@ func TestAudit(t *testing.T) {
 		}
 		return sum.Cells > 0
 	})
-	if sum.Cells != 2 || sum.Seconds <= 0 || sum.CPU <= 0 || sum.CPU > 2*sum.Seconds+5 || sum.Memory < 20*sum.Seconds || sum.In != 8 || sum.Out < 20 {
+	if sum.Cells != 2 || sum.Seconds <= 0 || sum.CPU <= 0 || sum.CPU > 2*sum.Seconds+5 ||
+		sum.Memory < 20*sum.Seconds || sum.In != 8 || sum.Out < 20 {
 		t.Errorf("usage: %+v", sum)
 	}
 }

@@ -244,7 +244,10 @@ func TestEveryRoute(t *testing.T) {
 	}
 	foreign, viewer, run := key("other", "owner"), key("", "viewer"), key("", "run")
 	var ticket struct{ Ticket string }
-	_, err = srv.JSON(ctx, "POST", "/v1/tickets", map[string]any{"scopes": []string{"run"}, "origin": srv.URL, "expires_seconds": 1}, &ticket)
+	_, err = srv.JSON(ctx, "POST", "/v1/tickets", map[string]any{
+		"scopes": []string{"run"},
+		"origin": srv.URL, "expires_seconds": 1,
+	}, &ticket)
 	check(t, err)
 	s, err := root.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
 	check(t, err)
@@ -269,7 +272,8 @@ func TestEveryRoute(t *testing.T) {
 		case strings.HasPrefix(path, "/v1/tenants"):
 			id = "local"
 		}
-		address := strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1", "{link}", "x", "{path}", "a.txt").Replace(path)
+		address := strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1",
+			"{link}", "x", "{path}", "a.txt").Replace(path)
 		var body *strings.Reader
 		if text := bodies()[method+" "+path]; text != "" {
 			body = strings.NewReader(text)
@@ -292,7 +296,11 @@ func TestEveryRoute(t *testing.T) {
 			req.Header.Set("Upgrade", "tcp")
 		}
 		if path == "/v1/ws" {
-			for name, v := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": protocol.Subprotocol} {
+			for name, v := range map[string]string{
+				"Connection": "Upgrade", "Upgrade": "websocket",
+				"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+				"Sec-WebSocket-Protocol": protocol.Subprotocol,
+			} {
 				req.Header.Set(name, v)
 			}
 		}
@@ -337,7 +345,8 @@ func TestEveryRoute(t *testing.T) {
 		fmt.Fprintf(&got, "%-52s %s\n", route, is)
 		if should, ok := want[route]; !ok {
 			t.Errorf("%s is in no table. It answers %s", route, is)
-		} else if should != is && (should != "* * * * *" || strings.Contains(is, "401") || strings.Contains(is, "403")) {
+		} else if should != is && (should != "* * * * *" || strings.Contains(is, "401") ||
+			strings.Contains(is, "403")) {
 			t.Errorf("%s answers %s, want %s", route, is, should)
 		}
 		delete(want, route)
@@ -349,7 +358,10 @@ func TestEveryRoute(t *testing.T) {
 		t.Logf("\n%s", got.String())
 	}
 
-	asks := map[string]*asker{"foreign": dialAsker(t, ctx, srv, foreign), "viewer": dialAsker(t, ctx, srv, viewer), "run": dialAsker(t, ctx, srv, run)}
+	asks := map[string]*asker{
+		"foreign": dialAsker(t, ctx, srv, foreign),
+		"viewer":  dialAsker(t, ctx, srv, viewer), "run": dialAsker(t, ctx, srv, run),
+	}
 	want = rows(operationAnswers)
 	got.Reset()
 	for _, op := range protocolOps(t) {
@@ -374,7 +386,10 @@ func TestEveryRoute(t *testing.T) {
 	}
 	// A viewer cannot take over the input of another client by its writer's name.
 	writer, _ := json.Marshal(protocol.Attach{Session: s.ID, Channel: "k1", Writer: "w"})
-	if got := asks["viewer"].send(protocol.Request{Op: protocol.OpAttach, Ch: 2, Params: writer}); got != string(fault.PermissionDenied) {
+	if got := asks["viewer"].send(protocol.Request{
+		Op: protocol.OpAttach, Ch: 2,
+		Params: writer,
+	}); got != string(fault.PermissionDenied) {
 		t.Errorf("a viewer with a writer: %s", got)
 	}
 	// Input is a frame and not an operation. The connection of a caller without the right ends.
@@ -410,7 +425,8 @@ func protocolOps(t *testing.T) []string {
 	for _, f := range files {
 		src, err := os.ReadFile(f)
 		check(t, err)
-		for _, m := range regexp.MustCompile(`(?m)^\tOp\w+\s+= "([\w.]+)"`).FindAllSubmatch(src, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\tOp\w+\s+= "([\w.]+)"`).FindAllSubmatch(src,
+			-1) {
 			ops = append(ops, string(m[1]))
 		}
 	}
@@ -427,9 +443,11 @@ type asker struct {
 }
 
 func dialAsker(t *testing.T, ctx context.Context, srv *Server, token string) *asker {
-	ws, _, err := websocket.Dial(ctx, strings.Replace(srv.URL, "http", "ws", 1)+"/v1/ws", &websocket.DialOptions{
-		Subprotocols: []string{protocol.Subprotocol}, HTTPHeader: http.Header{"Authorization": {"Bearer " + token}},
-	})
+	ws, _, err := websocket.Dial(ctx, strings.Replace(srv.URL, "http", "ws", 1)+"/v1/ws",
+		&websocket.DialOptions{
+			Subprotocols: []string{protocol.Subprotocol},
+			HTTPHeader:   http.Header{"Authorization": {"Bearer " + token}},
+		})
 	check(t, err)
 	t.Cleanup(func() { _ = ws.CloseNow() })
 	a := &asker{t: t, ctx: ctx, ws: ws}
@@ -442,7 +460,11 @@ func dialAsker(t *testing.T, ctx context.Context, srv *Server, token string) *as
 // ask requests one operation on the session, or on the snapshot if the operation
 // needs one. It returns ok or the kind of the error.
 func (a *asker) ask(op, session, snapshot string) string {
-	params, _ := json.Marshal(map[string]any{"session": session, "snapshot": snapshot, "channel": "k1", "name": "none", "path": "x", "to": "y", "pid": 1, "signal": "SIGTERM", "kind": "terminal", "key": "k"})
+	params, _ := json.Marshal(map[string]any{
+		"session": session, "snapshot": snapshot,
+		"channel": "k1", "name": "none", "path": "x", "to": "y", "pid": 1, "signal": "SIGTERM",
+		"kind": "terminal", "key": "k",
+	})
 	switch op {
 	case protocol.OpVolumeGet, protocol.OpVolumeDelete:
 		params = []byte(`{"name":"kept"}`)
@@ -485,7 +507,10 @@ func (a *asker) send(r protocol.Request) string {
 
 // input sends a frame of input and returns the close code.
 func (a *asker) input() int {
-	frame := stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Channel: 1, Body: []byte("\x00\x00\x00\x00\x00\x00\x00\x01x")})
+	frame := stream.AppendMessage(nil, stream.Frame{
+		Type: stream.Input, Channel: 1,
+		Body: []byte("\x00\x00\x00\x00\x00\x00\x00\x01x"),
+	})
 	check(a.t, a.ws.Write(a.ctx, websocket.MessageBinary, frame))
 	for {
 		if _, _, err := a.ws.Read(a.ctx); err != nil {

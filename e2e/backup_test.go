@@ -25,7 +25,8 @@ func TestBackupBringsSessionsBack(t *testing.T) {
 	s.run("ok", "x = 42\nopen('kept', 'w').write('in a file')")
 	file := filepath.Join(srv.Dir, "backup.tar")
 	sandgate := func(args ...string) error {
-		out, err := exec.CommandContext(ctx, bin, append(args, "--config", srv.Config, file)...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, bin,
+			append(args, "--config", srv.Config, file)...).CombinedOutput()
 		t.Logf("%s", out)
 		return err
 	}

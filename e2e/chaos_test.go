@@ -50,7 +50,8 @@ func TestChaos(t *testing.T) {
 	}
 	stop()
 	for _, w := range c.users {
-		t.Logf("%s: %d cells, %d lines, the slowest cell %s, lost: %v", w.name, w.cells, w.keys, w.slowest.Round(time.Millisecond), w.lost)
+		t.Logf("%s: %d cells, %d lines, the slowest cell %s, lost: %v", w.name, w.cells, w.keys,
+			w.slowest.Round(time.Millisecond), w.lost)
 	}
 	h.mustHold(t)
 	var lost []string

@@ -77,7 +77,8 @@ func (c *Cluster) StartRedis(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Redis = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", c.Dir)
+	c.Redis = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+		"--dir", c.Dir)
 	if c.Clock != "" {
 		c.Redis.Env = append(os.Environ(), "LD_PRELOAD="+c.Clock+".so", "TEST_CLOCK="+c.Clock)
 	}
@@ -111,7 +112,9 @@ func (c *Cluster) StopRedis() {
 
 // Start adds a server, whose node is named n0, n1 and so on. Settings are lines
 // of YAML; all servers have the token of the first.
-func (c *Cluster) Start(ctx context.Context, lease time.Duration, settings string) (*Server, error) {
+func (c *Cluster) Start(ctx context.Context, lease time.Duration,
+	settings string,
+) (*Server, error) {
 	name := fmt.Sprint("n", len(c.Servers))
 	if _, err := Sandgate("cluster", "join", c.Dir+"/ca", name); err != nil {
 		return nil, err
@@ -124,8 +127,10 @@ func (c *Cluster) Start(ctx context.Context, lease time.Duration, settings strin
 	if len(c.Servers) > 0 {
 		token = c.Servers[0].Token
 	}
-	s, err := start(ctx, fmt.Sprintf("%s\ncluster: {redis: \"redis://%s/0\", node: %s, listen: %q, dir: %s/ca/%s, lease: %s, blobs: %s/blobs}",
-		settings, c.Address, name, listen, c.Dir, name, lease, c.Dir), token)
+	s, err := start(
+		ctx, fmt.Sprintf(
+			"%s\ncluster: {redis: \"redis://%s/0\", node: %s, listen: %q, dir: %s/ca/%s, lease: %s, blobs: %s/blobs}",
+			settings, c.Address, name, listen, c.Dir, name, lease, c.Dir), token)
 	if err == nil {
 		c.Servers = append(c.Servers, s)
 	}

@@ -35,7 +35,8 @@ func newCluster(t *testing.T, servers int) *cluster {
 	c := &cluster{all, t}
 	t.Cleanup(func() { check(t, c.Stop()) })
 	for range servers {
-		_, err := c.Start(ctx, clusterLease, "pool: {size: 1, spare: 0}\nlog: {level: debug}\ngateway: {self_check: 0}")
+		_, err := c.Start(ctx, clusterLease,
+			"pool: {size: 1, spare: 0}\nlog: {level: debug}\ngateway: {self_check: 0}")
 		check(t, err)
 	}
 	return c
@@ -131,7 +132,8 @@ func TestCluster(t *testing.T) {
 		for _, srv := range c.Servers {
 			cl, err := client.New(srv.URL, srv.Token, client.Options{})
 			check(t, err)
-			_, err = cl.Upload(one.ctx, one.id, "f", 0, bytes.NewReader(bytes.Repeat([]byte("0123456789abcdef"), 1<<16)))
+			_, err = cl.Upload(one.ctx, one.id, "f", 0,
+				bytes.NewReader(bytes.Repeat([]byte("0123456789abcdef"), 1<<16)))
 			check(t, err)
 		}
 		if got := one.run("ok", "len(open('f').read())").result(t); got != "1048576" {
@@ -147,7 +149,8 @@ func TestCluster(t *testing.T) {
 			text := fmt.Sprint(all)
 			contains(t, text, one.id, two.id)
 		}
-		if code, _ := b.Get(one.ctx, "/v1/sessions/s_aaaaaaaaaaaaaaaaaaaaaaaaaa", nil); code != 404 {
+		if code, _ := b.Get(one.ctx, "/v1/sessions/s_aaaaaaaaaaaaaaaaaaaaaaaaaa",
+			nil); code != 404 {
 			t.Errorf("for an unknown session: %d", code)
 		}
 	})
@@ -161,13 +164,16 @@ func TestCluster(t *testing.T) {
 
 // redisLost starts Redis again without its data, while cells run.
 func (c *cluster) redisLost(one, other *session) {
-	cell := one.begin("import time\nfor i in range(100):\n    print(i, flush=True)\n    time.sleep(0.01)")
+	cell := one.begin(
+		"import time\nfor i in range(100):\n    print(i, flush=True)\n    time.sleep(0.01)")
 	c.StopRedis()
-	if _, err := one.client.CreateSession(one.ctx, protocol.SessionCreate{}); !fault.Is(err, fault.Unavailable) {
+	if _, err := one.client.CreateSession(one.ctx, protocol.SessionCreate{}); !fault.Is(err,
+		fault.Unavailable) {
 		one.t.Errorf("a new session without a directory: %v", err)
 	}
 	c.startRedis()
-	if out := one.collect(cell, nil); out.reply.Status != "ok" || strings.Count(out.stdout, "\n") != 100 {
+	if out := one.collect(cell, nil); out.reply.Status != "ok" ||
+		strings.Count(out.stdout, "\n") != 100 {
 		one.t.Errorf("the cell: %+v", out)
 	}
 	if got := other.run("ok", "x").result(one.t); got != "41" {
@@ -221,7 +227,8 @@ func (c *cluster) drain(t *testing.T) {
 	}
 	v := s.terminal(protocol.ChannelOpen{})
 	v.do("held=in-the-shell; echo rea''dy", "ready")
-	cell := s.begin("import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.01)")
+	cell := s.begin(
+		"import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.01)")
 	drained := false
 	out := s.collect(cell, func(r stream.Record) {
 		if r.Kind != stream.KindStdout || drained {
@@ -245,7 +252,8 @@ func (c *cluster) drain(t *testing.T) {
 	}
 	v.do("echo $held", "\rin-the-shell")
 	for i, x := range moved {
-		if got := x.run("ok", "y, open('kept').read()").result(t); got != fmt.Sprintf("(%d, '%d')", i, i) {
+		if got := x.run("ok", "y, open('kept').read()").result(t); got != fmt.Sprintf("(%d, '%d')",
+			i, i) {
 			t.Errorf("session %d kept %s", i, got)
 		}
 		if c.owner(x.id) == from {

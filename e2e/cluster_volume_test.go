@@ -17,7 +17,8 @@ import (
 func (c *cluster) nodeOf(name string) int {
 	c.t.Helper()
 	for i, s := range c.Servers {
-		files, err := filepath.Glob(filepath.Join(s.Dir, "data", "node", "volumes", "*", "volume.json"))
+		files, err := filepath.Glob(filepath.Join(s.Dir, "data", "node", "volumes", "*",
+			"volume.json"))
 		check(c.t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
@@ -83,7 +84,8 @@ func TestClusterVolumes(t *testing.T) {
 			check(t, err)
 			sessions = append(sessions, made.ID)
 			if owner := c.owner(made.ID); owner != node {
-				t.Errorf("the session %s is on node %d, and its volume on node %d", made.ID, owner, node)
+				t.Errorf("the session %s is on node %d, and its volume on node %d", made.ID, owner,
+					node)
 			}
 			conn, err := g.Connect(ctx)
 			check(t, err)
@@ -91,7 +93,8 @@ func TestClusterVolumes(t *testing.T) {
 			check(t, err)
 			s := &session{t, ctx, g, conn, k, made.ID}
 			s.run("ok", fmt.Sprintf("echo gateway-%d >> /shared/log", i))
-			if want := "gateway-0\ngateway-1\n"[:10*(i+1)]; s.run("ok", "cat /shared/log").stdout != want {
+			if want := "gateway-0\ngateway-1\n"[:10*(i+1)]; s.run("ok",
+				"cat /shared/log").stdout != want {
 				t.Errorf("the volume does not hold %q", want)
 			}
 			check(t, conn.Close())

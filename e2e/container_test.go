@@ -24,7 +24,10 @@ import (
 
 // containerCaps are the capabilities that deploy/container/README.md lists.
 func containerCaps() []uintptr {
-	return []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_KILL, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_CHROOT, unix.CAP_FOWNER, unix.CAP_FSETID}
+	return []uintptr{
+		unix.CAP_SYS_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN,
+		unix.CAP_KILL, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_CHROOT, unix.CAP_FOWNER, unix.CAP_FSETID,
+	}
 }
 
 // container describes a container to an engine.
@@ -59,7 +62,10 @@ func (c container) command() (*exec.Cmd, error) {
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = []string{"SANDGATE_TEST_CONTAINER=" + string(spec), "HOME=/var/lib/sandgate"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS,
+		Pdeathsig:  syscall.SIGKILL,
+	}
 	if c.Apart {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWPID
 	}
@@ -91,7 +97,10 @@ func containerMain(spec string) error {
 		all[2] = mount{"proc", root + "/proc", "proc", 0}
 	}
 	if c.ReadOnly {
-		all = append(all, mount{"", root, "", syscall.MS_REMOUNT | syscall.MS_BIND | syscall.MS_RDONLY})
+		all = append(all, mount{
+			"", root, "",
+			syscall.MS_REMOUNT | syscall.MS_BIND | syscall.MS_RDONLY,
+		})
 	}
 	for to, b := range c.Mounts {
 		if b.From == "" {
@@ -100,7 +109,10 @@ func containerMain(spec string) error {
 		}
 		all = append(all, mount{b.From, root + to, "", syscall.MS_BIND})
 		if b.ReadOnly {
-			all = append(all, mount{"", root + to, "", syscall.MS_REMOUNT | syscall.MS_BIND | syscall.MS_RDONLY})
+			all = append(all, mount{
+				"", root + to, "",
+				syscall.MS_REMOUNT | syscall.MS_BIND | syscall.MS_RDONLY,
+			})
 		}
 	}
 	for _, m := range all {
@@ -129,7 +141,8 @@ func containerMain(spec string) error {
 		}
 	}
 	if c.User != 0 {
-		if err := errors.Join(syscall.Setgroups([]int{c.User}), syscall.Setgid(c.User), syscall.Setuid(c.User)); err != nil {
+		if err := errors.Join(syscall.Setgroups([]int{c.User}), syscall.Setgid(c.User),
+			syscall.Setuid(c.User)); err != nil {
 			return err
 		}
 	}
@@ -165,10 +178,14 @@ func TestContainerIsEnough(t *testing.T) {
 	said, err := os.Create(filepath.Join(dir, "log"))
 	check(t, err)
 	defer said.Close()
-	cmd, err := container{Root: root, Args: []string{"serve"}, Caps: containerCaps(), Mounts: map[string]bind{"/run/sandgate": {}, "/tmp": {}}}.command()
+	cmd, err := container{
+		Root: root, Args: []string{"serve"}, Caps: containerCaps(),
+		Mounts: map[string]bind{"/run/sandgate": {}, "/tmp": {}},
+	}.command()
 	check(t, err)
 	// Cgroups have the folder's name. Other processes of this machine share them.
-	cmd.Env = append(cmd.Env, "SANDGATE_LISTEN="+address, "SANDGATE_POOL_SIZE=1", "SANDGATE_RUN_DIR=/run/sandgate/"+filepath.Base(dir))
+	cmd.Env = append(cmd.Env, "SANDGATE_LISTEN="+address, "SANDGATE_POOL_SIZE=1",
+		"SANDGATE_RUN_DIR=/run/sandgate/"+filepath.Base(dir))
 	cmd.Stdout, cmd.Stderr = said, said
 	check(t, cmd.Start())
 	ended := make(chan error, 1)
@@ -217,7 +234,10 @@ func TestContainerIsEnough(t *testing.T) {
 // no port is published without a proxy.
 func TestContainerfileAndCompose(t *testing.T) {
 	file := string(mustRead(t, "../deploy/container/Containerfile"))
-	for _, want := range []string{"FROM scratch\n", "COPY . /\n", `ENTRYPOINT ["/usr/bin/sandgate"]`, "STOPSIGNAL SIGTERM", "VOLUME /var/lib/sandgate"} {
+	for _, want := range []string{
+		"FROM scratch\n", "COPY . /\n",
+		`ENTRYPOINT ["/usr/bin/sandgate"]`, "STOPSIGNAL SIGTERM", "VOLUME /var/lib/sandgate",
+	} {
 		if !strings.Contains(file, want) {
 			t.Errorf("the Containerfile has no %s", want)
 		}
@@ -279,7 +299,8 @@ func readCompose(t *testing.T, name string) (c compose) {
 			from, _, _ := strings.Cut(v, ":")
 			if from == ".." || strings.HasPrefix(from, "../") {
 				mustRead(t, filepath.Join("../deploy/compose", from))
-			} else if _, ok := c.Volumes[from]; !ok && !strings.HasPrefix(v, "${SANDGATE_SECRETS:-") {
+			} else if _, ok := c.Volumes[from]; !ok &&
+				!strings.HasPrefix(v, "${SANDGATE_SECRETS:-") {
 				t.Errorf("%s: there is no volume %s", name, from)
 			}
 		}
@@ -302,7 +323,9 @@ func readCompose(t *testing.T, name string) (c compose) {
 			t.Errorf("%s, which speaks no TLS, is published: %v", name, s.Ports)
 		}
 		// Only a user who builds the image has it.
-		if file := filepath.Join("../deploy/compose", s.Build.Context, s.Build.Dockerfile); s.Image == "sandgate:latest" && file != "../deploy/container/Containerfile" {
+		if file := filepath.Join("../deploy/compose", s.Build.Context,
+			s.Build.Dockerfile); s.Image == "sandgate:latest" &&
+			file != "../deploy/container/Containerfile" {
 			t.Errorf("%s is built from %s", name, file)
 		}
 	}
@@ -341,13 +364,15 @@ func TestComposeCluster(t *testing.T) {
 		for _, f := range files {
 			info, err := os.Stat(f)
 			check(t, err)
-			if owner := info.Sys().(*syscall.Stat_t).Uid; owner != users[what] || info.Mode().Perm()&0o077 != 0 && filepath.Ext(f) != ".crt" {
+			if owner := info.Sys().(*syscall.Stat_t).Uid; owner != users[what] ||
+				info.Mode().Perm()&0o077 != 0 && filepath.Ext(f) != ".crt" {
 				t.Errorf("%s belongs to user %d, with %s", f, owner, info.Mode())
 			}
 		}
 		has := func(path string) {
 			for _, v := range s.Volumes {
-				from, to, _ := strings.Cut(strings.TrimPrefix(v, "${SANDGATE_SECRETS:-/etc/sandgate/compose}"), ":")
+				from, to, _ := strings.Cut(strings.TrimPrefix(v,
+					"${SANDGATE_SECRETS:-/etc/sandgate/compose}"), ":")
 				to, _, _ = strings.Cut(to, ":")
 				if rest, ok := strings.CutPrefix(path, to+"/"); ok && from == "/"+what {
 					mustRead(t, filepath.Join(dir, from, rest))
@@ -362,17 +387,21 @@ func TestComposeCluster(t *testing.T) {
 		}
 		var env []string
 		for key, value := range s.Environment {
-			if !slices.ContainsFunc(config.Fields(config.Default()), func(f config.Field) bool { return f.Env == key }) && key != "GOGC" {
+			if !slices.ContainsFunc(config.Fields(config.Default()),
+				func(f config.Field) bool { return f.Env == key }) && key != "GOGC" {
 				t.Errorf("%s: there is no setting %s", name, key)
 			}
-			env = append(env, key+"="+strings.ReplaceAll(value, "${SANDGATE_HOST:?the name that browsers use}", proxyName))
+			env = append(env, key+"="+
+				strings.ReplaceAll(value, "${SANDGATE_HOST:?the name that browsers use}",
+					proxyName))
 		}
 		cfg, err := config.Load(nil, append(env, "SANDGATE_CONFIG=/dev/null"))
 		check(t, err)
 		settings[what] = cfg
 		has(cfg.Cluster.Password)
 		has(cfg.Cluster.Dir + "/" + what + ".key")
-		if _, ok := c.Services[strings.TrimSuffix(strings.TrimPrefix(cfg.Cluster.Redis, "redis://"), ":6379/0")]; !ok {
+		if _, ok := c.Services[strings.TrimSuffix(strings.TrimPrefix(cfg.Cluster.Redis, "redis://"),
+			":6379/0")]; !ok {
 			t.Errorf("%s: there is no %s", name, cfg.Cluster.Redis)
 		}
 		stop, err := time.ParseDuration(s.Stop)
@@ -390,7 +419,8 @@ func TestComposeCluster(t *testing.T) {
 			t.Errorf("%s has %s to end, and may need %s", name, s.Stop, least)
 		}
 	}
-	if n := settings["node"].Cluster; n.Address != n.Node+n.Listen || c.Services[n.Node].Command != "node" {
+	if n := settings["node"].Cluster; n.Address != n.Node+n.Listen ||
+		c.Services[n.Node].Command != "node" {
 		t.Errorf("gateways expect the node at %s", n.Address)
 	}
 	file := filepath.Join(t.TempDir(), "Caddyfile")

@@ -30,9 +30,12 @@ func TestApartAsDocumented(t *testing.T) {
 	bin, err := Bin("sandgate")
 	check(t, err)
 	there := map[string]string{
-		"/root/cluster": c.Dir + "/ca", "/root/for-": c.Dir + "/for-", "/mnt/shared/sandgate": c.Dir + "/blobs",
-		"10.0.0.5:6379": c.Address, "10.0.0.11:9443": freeAddress(t), "10.0.0.21:8080": freeAddress(t),
-		"-o sandgate -g sandgate": "-o nobody -g nogroup", "--reuid sandgate --regid sandgate": "--reuid nobody --regid nogroup",
+		"/root/cluster": c.Dir + "/ca", "/root/for-": c.Dir + "/for-",
+		"/mnt/shared/sandgate": c.Dir + "/blobs",
+		"10.0.0.5:6379":        c.Address, "10.0.0.11:9443": freeAddress(t),
+		"10.0.0.21:8080":                    freeAddress(t),
+		"-o sandgate -g sandgate":           "-o nobody -g nogroup",
+		"--reuid sandgate --regid sandgate": "--reuid nobody --regid nogroup",
 	}
 	here := func(text, machine string) string {
 		for from, to := range there {
@@ -47,18 +50,23 @@ func TestApartAsDocumented(t *testing.T) {
 			_ = cmd.Process.Kill()
 		}
 	})
-	for _, block := range regexp.MustCompile("(?ms)^```(sh|yaml)\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
+	for _, block := range regexp.MustCompile(
+		"(?ms)^```(sh|yaml)\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
 		kind, text := block[1], block[2]
 		if kind == "yaml" {
 			line, _, _ := strings.Cut(text, "\n")
 			machine = line[strings.LastIndexByte(line, ' ')+1:]
 			check(t, os.MkdirAll(filepath.Join(c.Dir, machine), 0o755))
-			extra := fmt.Sprintf("data_dir: %[1]s/data\nrun_dir: %[1]s/run\npool: {size: 1, spare: 0}\n", filepath.Join(c.Dir, machine))
-			check(t, os.WriteFile(filepath.Join(c.Dir, machine, "config.yaml"), []byte(here(text, machine)+extra), 0o644))
+			extra := fmt.Sprintf(
+				"data_dir: %[1]s/data\nrun_dir: %[1]s/run\npool: {size: 1, spare: 0}\n",
+				filepath.Join(c.Dir, machine))
+			check(t, os.WriteFile(filepath.Join(c.Dir, machine, "config.yaml"),
+				[]byte(here(text, machine)+extra), 0o644))
 			continue
 		}
 		cmd := exec.CommandContext(ctx, "bash", "-euc", here(text, machine))
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "HOME="+c.Dir, "SANDGATE_CONFIG="+filepath.Join(c.Dir, machine, "config.yaml"))
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "HOME="+
+			c.Dir, "SANDGATE_CONFIG="+filepath.Join(c.Dir, machine, "config.yaml"))
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if strings.Contains(text, "\nexec ") {
@@ -69,7 +77,8 @@ func TestApartAsDocumented(t *testing.T) {
 		if strings.Contains(text, "sandgate check") {
 			// Processes that a supervisor starts need a moment.
 			eventually(t, "the gateway", func() bool {
-				code, err := (&Server{URL: "http://" + there["10.0.0.21:8080"]}).Get(ctx, "/healthz", nil)
+				code, err := (&Server{URL: "http://" + there["10.0.0.21:8080"]}).Get(ctx,
+					"/healthz", nil)
 				return err == nil && code == 200
 			})
 		}

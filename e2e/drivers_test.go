@@ -19,7 +19,8 @@ func TestPythonDriver(t *testing.T) {
 	for _, part := range []string{"1/2", "2/2"} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			driverTests(t, []string{"python/*/*.py", "python/manifest.json"}, "python/tests/run.py", "--part="+part, "-v")
+			driverTests(t, []string{"python/*/*.py", "python/manifest.json"}, "python/tests/run.py",
+				"--part="+part, "-v")
 		})
 	}
 }
@@ -33,7 +34,8 @@ func TestJavaDriver(t *testing.T) {
 // TestPHPDriver sends the PHP driver invalid requests.
 func TestPHPDriver(t *testing.T) {
 	t.Parallel()
-	driverTests(t, []string{"php/driver/*", "php/tests/*.py", "php/manifest.json"}, "php/tests/wire.py")
+	driverTests(t, []string{"php/driver/*", "php/tests/*.py", "php/manifest.json"},
+		"php/tests/wire.py")
 }
 
 // driverTests runs a driver's tests, which are in Python, in a sandbox. files are
@@ -54,7 +56,10 @@ func driverTests(t *testing.T, files []string, argv ...string) {
 			check(t, err)
 		}
 	}
-	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Kind: "process", Argv: append([]string{"/usr/bin/python3"}, argv...)})
+	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{
+		Session: s.id, Kind: "process",
+		Argv: append([]string{"/usr/bin/python3"}, argv...),
+	})
 	check(t, err)
 	var out []byte
 	for {
@@ -63,7 +68,8 @@ func driverTests(t *testing.T, files []string, argv ...string) {
 			break
 		}
 		if err != nil {
-			fails.add(t.Name(), fmt.Errorf("%w; the last output is %q", err, out[max(0, len(out)-300):]))
+			fails.add(t.Name(), fmt.Errorf("%w; the last output is %q", err,
+				out[max(0, len(out)-300):]))
 			t.Fatalf("%v; the output before it:\n%s", err, out)
 		}
 		if r.Kind == stream.KindStdout || r.Kind == stream.KindStderr {

@@ -129,7 +129,10 @@ func packed(t *testing.T, files ...string) []byte {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	for i := 0; i < len(files); i += 2 {
-		check(t, w.WriteHeader(&tar.Header{Name: files[i], Mode: 0o644, Size: int64(len(files[i+1]))}))
+		check(t, w.WriteHeader(&tar.Header{
+			Name: files[i], Mode: 0o644,
+			Size: int64(len(files[i+1])),
+		}))
 		_, _ = w.Write([]byte(files[i+1]))
 	}
 	check(t, w.Close())
@@ -161,46 +164,65 @@ func registry(t *testing.T, base string) map[string][]byte {
 	wheel := zipped(
 		t, "sgpip.py", "answer = 'from pip'\n",
 		"sgpip-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: sgpip\nVersion: 1.0\n",
-		"sgpip-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		"sgpip-1.0.dist-info/RECORD", "sgpip.py,,\nsgpip-1.0.dist-info/METADATA,,\nsgpip-1.0.dist-info/WHEEL,,\nsgpip-1.0.dist-info/RECORD,,\n",
+		"sgpip-1.0.dist-info/WHEEL",
+		"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"sgpip-1.0.dist-info/RECORD",
+		"sgpip.py,,\nsgpip-1.0.dist-info/METADATA,,\nsgpip-1.0.dist-info/WHEEL,,\nsgpip-1.0.dist-info/RECORD,,\n",
 	)
 	sum := sha256.Sum256(wheel)
-	node := packed(t, "package/package.json", `{"name":"sgnpm","version":"1.0.0","main":"index.js"}`, "package/index.js", "module.exports = 'from npm'\n")
+	node := packed(t, "package/package.json",
+		`{"name":"sgnpm","version":"1.0.0","main":"index.js"}`, "package/index.js",
+		"module.exports = 'from npm'\n")
 	integrity := sha512.Sum512(node)
 	packument, _ := json.Marshal(map[string]any{
 		"name": "sgnpm", "dist-tags": map[string]string{"latest": "1.0.0"},
 		"versions": map[string]any{"1.0.0": map[string]any{
 			"name": "sgnpm", "version": "1.0.0", "main": "index.js",
-			"dist": map[string]string{"tarball": base + "/npm/sgnpm-1.0.0.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(integrity[:])},
+			"dist": map[string]string{
+				"tarball":   base + "/npm/sgnpm-1.0.0.tgz",
+				"integrity": "sha512-" + base64.StdEncoding.EncodeToString(integrity[:]),
+			},
 		}},
 	})
 	mod := "module example.test/sggo\n\ngo 1.21\n"
-	composer, _ := json.Marshal(map[string]any{"packages": map[string]any{"acme/sgphp": map[string]any{"1.0.0": map[string]any{
-		"name": "acme/sgphp", "version": "1.0.0", "type": "library", "autoload": map[string]any{"psr-4": map[string]string{"Acme\\": "src/"}},
-		"dist": map[string]string{"type": "zip", "url": base + "/composer/sgphp.zip"},
-	}}}})
+	composer, _ := json.Marshal(
+		map[string]any{
+			"packages": map[string]any{"acme/sgphp": map[string]any{"1.0.0": map[string]any{
+				"name": "acme/sgphp", "version": "1.0.0", "type": "library",
+				"autoload": map[string]any{"psr-4": map[string]string{"Acme\\": "src/"}},
+				"dist":     map[string]string{"type": "zip", "url": base + "/composer/sgphp.zip"},
+			}}},
+		})
 	return map[string][]byte{
-		"/simple/sgpip/":                       fmt.Appendf(nil, `<!DOCTYPE html><a href="/wheels/sgpip-1.0-py3-none-any.whl#sha256=%s">sgpip</a>`, hex.EncodeToString(sum[:])),
-		"/wheels/sgpip-1.0-py3-none-any.whl":   wheel,
-		"/npm/sgnpm":                           packument,
-		"/npm/sgnpm-1.0.0.tgz":                 node,
-		"/go/example.test/sggo/@v/list":        []byte("v1.0.0\n"),
-		"/go/example.test/sggo/@latest":        []byte(`{"Version":"v1.0.0","Time":"2024-01-01T00:00:00Z"}`),
-		"/go/example.test/sggo/@v/v1.0.0.info": []byte(`{"Version":"v1.0.0","Time":"2024-01-01T00:00:00Z"}`),
-		"/go/example.test/sggo/@v/v1.0.0.mod":  []byte(mod),
+		"/simple/sgpip/": fmt.Appendf(nil,
+			`<!DOCTYPE html><a href="/wheels/sgpip-1.0-py3-none-any.whl#sha256=%s">sgpip</a>`,
+			hex.EncodeToString(sum[:])),
+		"/wheels/sgpip-1.0-py3-none-any.whl": wheel,
+		"/npm/sgnpm":                         packument,
+		"/npm/sgnpm-1.0.0.tgz":               node,
+		"/go/example.test/sggo/@v/list":      []byte("v1.0.0\n"),
+		"/go/example.test/sggo/@latest": []byte(
+			`{"Version":"v1.0.0","Time":"2024-01-01T00:00:00Z"}`),
+		"/go/example.test/sggo/@v/v1.0.0.info": []byte(
+			`{"Version":"v1.0.0","Time":"2024-01-01T00:00:00Z"}`),
+		"/go/example.test/sggo/@v/v1.0.0.mod": []byte(mod),
 		"/go/example.test/sggo/@v/v1.0.0.zip": zipped(
-			t, "example.test/sggo@v1.0.0/go.mod", mod, "example.test/sggo@v1.0.0/sggo.go", "package sggo\n\nconst Answer = \"from go\"\n",
+			t, "example.test/sggo@v1.0.0/go.mod", mod, "example.test/sggo@v1.0.0/sggo.go",
+			"package sggo\n\nconst Answer = \"from go\"\n",
 		),
 		"/composer/packages.json": composer,
 		"/composer/sgphp.zip": zipped(
-			t, "composer.json", `{"name":"acme/sgphp","version":"1.0.0","autoload":{"psr-4":{"Acme\\":"src/"}}}`, "src/Answer.php", "<?php\nnamespace Acme;\nclass Answer { const IT = 'from composer'; }\n",
+			t, "composer.json",
+			`{"name":"acme/sgphp","version":"1.0.0","autoload":{"psr-4":{"Acme\\":"src/"}}}`,
+			"src/Answer.php", "<?php\nnamespace Acme;\nclass Answer { const IT = 'from composer'; }\n",
 		),
-		"/maven/acme/sgtop/1.0/sgtop-1.0.pom":      []byte(mavenTop),
-		"/maven/acme/sgtop/1.0/sgtop-1.0.jar":      zipped(t, "acme/top.txt", "top"),
-		"/maven/acme/parent/3/parent-3.pom":        []byte(mavenParent),
-		"/maven/acme/sgmvn/1.1/sgmvn-1.1.pom":      []byte(mavenLeaf),
-		"/maven/acme/sgmvn/1.1/sgmvn-1.1.jar":      zipped(t, "acme/maven.txt", "from maven"),
-		"/maven/acme/sgmvn/1.1/sgmvn-1.1.jar.sha1": fmt.Appendf(nil, "%x  sgmvn-1.1.jar\n", sha1.Sum(zipped(t, "acme/maven.txt", "from maven"))),
+		"/maven/acme/sgtop/1.0/sgtop-1.0.pom": []byte(mavenTop),
+		"/maven/acme/sgtop/1.0/sgtop-1.0.jar": zipped(t, "acme/top.txt", "top"),
+		"/maven/acme/parent/3/parent-3.pom":   []byte(mavenParent),
+		"/maven/acme/sgmvn/1.1/sgmvn-1.1.pom": []byte(mavenLeaf),
+		"/maven/acme/sgmvn/1.1/sgmvn-1.1.jar": zipped(t, "acme/maven.txt", "from maven"),
+		"/maven/acme/sgmvn/1.1/sgmvn-1.1.jar.sha1": fmt.Appendf(nil, "%x  sgmvn-1.1.jar\n",
+			sha1.Sum(zipped(t, "acme/maven.txt", "from maven"))),
 		"/hello": []byte("hello"),
 	}
 }
@@ -237,14 +259,20 @@ func newOutside(t *testing.T, settings string) *outside {
 	go web.Serve(l)
 	t.Cleanup(func() { web.Close() })
 	o.dns = newResolver(t, map[string][]string{
-		"registry.test": {"127.0.0.1"}, "rebinds.test": {"127.0.0.1", "169.254.169.254"}, "meta.test": {"169.254.169.254"}, "private.test": {"10.1.2.3"}, "other.test": {"127.0.0.1"},
+		"registry.test": {"127.0.0.1"}, "rebinds.test": {"127.0.0.1", "169.254.169.254"},
+		"meta.test": {"169.254.169.254"}, "private.test": {"10.1.2.3"}, "other.test": {"127.0.0.1"},
 	})
 	allow := []string{"*.test", "[::1]:80"}
-	for _, h := range []string{"registry.test", "rebinds.test", "meta.test", "private.test", "127.0.0.1"} {
+	for _, h := range []string{
+		"registry.test", "rebinds.test", "meta.test", "private.test",
+		"127.0.0.1",
+	} {
 		allow = append(allow, h+":"+strconv.Itoa(o.port))
 	}
 	quoted, _ := json.Marshal(allow)
-	o.Server, err = Start(deadline(t), fmt.Sprintf("egress: {allow: %s, resolver: %q}\ninsecure_egress_to_private_networks: [127.0.0.0/8]\n%s", quoted, o.dns.conn.LocalAddr(), settings))
+	o.Server, err = Start(deadline(t),
+		fmt.Sprintf(
+			"egress: {allow: %s, resolver: %q}\ninsecure_egress_to_private_networks: [127.0.0.0/8]\n%s", quoted, o.dns.conn.LocalAddr(), settings))
 	check(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -296,33 +324,44 @@ func TestPackagesFromARegistry(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1}")
 	s := o.open(t, "python", &protocol.Network{})
 	env := map[string]string{
-		"PIP_INDEX_URL": o.base + "/simple/", "PIP_TRUSTED_HOST": "registry.test", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-		"GOPROXY": o.base + "/go", "GONOSUMDB": "*",
+		"PIP_INDEX_URL": o.base + "/simple/", "PIP_TRUSTED_HOST": "registry.test",
+		"PIP_DISABLE_PIP_VERSION_CHECK": "1",
+		"GOPROXY":                       o.base + "/go", "GONOSUMDB": "*",
 	}
 	set, _ := json.Marshal(env)
-	got := s.says(fmt.Sprintf("import os\nos.environ.update(%s)\n%%pip install -q sgpip\nimport sgpip\nprint(sgpip.answer)", set))
+	got := s.says(
+		fmt.Sprintf(
+			"import os\nos.environ.update(%s)\n%%pip install -q sgpip\nimport sgpip\nprint(sgpip.answer)", set))
 	if !strings.HasSuffix(strings.TrimSpace(got), "from pip") {
 		t.Errorf("pip: %q", got)
 	}
 	sh := func(name, want, script string) {
 		t.Helper()
 		code, _ := json.Marshal(script)
-		got := s.says("import subprocess\nprint(subprocess.run(['bash', '-c', " + string(code) + "], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout)")
+		got := s.says("import subprocess\nprint(subprocess.run(['bash', '-c', " + string(code) +
+			"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout)")
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
 	sh("curl", "hello", "curl -sS "+o.base+"/hello")
 	sh("a tunnel", "hello", "curl -sS --proxytunnel "+o.base+"/hello")
-	sh("npm", "from npm", "mkdir -p ~/n && cd ~/n && npm install --no-audit --no-fund --no-update-notifier --registry "+o.base+"/npm sgnpm 2>&1 && node -p \"require('sgnpm')\"")
-	sh("node", "hello", "node -e \"fetch('"+o.base+"/hello').then((r) => r.text()).then(console.log)\"")
-	sh("go", "from go", "mkdir -p ~/g && cd ~/g && go mod init example.test/m 2>&1 && go get example.test/sggo 2>&1 && printf 'package main\\nimport \"example.test/sggo\"\\nfunc main() { println(sggo.Answer) }\\n' > m.go && go run . 2>&1")
-	sh("composer", "from composer", `mkdir -p ~/c && cd ~/c && echo '{"repositories":[{"type":"composer","url":"`+o.base+`/composer"},{"packagist":false}],"config":{"secure-http":false}}' > composer.json && composer require -q --no-interaction acme/sgphp 2>&1; php -r 'require "vendor/autoload.php"; echo Acme\Answer::IT;'`)
+	sh(
+		"npm", "from npm", "mkdir -p ~/n && cd ~/n && npm install --no-audit --no-fund --no-update-notifier --registry "+o.base+"/npm sgnpm 2>&1 && node -p \"require('sgnpm')\"")
+	sh("node", "hello", "node -e \"fetch('"+o.base+
+		"/hello').then((r) => r.text()).then(console.log)\"")
+	sh(
+		"go", "from go", "mkdir -p ~/g && cd ~/g && go mod init example.test/m 2>&1 && go get example.test/sggo 2>&1 && printf 'package main\\nimport \"example.test/sggo\"\\nfunc main() { println(sggo.Answer) }\\n' > m.go && go run . 2>&1")
+	sh("composer", "from composer",
+		`mkdir -p ~/c && cd ~/c && echo '{"repositories":[{"type":"composer","url":"`+o.base+
+			`/composer"},{"packagist":false}],"config":{"secure-http":false}}' > composer.json && composer require -q --no-interaction acme/sgphp 2>&1; php -r 'require "vendor/autoload.php"; echo Acme\Answer::IT;'`)
 	for language, code := range map[string]string{
 		"javascript": "console.log(await (await fetch('" + o.base + "/hello')).text())",
 		"java":       `System.out.println(java.net.http.HttpClient.newHttpClient().send(java.net.http.HttpRequest.newBuilder(java.net.URI.create("` + o.base + `/hello")).build(), java.net.http.HttpResponse.BodyHandlers.ofString()).body())`,
-		"golang":     "import (\"fmt\"; \"io\"; \"net/http\")\nr, err := http.Get(\"" + o.base + "/hello\")\nif err != nil { panic(err) }\nb, _ := io.ReadAll(r.Body)\nfmt.Println(string(b))",
-		"php":        "$c = curl_init('" + o.base + "/hello'); curl_setopt($c, CURLOPT_RETURNTRANSFER, true); echo curl_exec($c);",
+		"golang": "import (\"fmt\"; \"io\"; \"net/http\")\nr, err := http.Get(\"" + o.base +
+			"/hello\")\nif err != nil { panic(err) }\nb, _ := io.ReadAll(r.Body)\nfmt.Println(string(b))",
+		"php": "$c = curl_init('" + o.base +
+			"/hello'); curl_setopt($c, CURLOPT_RETURNTRANSFER, true); echo curl_exec($c);",
 	} {
 		s := o.open(t, language, &protocol.Network{})
 		if got := s.says(code); strings.TrimSpace(got) != "hello" {
@@ -330,7 +369,9 @@ func TestPackagesFromARegistry(t *testing.T) {
 		}
 		if language == "golang" {
 			s.says("os.Setenv(\"GOPROXY\", \"" + o.base + "/go\")\nos.Setenv(\"GONOSUMDB\", \"*\")")
-			if got := s.says("import \"example.test/sggo\"\nfmt.Println(sggo.Answer)"); !strings.HasSuffix(strings.TrimSpace(got), "from go") {
+			if got := s.says(
+				"import \"example.test/sggo\"\nfmt.Println(sggo.Answer)"); !strings.HasSuffix(
+				strings.TrimSpace(got), "from go") {
 				t.Errorf("an import in a cell: %q", got)
 			}
 		}
@@ -343,10 +384,15 @@ func TestEgressDenied(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1}")
 	port := strconv.Itoa(o.port)
 	without := o.open(t, "python", nil)
-	if got := without.says("import os, socket\nprint([k for k in os.environ if 'proxy' in k.lower()])\nprint(socket.socket().connect_ex(('127.0.0.1', 3128)) != 0)"); got != "[]\nTrue\n" {
+	if got := without.says(
+		"import os, socket\nprint([k for k in os.environ if 'proxy' in k.lower()])\nprint(socket.socket().connect_ex(('127.0.0.1', 3128)) != 0)"); got != "[]\nTrue\n" {
 		t.Errorf("without a network: %q", got)
 	}
-	s := o.open(t, "python", &protocol.Network{Allow: []string{"registry.test:" + port, "rebinds.test:" + port, "meta.test:" + port, "private.test:" + port, "127.0.0.1:" + port, "[::1]:80"}})
+	s := o.open(t, "python", &protocol.Network{Allow: []string{
+		"registry.test:" + port,
+		"rebinds.test:" + port, "meta.test:" + port, "private.test:" + port, "127.0.0.1:" + port,
+		"[::1]:80",
+	}})
 	script := `
 import socket
 def ask(head):
@@ -381,11 +427,19 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 		form    = "400"
 	)
 	for to, want := range map[string][]string{
-		"registry.test:PORT": {ok}, "REGISTRY.TEST.:PORT": {ok}, "127.0.0.1:PORT": {ok}, "rebinds.test:PORT": {ok, address}, "meta.test:PORT": {address}, "private.test:PORT": {address}, "[::1]:80": {address},
-		"other.test:80": {server}, "registry.test:80": {server}, "registry.test:22": {server}, "evil-registry.test:PORT": {server}, "nowhere.test:80": {server}, "example.com:443": {server}, "169.254.169.254:80": {server}, "localhost:PORT": {server},
-		"2130706433:PORT": {form}, "0x7f000001:PORT": {form}, "0x7f.1:PORT": {form}, "127.1:PORT": {form}, "0177.0.0.1:PORT": {form}, "[::ffff:127.0.0.1]:PORT": {form}, "[fe80::1%25lo]:80": {form}, "0.0.0.0:PORT": {server}, "[::]:PORT": {server},
-		"user@registry.test:PORT": {form}, "registry.test%00.test:PORT": {form}, "régistry.test:PORT": {form}, "registry.test:0": {form}, "registry.test:99999": {form}, "registry.test": {form},
-		"two": {ok}, "origin": {form}, "huge": {"431"},
+		"registry.test:PORT": {ok}, "REGISTRY.TEST.:PORT": {ok}, "127.0.0.1:PORT": {ok},
+		"rebinds.test:PORT": {ok, address}, "meta.test:PORT": {address},
+		"private.test:PORT": {address}, "[::1]:80": {address},
+		"other.test:80": {server}, "registry.test:80": {server}, "registry.test:22": {server},
+		"evil-registry.test:PORT": {server}, "nowhere.test:80": {server},
+		"example.com:443": {server}, "169.254.169.254:80": {server}, "localhost:PORT": {server},
+		"2130706433:PORT": {form}, "0x7f000001:PORT": {form}, "0x7f.1:PORT": {form},
+		"127.1:PORT": {form}, "0177.0.0.1:PORT": {form}, "[::ffff:127.0.0.1]:PORT": {form},
+		"[fe80::1%25lo]:80": {form}, "0.0.0.0:PORT": {server}, "[::]:PORT": {server},
+		"user@registry.test:PORT": {form}, "registry.test%00.test:PORT": {form},
+		"régistry.test:PORT": {form}, "registry.test:0": {form}, "registry.test:99999": {form},
+		"registry.test": {form},
+		"two":           {ok}, "origin": {form}, "huge": {"431"},
 	} {
 		answers := lines[to]
 		if len(answers) != len(want) {
@@ -398,7 +452,11 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 			}
 		}
 	}
-	for to, says := range map[string]string{"other.test:80": "network.allow", "example.com:443": "egress.allow", "meta.test:PORT": "insecure_egress_to_private_networks"} {
+	for to, says := range map[string]string{
+		"other.test:80":   "network.allow",
+		"example.com:443": "egress.allow",
+		"meta.test:PORT":  "insecure_egress_to_private_networks",
+	} {
 		if a := lines[to]; len(a) == 0 || !strings.Contains(a[0], says) {
 			t.Errorf("the error of %s does not name %s: %q", to, says, a)
 		}
@@ -412,7 +470,8 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 	if n := o.hits.Load(); n != 1 {
 		t.Errorf("the registry saw %d requests", n)
 	}
-	_, err := s.client.CreateSession(s.ctx, protocol.SessionCreate{Network: &protocol.Network{Allow: []string{"example.com"}}})
+	_, err := s.client.CreateSession(s.ctx,
+		protocol.SessionCreate{Network: &protocol.Network{Allow: []string{"example.com"}}})
 	if !fault.Is(err, fault.PermissionDenied) || !strings.Contains(err.Error(), "example.com") {
 		t.Errorf("more than the server's list: %v", err)
 	}
@@ -421,12 +480,14 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 		cmd := sandgate(t, s.ctx, args...)
 		cmd.Env = append(cmd.Env, "SANDGATE_URL="+o.URL, "SANDGATE_TOKEN="+o.Token)
 		out, err := cmd.CombinedOutput()
-		if (err == nil) != (want != "fails") || want != "fails" && !strings.HasPrefix(string(out), want) {
+		if (err == nil) != (want != "fails") || want != "fails" && !strings.HasPrefix(string(out),
+			want) {
 			t.Errorf("%q: %s, %v", args, out, err)
 		}
 		return strings.TrimSpace(string(out))
 	}
-	fetch := "import urllib.request; print(urllib.request.urlopen('" + o.base + "/hello').read().decode())"
+	fetch := "import urllib.request; print(urllib.request.urlopen('" + o.base +
+		"/hello').read().decode())"
 	cli("hello", "run", "--network", "-c", fetch)
 	cli("hello", "run", "--allow", "registry.test:"+port, "-c", fetch)
 	cli("fails", "run", "--allow", "other.test", "-c", fetch)
@@ -449,7 +510,8 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 func TestEgressAfterResume(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1}")
 	s := o.open(t, "python", &protocol.Network{})
-	again := fmt.Sprintf("import urllib.request\nprint(urllib.request.urlopen('%s/hello').read().decode())", o.base)
+	again := fmt.Sprintf(
+		"import urllib.request\nprint(urllib.request.urlopen('%s/hello').read().decode())", o.base)
 	hold := fmt.Sprintf(`
 import socket
 c = socket.create_connection(('127.0.0.1', 3128)); c.settimeout(30)
@@ -473,7 +535,8 @@ except ConnectionResetError: print('cut')
 	want(f, cut, "cut")
 	want(f, again, "hello")
 	// The original's connection stays open.
-	want(s, "c.sendall(b'GET /hello HTTP/1.0\\r\\n\\r\\n'); print(c.recv(100).split(b'\\r\\n')[0].decode())", "HTTP/1.0 200 OK")
+	want(
+		s, "c.sendall(b'GET /hello HTTP/1.0\\r\\n\\r\\n'); print(c.recv(100).split(b'\\r\\n')[0].decode())", "HTTP/1.0 200 OK")
 	want(s, hold, "HTTP/1.1 200 Connection established")
 	_, err = s.client.HibernateSession(s.ctx, s.id)
 	check(t, err)
@@ -486,7 +549,8 @@ except ConnectionResetError: print('cut')
 	check(t, o.Halt(syscall.SIGTERM))
 	log, err := os.ReadFile(o.Dir + "/data/audit/audit.jsonl")
 	check(t, err)
-	if n := strings.Count(string(log), `"event":"egress"`); n != 4 || strings.Contains(string(log), "/hello") {
+	if n := strings.Count(string(log), `"event":"egress"`); n != 4 ||
+		strings.Contains(string(log), "/hello") {
 		t.Errorf("the audit log has %d connections, or more than hosts", n)
 	}
 }

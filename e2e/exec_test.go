@@ -32,14 +32,17 @@ func shellOut(t *testing.T, s *session, stdin string, args ...string) (out, errs
 // copies folders in and out, from the command line.
 func TestExecAndCopy(t *testing.T) {
 	s := open(t, server)
-	out, errs, code := shellOut(t, s, "", "exec", "--cwd", "/tmp", s.id, "--", "sh", "-c", "pwd; echo err >&2; exit 7")
+	out, errs, code := shellOut(t, s, "", "exec", "--cwd", "/tmp", s.id, "--", "sh", "-c",
+		"pwd; echo err >&2; exit 7")
 	if out != "/tmp\n" || errs != "err\n" || code != 7 {
 		t.Errorf("exec: %q, %q, %d", out, errs, code)
 	}
-	if out, _, code := shellOut(t, s, "a\nb\n", "exec", "-i", s.id, "--", "wc", "-l"); strings.TrimSpace(out) != "2" || code != 0 {
+	if out, _, code := shellOut(t, s, "a\nb\n", "exec", "-i", s.id, "--", "wc",
+		"-l"); strings.TrimSpace(out) != "2" || code != 0 {
 		t.Errorf("exec -i: %q, %d", out, code)
 	}
-	out, errs, code = shellOut(t, s, "", "exec", "-d", s.id, "--", "sh", "-c", "echo begun; setsid sleep 4711 & exec sleep 4712")
+	out, errs, code = shellOut(t, s, "", "exec", "-d", s.id, "--", "sh", "-c",
+		"echo begun; setsid sleep 4711 & exec sleep 4712")
 	channel := strings.TrimSpace(out)
 	if code != 0 || channel == "" {
 		t.Fatalf("exec -d: %q, %q, %d", out, errs, code)
@@ -75,11 +78,13 @@ func TestExecAndCopy(t *testing.T) {
 	}
 	check(t, os.Symlink("a.txt", filepath.Join(dir, "src/link")))
 	for _, to := range []string{":", ":copy", ":copy"} { // the second time it goes into copy
-		if _, errs, code := shellOut(t, s, "", "cp", filepath.Join(dir, "src"), s.id+to); code != 0 {
+		if _, errs, code := shellOut(t, s, "", "cp", filepath.Join(dir, "src"), s.id+
+			to); code != 0 {
 			t.Errorf("cp to %s: %s", to, errs)
 		}
 	}
-	out, _, _ = shellOut(t, s, "", "exec", s.id, "--", "sh", "-c", "cat src/link src/deep/b.txt copy/a.txt copy/src/deep/b.txt")
+	out, _, _ = shellOut(t, s, "", "exec", s.id, "--", "sh", "-c",
+		"cat src/link src/deep/b.txt copy/a.txt copy/src/deep/b.txt")
 	if out != "ABAB" {
 		t.Errorf("the program that was copied in prints %q", out)
 	}
@@ -121,12 +126,15 @@ func TestFilesAndProcessesByHand(t *testing.T) {
 	line(0, "cp", at+"a", at+"again")
 	line(0, "cp", at+"again", there)
 	line(0, "cp", at+"copy", there+"again/")
-	if got := line(0, "exec", other, "--", "sh", "-c", "find again -type f | sort | xargs grep ."); got != "again/a/b/y:one\nagain/a/b/z:three\nagain/b/y:one\nagain/b/z:three\nagain/copy:one" {
+	if got := line(0, "exec", other, "--", "sh", "-c",
+		"find again -type f | sort | xargs grep ."); got != "again/a/b/y:one\nagain/a/b/z:three\nagain/b/y:one\nagain/b/z:three\nagain/copy:one" {
 		t.Errorf("in the other session: %q", got)
 	}
 
-	channel := line(0, "exec", "-d", s.id, "--", "sh", "-c", "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done")
-	if got := line(0, "ps", "-a", s.id); !strings.Contains(got, "trap 'echo told") || !strings.Contains(got, channel) {
+	channel := line(0, "exec", "-d", s.id, "--", "sh", "-c",
+		"trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done")
+	if got := line(0, "ps", "-a", s.id); !strings.Contains(got, "trap 'echo told") ||
+		!strings.Contains(got, channel) {
 		t.Errorf("ps -a says:\n%s", got)
 	}
 	conn, err := s.client.Connect(s.ctx)

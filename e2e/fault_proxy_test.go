@@ -37,7 +37,10 @@ func newFaultProxy(t *testing.T, targets ...string) *faultProxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	w := &faultProxy{ln: ln, targets: targets, changed: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	w := &faultProxy{
+		ln: ln, targets: targets, changed: make(chan struct{}),
+		conns: map[net.Conn]struct{}{},
+	}
 	w.work.Go(func() {
 		for {
 			c, err := ln.Accept()

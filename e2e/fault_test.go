@@ -19,7 +19,8 @@ import (
 // that every number arrives once.
 func TestGatewayKilledLosesNothing(t *testing.T) {
 	s := open(t, server)
-	cell := s.begin("import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.01)")
+	cell := s.begin(
+		"import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.01)")
 	killed := false
 	out := s.collect(cell, func(r stream.Record) {
 		if r.Kind == stream.KindStdout && !killed {
@@ -63,7 +64,8 @@ func TestKernelDiesMidCell(t *testing.T) {
 // that it is lost, and the reason.
 func TestSandboxLostByMemory(t *testing.T) {
 	s := open(t, server)
-	cell, err := s.kernel.Execute(s.ctx, "b = []\nwhile True: b.append(bytearray(b'x' * (64 << 20)))", client.ExecuteOptions{})
+	cell, err := s.kernel.Execute(s.ctx,
+		"b = []\nwhile True: b.append(bytearray(b'x' * (64 << 20)))", client.ExecuteOptions{})
 	check(t, err)
 	for err == nil {
 		_, err = cell.Next(s.ctx)
@@ -111,7 +113,8 @@ func TestBadInput(t *testing.T) {
 	// A body that is cut short leaves no file.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
 	check(t, err)
-	fmt.Fprintf(conn, "PUT /v1/sessions/%s/files/cut.txt HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\nonly this", s.id, server.Token)
+	fmt.Fprintf(
+		conn, "PUT /v1/sessions/%s/files/cut.txt HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\nonly this", s.id, server.Token)
 	conn.(*net.TCPConn).CloseWrite()
 	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
 		res.Body.Close()
@@ -120,7 +123,8 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	conn.Close()
-	if got := s.run("ok", "import os; [f for f in os.listdir() if 'cut' in f]").result(t); got != "[]" {
+	if got := s.run("ok", "import os; [f for f in os.listdir() if 'cut' in f]").result(
+		t); got != "[]" {
 		t.Errorf("a body that is cut short left %s", got)
 	}
 
@@ -132,7 +136,8 @@ func TestBadInput(t *testing.T) {
 // can show, and the session continues.
 func TestDiskFull(t *testing.T) {
 	s := open(t, server)
-	out := s.run("error", "with open('/tmp/big', 'wb') as f:\n    for _ in range(2000): f.write(bytes(1 << 20))")
+	out := s.run(
+		"error", "with open('/tmp/big', 'wb') as f:\n    for _ in range(2000): f.write(bytes(1 << 20))")
 	if out.reply.EName != "OSError" {
 		t.Errorf("the error is %+v", out.reply)
 	}

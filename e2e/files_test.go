@@ -36,16 +36,19 @@ func kind(t *testing.T, err error, want fault.Kind) {
 func TestFilesOfASession(t *testing.T) {
 	s := open(t, server)
 	c, ctx := s.client, s.ctx
-	first, err := c.UploadIf(ctx, s.id, "a/notes.txt", client.Write{IfAbsent: true}, strings.NewReader("0123456789"))
+	first, err := c.UploadIf(ctx, s.id, "a/notes.txt", client.Write{IfAbsent: true},
+		strings.NewReader("0123456789"))
 	check(t, err)
-	_, err = c.UploadIf(ctx, s.id, "a/notes.txt", client.Write{IfAbsent: true}, strings.NewReader("x"))
+	_, err = c.UploadIf(ctx, s.id, "a/notes.txt", client.Write{IfAbsent: true},
+		strings.NewReader("x"))
 	kind(t, err, fault.Conflict)
 	r, err := c.DownloadRange(ctx, s.id, "a/notes.txt", 3, 4, first.ETag)
 	if got := read(t, r, err); got != "3456" {
 		t.Errorf("the range has %q", got)
 	}
 	s.run("ok", "with open('/home/user/a/notes.txt', 'r+') as f: f.write('changed!!!')")
-	_, err = c.UploadIf(ctx, s.id, "a/notes.txt", client.Write{IfMatch: first.ETag}, strings.NewReader("mine"))
+	_, err = c.UploadIf(ctx, s.id, "a/notes.txt", client.Write{IfMatch: first.ETag},
+		strings.NewReader("mine"))
 	kind(t, err, fault.Conflict)
 	_, err = c.DownloadRange(ctx, s.id, "a/notes.txt", 3, 0, first.ETag)
 	kind(t, err, fault.Conflict)
@@ -56,7 +59,8 @@ func TestFilesOfASession(t *testing.T) {
 	if again, err := c.Stat(ctx, s.id, "a/notes.txt"); err != nil || again != now {
 		t.Errorf("after a hibernation %+v, before %+v, %v", again, now, err)
 	}
-	_, err = c.UploadIf(ctx, s.id, "a/notes.txt", client.Write{IfMatch: now.ETag}, strings.NewReader("mine"))
+	_, err = c.UploadIf(ctx, s.id, "a/notes.txt", client.Write{IfMatch: now.ETag},
+		strings.NewReader("mine"))
 	check(t, err)
 
 	_, err = c.Mkdir(ctx, s.id, "b/c")
@@ -80,8 +84,9 @@ func TestFilesOfASession(t *testing.T) {
 	_, err = c.Stat(ctx, s.id, "/tmp/b")
 	kind(t, err, fault.NotFound)
 	for path, want := range map[string]fault.Kind{
-		"/root/x": fault.PermissionDenied, "/proc/1/environ": fault.PermissionDenied, "/dev/null": fault.InvalidArgument,
-		"none": fault.NotFound, "a": fault.InvalidArgument,
+		"/root/x": fault.PermissionDenied, "/proc/1/environ": fault.PermissionDenied,
+		"/dev/null": fault.InvalidArgument,
+		"none":      fault.NotFound, "a": fault.InvalidArgument,
 	} {
 		_, err := c.Download(ctx, s.id, path)
 		kind(t, err, want)
@@ -116,10 +121,14 @@ func TestTreesOfASession(t *testing.T) {
 	check(t, w.Close())
 	tree, err := c.UploadTree(ctx, s.id, ".", &sent)
 	check(t, err)
-	if tree != (protocol.Tree{Path: "/home/user", Files: 2, Folders: 1, Links: 1, Bytes: int64(22 + len(big))}) {
+	if tree != (protocol.Tree{
+		Path: "/home/user", Files: 2, Folders: 1, Links: 1,
+		Bytes: int64(22 + len(big)),
+	}) {
 		t.Errorf("the tree is %+v", tree)
 	}
-	if got := s.run("ok", "import subprocess\nsubprocess.run(['./run.sh'], cwd='p', capture_output=True, text=True).stdout.strip()").result(t); got != fmt.Sprintf("'%d'", len(big)) {
+	if got := s.run(
+		"ok", "import subprocess\nsubprocess.run(['./run.sh'], cwd='p', capture_output=True, text=True).stdout.strip()").result(t); got != fmt.Sprintf("'%d'", len(big)) {
 		t.Errorf("the program in the tree says %s", got)
 	}
 	r, err := c.DownloadTree(ctx, s.id, "p", "tar")
@@ -133,7 +142,8 @@ func TestTreesOfASession(t *testing.T) {
 		check(t, err)
 		sizes[h.Name+h.Linkname] = h.Size
 	}
-	if fmt.Sprint(sizes) != fmt.Sprintf("map[p/:0 p/linksrc/big:0 p/run.sh:22 p/src/:0 p/src/big:%d]", len(big)) {
+	if fmt.Sprint(sizes) != fmt.Sprintf(
+		"map[p/:0 p/linksrc/big:0 p/run.sh:22 p/src/:0 p/src/big:%d]", len(big)) {
 		t.Errorf("the archive has %v", sizes)
 	}
 	r, err = c.DownloadTree(ctx, s.id, "p", "zip")
@@ -146,7 +156,10 @@ func TestTreesOfASession(t *testing.T) {
 		w := tar.NewWriter(pw)
 		zero := make([]byte, 1<<20)
 		for i := range 600 {
-			if w.WriteHeader(&tar.Header{Name: fmt.Sprintf("part%d", i), Mode: 0o644, Size: int64(len(zero))}) != nil {
+			if w.WriteHeader(&tar.Header{
+				Name: fmt.Sprintf("part%d", i), Mode: 0o644,
+				Size: int64(len(zero)),
+			}) != nil {
 				return
 			}
 			if _, err := w.Write(zero); err != nil {

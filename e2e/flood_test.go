@@ -52,11 +52,13 @@ func TestFloods(t *testing.T) {
 	}
 	t.Logf("%d bytes: %s", flood, time.Since(begin))
 	begin = time.Now()
-	if got, gaps := read("dd", "if=/dev/zero", "bs=1", "status=none", fmt.Sprintf("count=%d", writes)); got != writes || gaps > 0 {
+	if got, gaps := read("dd", "if=/dev/zero", "bs=1", "status=none",
+		fmt.Sprintf("count=%d", writes)); got != writes || gaps > 0 {
 		t.Errorf("writes of one byte arrived with %d bytes and %d gaps", got, gaps)
 	}
 	t.Logf("%d writes of one byte: %s", writes, time.Since(begin))
-	if out := s.run("ok", "print('x' * 10_000_000)"); out.stdout != strings.Repeat("x", 10_000_000)+"\n" {
+	if out := s.run("ok", "print('x' * 10_000_000)"); out.stdout != strings.Repeat("x", 10_000_000)+
+		"\n" {
 		t.Errorf("a line of 10 MB arrived with %d bytes", len(out.stdout))
 	}
 

@@ -63,7 +63,10 @@ func TestForksDiffer(t *testing.T) {
 	names := slices.Sorted(maps.Keys(draws()))
 	for _, language := range names {
 		if language != "python" {
-			c, err := s.conn.OpenChannel(ctx, protocol.ChannelOpen{Session: s.id, Kind: "kernel", Language: language})
+			c, err := s.conn.OpenChannel(ctx, protocol.ChannelOpen{
+				Session: s.id, Kind: "kernel",
+				Language: language,
+			})
 			check(t, err)
 			kernels[language] = c.ID
 		}
@@ -109,7 +112,8 @@ func TestForksDiffer(t *testing.T) {
 		begin := time.Now()
 		f, err := s.client.ForkSession(ctx, protocol.SessionFork{Session: s.id, Count: each})
 		check(t, err)
-		t.Logf("forking %d times: %s, in which the original was paused for %.0f ms", each, time.Since(begin), f.PauseMS)
+		t.Logf("forking %d times: %s, in which the original was paused for %.0f ms", each,
+			time.Since(begin), f.PauseMS)
 		for i, v := range f.Sessions {
 			draw(v.ID, fmt.Sprintf("copy %d", round*each+i))
 		}
@@ -214,7 +218,8 @@ func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}\nsessions: {durable: true, durable_every: 1s}")
+	srv, err := Start(
+		ctx, "pool: {size: 1, languages: [python]}\nsessions: {durable: true, durable_every: 1s}")
 	check(t, err)
 	defer func() { check(t, srv.Stop()) }()
 	s := open(t, srv)
@@ -269,7 +274,8 @@ func TestKilledServer(t *testing.T) {
 		taken := make(chan error, 1)
 		begun := time.Now()
 		go func() {
-			_, err := s.client.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.id, Name: fmt.Sprint("n", i)})
+			_, err := s.client.TakeSnapshot(ctx,
+				protocol.SnapshotCreate{Session: s.id, Name: fmt.Sprint("n", i)})
 			taken <- err
 		}()
 		select {

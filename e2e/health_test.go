@@ -29,7 +29,8 @@ func TestReadyByACell(t *testing.T) {
 	bin, err := Bin("sandgate")
 	check(t, err)
 	cmd := exec.CommandContext(ctx, bin, "check")
-	cmd.Env = []string{"SANDGATE_URL=" + server.URL, "SANDGATE_TOKEN=" + server.Token, "HOME=" + server.Dir}
+	cmd.Env = []string{"SANDGATE_URL=" + server.URL, "SANDGATE_TOKEN=" + server.Token, "HOME=" +
+		server.Dir}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "ok: ") {
 		t.Errorf("sandgate check: %v, %s", err, out)

@@ -51,7 +51,8 @@ type claim struct {
 	token   uint64
 }
 
-var claimLine = regexp.MustCompile(`time=(\S+) .*msg="session (owned|parked|forgotten)" .*session=(\S+) token=(\d+)`)
+var claimLine = regexp.MustCompile(
+	`time=(\S+) .*msg="session (owned|parked|forgotten)" .*session=(\S+) token=(\d+)`)
 
 // claims returns the claims of all nodes, in the order of each node.
 func (h *history) claims() []claim {
@@ -79,7 +80,8 @@ func (h *history) acknowledged(node string) []protocol.AuditEntry {
 				continue // the node was killed while it wrote the line
 			}
 			switch e.Event {
-			case protocol.OpExecute, protocol.OpChannelOpen, protocol.OpInterrupt, protocol.OpFileWrite, protocol.OpSessionUpdate:
+			case protocol.OpExecute, protocol.OpChannelOpen, protocol.OpInterrupt,
+				protocol.OpFileWrite, protocol.OpSessionUpdate:
 				if e.Outcome == "ok" && e.Session != "" {
 					all = append(all, e)
 				}
@@ -143,7 +145,8 @@ func (h *history) check() (wrong []string, read string) {
 				}
 			}
 			if owner.node != "" && owner.node != node {
-				say("%s acknowledged %s of %s at %s, which %s had with token %d since %s", node, e.Event, e.Session, e.Time, owner.node, owner.token, owner.at)
+				say("%s acknowledged %s of %s at %s, which %s had with token %d since %s", node,
+					e.Event, e.Session, e.Time, owner.node, owner.token, owner.at)
 			}
 			checked++
 		}
@@ -161,7 +164,8 @@ func (h *history) check() (wrong []string, read string) {
 		}
 		shown += len(v.places)
 	}
-	return wrong, fmt.Sprintf("%d claims, %d acknowledgements, %d records that were shown", len(given), checked, shown)
+	return wrong, fmt.Sprintf("%d claims, %d acknowledgements, %d records that were shown",
+		len(given), checked, shown)
 }
 
 // owners counts the nodes that have had each session.
@@ -182,12 +186,19 @@ func (h *history) owners() map[string]int {
 
 // TestHistoryCheck checks that a history with a broken promise does not pass.
 func TestHistoryCheck(t *testing.T) {
-	at := func(s int) string { return time.Date(2026, 1, 1, 0, 0, s, 0, time.UTC).Format(time.RFC3339Nano) }
+	at := func(s int) string {
+		return time.Date(2026, 1, 1, 0, 0, s, 0,
+			time.UTC).Format(time.RFC3339Nano)
+	}
 	owned := func(s int, session string, token int) string {
-		return fmt.Sprintf("time=%s level=DEBUG msg=\"session owned\" part=node session=%s token=%d mode=take\n", at(s), session, token)
+		return fmt.Sprintf(
+			"time=%s level=DEBUG msg=\"session owned\" part=node session=%s token=%d mode=take\n",
+			at(s), session, token)
 	}
 	ran := func(s int, session string) string {
-		return fmt.Sprintf("{\"time\":%q,\"event\":\"execute\",\"session\":%q,\"outcome\":\"ok\"}\n", at(s), session)
+		return fmt.Sprintf(
+			"{\"time\":%q,\"event\":\"execute\",\"session\":%q,\"outcome\":\"ok\"}\n", at(s),
+			session)
 	}
 	for name, x := range map[string]struct {
 		logs, audits [2]string
@@ -196,24 +207,42 @@ func TestHistoryCheck(t *testing.T) {
 	}{
 		"good": {
 			logs:   [2]string{owned(1, "s", 10) + owned(2, "z", 11), owned(5, "s", 20)},
-			audits: [2]string{ran(2, "s") + ran(9, "z"), ran(6, "s")}, places: []viewed{{1, 5}, {1, 9}, {2, 0}},
+			audits: [2]string{ran(2, "s") + ran(9, "z"), ran(6, "s")},
+			places: []viewed{{1, 5}, {1, 9}, {2, 0}},
 		},
-		"two owners":          {logs: [2]string{owned(1, "s", 10), owned(5, "s", 20)}, audits: [2]string{ran(6, "s"), ""}, want: "which n1 had with token 20"},
-		"a token twice":       {logs: [2]string{owned(1, "s", 10), owned(5, "s", 10)}, want: "given twice"},
-		"a token goes back":   {logs: [2]string{owned(1, "s", 10) + owned(5, "s", 9), ""}, want: "go back"},
-		"an offset goes back": {logs: [2]string{owned(1, "s", 10), ""}, places: []viewed{{1, 5}, {1, 4}}, want: "was shown"},
-		"nothing":             {want: "no node has written"},
+		"two owners": {
+			logs:   [2]string{owned(1, "s", 10), owned(5, "s", 20)},
+			audits: [2]string{ran(6, "s"), ""}, want: "which n1 had with token 20",
+		},
+		"a token twice": {
+			logs: [2]string{owned(1, "s", 10), owned(5, "s", 10)},
+			want: "given twice",
+		},
+		"a token goes back": {
+			logs: [2]string{owned(1, "s", 10) + owned(5, "s", 9), ""},
+			want: "go back",
+		},
+		"an offset goes back": {
+			logs:   [2]string{owned(1, "s", 10), ""},
+			places: []viewed{{1, 5}, {1, 4}}, want: "was shown",
+		},
+		"nothing": {want: "no node has written"},
 	} {
-		h := &history{nodes: map[string]string{}, views: []view{{session: "s", channel: "k1", places: x.places}}}
+		h := &history{
+			nodes: map[string]string{},
+			views: []view{{session: "s", channel: "k1", places: x.places}},
+		}
 		for i := range x.logs {
 			dir := t.TempDir()
 			h.nodes[fmt.Sprint("n", i)] = dir
 			check(t, os.MkdirAll(filepath.Join(dir, "data", "audit"), 0o700))
 			check(t, os.WriteFile(filepath.Join(dir, "log"), []byte(x.logs[i]), 0o600))
-			check(t, os.WriteFile(filepath.Join(dir, "data", "audit", "audit.jsonl"), []byte(x.audits[i]), 0o600))
+			check(t, os.WriteFile(filepath.Join(dir, "data", "audit", "audit.jsonl"),
+				[]byte(x.audits[i]), 0o600))
 		}
 		wrong, _ := h.check()
-		if x.want == "" && len(wrong) > 0 || x.want != "" && (len(wrong) != 1 || !strings.Contains(wrong[0], x.want)) {
+		if x.want == "" && len(wrong) > 0 || x.want != "" &&
+			(len(wrong) != 1 || !strings.Contains(wrong[0], x.want)) {
 			t.Errorf("%s: %q", name, wrong)
 		}
 	}

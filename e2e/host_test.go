@@ -31,7 +31,9 @@ func TestUnsuitableHost(t *testing.T) {
 	start := func(settings string, as *syscall.Credential) (int, string) {
 		t.Helper()
 		config := filepath.Join(dir, "config.yaml")
-		check(t, os.WriteFile(config, fmt.Appendf(nil, "listen: 127.0.0.1:0\ndata_dir: %s/data\nrun_dir: %s/run\n%s\n", dir, dir, settings), 0o644))
+		check(t, os.WriteFile(config,
+			fmt.Appendf(nil, "listen: 127.0.0.1:0\ndata_dir: %s/data\nrun_dir: %s/run\n%s\n", dir,
+				dir, settings), 0o644))
 		cmd := exec.CommandContext(ctx, bin, "serve", "--config", config)
 		cmd.Dir = dir
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir}

@@ -129,7 +129,8 @@ func runInterrupts(t *testing.T, c *client.Client, language string) {
 			if i == 1 { // the first cell of a kernel is interrupted
 				finish(t, ctx, k, e.keep)
 			}
-			interruptEarly(t, ctx, k, e.cells[rand.IntN(len(e.cells))], time.Duration(rand.IntN(20_000))*time.Microsecond)
+			interruptEarly(t, ctx, k, e.cells[rand.IntN(len(e.cells))],
+				time.Duration(rand.IntN(20_000))*time.Microsecond)
 		}
 		finish(t, ctx, k, e.kept)
 		check(t, k.Close())
@@ -155,7 +156,9 @@ func finish(t *testing.T, ctx context.Context, k *client.Kernel, code string) {
 // interruptEarly sends a cell, interrupts it after the pause, and waits for its
 // end: with the language's error, aborted if it had not begun, or by itself if the
 // interrupt ended the child process that it was waiting for.
-func interruptEarly(t *testing.T, ctx context.Context, k *client.Kernel, code string, pause time.Duration) {
+func interruptEarly(t *testing.T, ctx context.Context, k *client.Kernel, code string,
+	pause time.Duration,
+) {
 	t.Helper()
 	cell, err := k.Execute(ctx, code, client.ExecuteOptions{})
 	check(t, err)
@@ -166,11 +169,13 @@ func interruptEarly(t *testing.T, ctx context.Context, k *client.Kernel, code st
 	reply, err := cell.Wait(limited)
 	cancel()
 	if err != nil {
-		t.Errorf("interrupted %v after it was sent, it did not end in %v: %q", pause, interruptLimit, code)
+		t.Errorf("interrupted %v after it was sent, it did not end in %v: %q", pause,
+			interruptLimit, code)
 		err := fmt.Errorf("lost after %v: %s", pause, code)
 		fails.add(t.Name(), err)
 		check(t, k.Restart(ctx))
 		return
 	}
-	t.Logf("%-8v then %-8v %s %s: %q", pause, time.Since(sent).Round(time.Millisecond), reply.Status, reply.EName, code)
+	t.Logf("%-8v then %-8v %s %s: %q", pause, time.Since(sent).Round(time.Millisecond),
+		reply.Status, reply.EName, code)
 }

@@ -40,7 +40,8 @@ means`)
 import matplotlib.pyplot as plt
 ax = means["mean"].plot.bar(title="Warmest hour by weather")
 plt.show()`)
-	raw, err := base64.StdEncoding.DecodeString(text(t, out.messages[kernel.DisplayDataType][0], "image/png"))
+	raw, err := base64.StdEncoding.DecodeString(text(t, out.messages[kernel.DisplayDataType][0],
+		"image/png"))
 	check(t, err)
 	picture, err := png.Decode(bytes.NewReader(raw))
 	check(t, err)
@@ -73,7 +74,8 @@ func plain(content json.RawMessage) string {
 	if err := json.Unmarshal(content, &e); err != nil {
 		return err.Error()
 	}
-	return regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(strings.Join(e.Traceback, "\n"), "")
+	return regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(strings.Join(e.Traceback, "\n"),
+		"")
 }
 
 // TestPythonLikeJupyter runs cells that people know from notebooks, through the
@@ -84,12 +86,27 @@ func TestPythonLikeJupyter(t *testing.T) {
 		{name: "state", code: "x = 41", stdout: ""},
 		{name: "last expression", code: "x + 1", result: "42"},
 		{name: "underscore", code: "_ + 1", result: "43"},
-		{name: "streams in order", code: "import sys\nprint('a')\nprint('b', file=sys.stderr)\nprint('c')", stdout: "a\nc\n", stderr: "b\n"},
-		{name: "subprocess", code: "import os\nprint('1')\n_ = os.system('echo 2')\nprint('3')", stdout: "1\n2\n3\n"},
+		{
+			name:   "streams in order",
+			code:   "import sys\nprint('a')\nprint('b', file=sys.stderr)\nprint('c')",
+			stdout: "a\nc\n", stderr: "b\n",
+		},
+		{
+			name: "subprocess", code: "import os\nprint('1')\n_ = os.system('echo 2')\nprint('3')",
+			stdout: "1\n2\n3\n",
+		},
 		{name: "shell", code: "!echo shell", stdout: "shell\n"},
-		{name: "c code", code: "import ctypes\nprint('py')\n_ = ctypes.CDLL(None).puts(b'c')\nctypes.CDLL(None).fflush(None);", stdout: "py\nc\n"},
-		{name: "top-level await", code: "import asyncio\nawait asyncio.sleep(0, 'awaited')", result: "'awaited'"},
-		{name: "asyncio.run", code: "async def f(): return 'ran'\nasyncio.run(f())", result: "'ran'"},
+		{
+			name: "c code", code: "import ctypes\nprint('py')\n_ = ctypes.CDLL(None).puts(b'c')\nctypes.CDLL(None).fflush(None);", stdout: "py\nc\n",
+		},
+		{
+			name: "top-level await", code: "import asyncio\nawait asyncio.sleep(0, 'awaited')",
+			result: "'awaited'",
+		},
+		{
+			name: "asyncio.run", code: "async def f(): return 'ran'\nasyncio.run(f())",
+			result: "'ran'",
+		},
 		{name: "magic", code: "%cd /tmp\n%pwd", stdout: "/tmp\n", result: "'/tmp'"},
 		{name: "cell magic", code: "%%bash\necho $((2+3))", stdout: "5\n"},
 		{name: "unicode", code: "print('größe 测试 🙂')", stdout: "größe 测试 🙂\n"},
@@ -127,7 +144,8 @@ func TestPythonLikeJupyter(t *testing.T) {
 	if reply, err = s.kernel.Inspect(s.ctx, "len", 3, 0); err != nil || !reply.Found {
 		t.Errorf("inspection gave %+v, %v", reply, err)
 	}
-	if reply, err = s.kernel.IsComplete(s.ctx, "for i in range(3):"); err != nil || reply.IsComplete != "incomplete" {
+	if reply, err = s.kernel.IsComplete(s.ctx, "for i in range(3):"); err != nil ||
+		reply.IsComplete != "incomplete" {
 		t.Errorf("is_complete gave %+v, %v", reply, err)
 	}
 
@@ -152,7 +170,8 @@ func TestClonesDiffer(t *testing.T) {
 import os, random, socket, tempfile, uuid
 import numpy as np
 print(random.random(), np.random.rand(), uuid.uuid4(), os.urandom(8).hex(), socket.gethostname(), tempfile.mktemp())`
-	a, b := strings.Fields(open(t, server).run("ok", code).stdout), strings.Fields(open(t, server).run("ok", code).stdout)
+	a, b := strings.Fields(open(t, server).run("ok", code).stdout), strings.Fields(open(t,
+		server).run("ok", code).stdout)
 	for i := range a {
 		if a[i] == b[i] {
 			t.Errorf("both sandboxes print %s", a[i])

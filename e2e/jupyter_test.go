@@ -12,8 +12,10 @@ import (
 func TestJupyterKernels(t *testing.T) {
 	t.Parallel()
 	const python = "/usr/bin/python3" // Debian's Python, which finds Debian's packages
-	if err := exec.Command(python, "-c", "import jupyter_kernel_test, ipykernel, websocket").Run(); err != nil {
-		t.Fatal("install python3-jupyter-kernel-test, python3-ipykernel and python3-websocket to run Jupyter's own tests")
+	if err := exec.Command(python, "-c",
+		"import jupyter_kernel_test, ipykernel, websocket").Run(); err != nil {
+		t.Fatal(
+			"install python3-jupyter-kernel-test, python3-ipykernel and python3-websocket to run Jupyter's own tests")
 	}
 	cmd := exec.CommandContext(deadline(t), python, "-B", "-m", "unittest", "-v", "test_kernels")
 	cmd.Dir = "jupyter"

@@ -116,7 +116,10 @@ func newKubelet(t *testing.T) *kubelet {
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
 	check(t, os.Chmod(dir, 0o755))
-	k := &kubelet{t: t, dir: dir, root: filepath.Join(dir, "root"), configs: map[string]map[string][]byte{}, secrets: map[string]map[string][]byte{}}
+	k := &kubelet{
+		t: t, dir: dir, root: filepath.Join(dir, "root"),
+		configs: map[string]map[string][]byte{}, secrets: map[string]map[string][]byte{},
+	}
 	if out, err := exec.Command("../deploy/container/rootfs", k.root).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -222,13 +225,15 @@ func (k *kubelet) start(name string, m manifest, fields map[string]string, env .
 			known = append(known, "$("+e.Name+")", strings.NewReplacer(known...).Replace(e.Value))
 		}
 		box := container{
-			Root: k.root, Mounts: map[string]bind{}, User: spec.Security.User, ReadOnly: c.Security.ReadOnly, Privileged: c.Security.Privileged, Apart: true,
+			Root: k.root, Mounts: map[string]bind{}, User: spec.Security.User,
+			ReadOnly: c.Security.ReadOnly, Privileged: c.Security.Privileged, Apart: true,
 		}
 		for _, a := range c.Args {
 			box.Args = append(box.Args, strings.NewReplacer(known...).Replace(a))
 		}
 		for _, mount := range c.Mounts {
-			check(k.t, os.MkdirAll(k.root+mount.Path, 0o755)) // like an engine, before the root is read-only
+			// like an engine, before the root is read-only
+			check(k.t, os.MkdirAll(k.root+mount.Path, 0o755))
 			box.Mounts[mount.Path] = bind{From: from[mount.Name], ReadOnly: mount.ReadOnly}
 		}
 		cmd, err := box.command()
@@ -275,7 +280,8 @@ func (p *pod) ask(t *testing.T, probe kubeProbe, url string) bool {
 	t.Helper()
 	if len(probe.Exec.Command) > 0 {
 		pid := strconv.Itoa(p.cmd.Process.Pid)
-		cmd := exec.Command("nsenter", append([]string{"-t", pid, "-m", "-p", "--"}, probe.Exec.Command...)...)
+		cmd := exec.Command("nsenter", append([]string{"-t", pid, "-m", "-p", "--"},
+			probe.Exec.Command...)...)
 		cmd.Env = p.env
 		return cmd.Run() == nil
 	}
@@ -322,8 +328,10 @@ func TestKubernetesCluster(t *testing.T) {
 	acl := filepath.Join(k.dir, "users.acl")
 	check(t, os.WriteFile(acl, k.secrets["sandgate-redis"]["users.acl"], 0o600))
 	conf := filepath.Join(k.dir, "redis.conf")
-	here := strings.NewReplacer("dir /data\n", "dir "+k.dir+"\n", "/run/secrets/redis/users.acl", acl)
-	check(t, os.WriteFile(conf, []byte(here.Replace(string(k.configs["sandgate-redis"]["redis.conf"]))), 0o644))
+	here := strings.NewReplacer("dir /data\n", "dir "+k.dir+"\n", "/run/secrets/redis/users.acl",
+		acl)
+	check(t, os.WriteFile(conf,
+		[]byte(here.Replace(string(k.configs["sandgate-redis"]["redis.conf"]))), 0o644))
 	server := exec.Command("redis-server", conf, "--port", redisPort, "--bind", "127.0.0.1")
 	server.Stdout, server.Stderr = k.log, k.log
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -347,8 +355,12 @@ func TestKubernetesCluster(t *testing.T) {
 	}
 	eventually(t, "Redis", func() bool { return ask("PING") != nil })
 	password := string(k.secrets["sandgate-redis"]["password"])
-	said := ask("PING", "AUTH sandgate "+password, "PING", "FLUSHALL", "SHUTDOWN NOSAVE", "CONFIG GET dir", "GET other", "CONFIG REWRITE")
-	for i, want := range []string{"-NOAUTH", "+OK", "+PONG", "-NOPERM", "-NOPERM", "-NOPERM", "-NOPERM", "-NOPERM"} {
+	said := ask("PING", "AUTH sandgate "+password, "PING", "FLUSHALL", "SHUTDOWN NOSAVE",
+		"CONFIG GET dir", "GET other", "CONFIG REWRITE")
+	for i, want := range []string{
+		"-NOAUTH", "+OK", "+PONG", "-NOPERM", "-NOPERM", "-NOPERM",
+		"-NOPERM", "-NOPERM",
+	} {
 		if i >= len(said) || !strings.HasPrefix(said[i], want) {
 			t.Fatalf("Redis answers %q, want %s as answer %d", said, want, i+1)
 		}
@@ -356,20 +368,26 @@ func TestKubernetesCluster(t *testing.T) {
 
 	// Nodes distrust a new Redis server for the time of a lease, for which the test would
 	// have to wait.
-	shared := []string{"SANDGATE_CLUSTER_REDIS=redis://" + redis + "/0", "SANDGATE_CLUSTER_LEASE=" + clusterLease.String()}
+	shared := []string{"SANDGATE_CLUSTER_REDIS=redis://" + redis + "/0", "SANDGATE_CLUSTER_LEASE=" +
+		clusterLease.String()}
 	startNode := func(name string) (*pod, string) {
 		listen := freeAddress(t)
 		_, port, _ := net.SplitHostPort(listen)
 		node := readManifest[manifest](t, "cluster/node.yaml")
-		to, from := &node.Spec.Template.Spec, readManifest[manifest](t, "components/folder/node.yaml").Spec.Template.Spec
+		to, from := &node.Spec.Template.Spec, readManifest[manifest](t,
+			"components/folder/node.yaml").Spec.Template.Spec
 		to.Containers[0].Env = append(to.Containers[0].Env, from.Containers[0].Env...)
 		to.Containers[0].Mounts = append(to.Containers[0].Mounts, from.Containers[0].Mounts...)
 		to.Volumes = append(to.Volumes, from.Volumes...)
 		for i, e := range to.Containers[0].Env { // the address that the node registers for gateways
 			to.Containers[0].Env[i].Value = strings.Replace(e.Value, "9443", port, 1)
 		}
-		return k.start(name, node, map[string]string{"spec.nodeName": name + ".example", "status.podIP": "127.0.0.1"},
-			append(shared, "SANDGATE_CLUSTER_LISTEN="+listen, "SANDGATE_POOL_SIZE=1", "SANDGATE_POOL_SPARE=0",
+		return k.start(name, node, map[string]string{
+			"spec.nodeName": name + ".example",
+			"status.podIP":  "127.0.0.1",
+		},
+			append(shared, "SANDGATE_CLUSTER_LISTEN="+listen, "SANDGATE_POOL_SIZE=1",
+				"SANDGATE_POOL_SPARE=0",
 				// Cgroups have the node's name, and here all nodes share one machine.
 				"SANDGATE_RUN_DIR=/run/sandgate/"+filepath.Base(k.dir)+name)...), listen
 	}
@@ -378,15 +396,20 @@ func TestKubernetesCluster(t *testing.T) {
 	// A secret of a sign-in provider, like any secret that is added to those of the gateways.
 	k.secrets["sandgate-gateway"]["oidc"] = []byte("hush")
 	signIn := []string{
-		"SANDGATE_OIDC_ISSUER=https://id.example.org", "SANDGATE_OIDC_CLIENT_ID=sandgate", "SANDGATE_OIDC_PUBLIC_URL=https://code.example.org",
+		"SANDGATE_OIDC_ISSUER=https://id.example.org", "SANDGATE_OIDC_CLIENT_ID=sandgate",
+		"SANDGATE_OIDC_PUBLIC_URL=https://code.example.org",
 		"SANDGATE_OIDC_ROLE=driver", "SANDGATE_OIDC_CLIENT_SECRET_FILE=/run/secrets/cluster/oidc",
 	}
 	var gateways []*pod
 	var servers []*Server
 	for i := range 2 {
 		address := freeAddress(t)
-		gateways = append(gateways, k.start(fmt.Sprint("gateway-", i), edge, nil, append(slices.Concat(shared, signIn), "SANDGATE_LISTEN="+address)...))
-		servers = append(servers, &Server{URL: "http://" + address, Token: strings.TrimSpace(string(k.secrets["sandgate-gateway"]["token"]))})
+		gateways = append(gateways, k.start(fmt.Sprint("gateway-", i), edge, nil,
+			append(slices.Concat(shared, signIn), "SANDGATE_LISTEN="+address)...))
+		servers = append(servers, &Server{
+			URL:   "http://" + address,
+			Token: strings.TrimSpace(string(k.secrets["sandgate-gateway"]["token"])),
+		})
 	}
 	n.started(t, "")
 	for i, g := range gateways {
@@ -395,18 +418,22 @@ func TestKubernetesCluster(t *testing.T) {
 	// The node's port rejects clients without a certificate, and gateways with a certificate
 	// from another authority.
 	forged := filepath.Join(k.dir, "forged")
-	if out, err := Sandgate("cluster", "join", "--out", forged, filepath.Join(k.dir, "cluster", "nodes"), "gateway"); err != nil {
+	if out, err := Sandgate("cluster", "join", "--out", forged,
+		filepath.Join(k.dir, "cluster", "nodes"), "gateway"); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(forged, "node.crt"), filepath.Join(forged, "node.key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(forged, "node.crt"),
+		filepath.Join(forged, "node.key"))
 	check(t, err)
 	for what, certificates := range map[string][]tls.Certificate{"nobody": nil, "a node": {pair}} {
-		conn, err := tls.Dial("tcp", listen, &tls.Config{InsecureSkipVerify: true, Certificates: certificates})
+		conn, err := tls.Dial("tcp", listen,
+			&tls.Config{InsecureSkipVerify: true, Certificates: certificates})
 		if err != nil {
 			continue
 		}
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, err := conn.Read(make([]byte, 1)); err == nil ||
+			errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the node accepts %s", what)
 		}
 		_ = conn.Close()
@@ -433,7 +460,8 @@ func TestKubernetesCluster(t *testing.T) {
 		g.end(t, fmt.Sprint("gateway ", i))
 	}
 	other.end(t, "the second node")
-	if saved, _ := filepath.Glob(filepath.Join(k.dir, "machine-2", "data", "node", "sessions", one.id, "session.json")); len(saved) != 1 {
+	if saved, _ := filepath.Glob(filepath.Join(k.dir, "machine-2", "data", "node", "sessions",
+		one.id, "session.json")); len(saved) != 1 {
 		t.Error("the last node did not keep its session on the machine's disk")
 	}
 	if _, err := Sandgate("node", "check", "--run-dir", "/run/no-sandgate"); err == nil {

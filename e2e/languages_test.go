@@ -50,7 +50,9 @@ func languageServer(t *testing.T, language string) *client.Client {
 	if url == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
-		s, err := Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [%s], memory: 0}\nlimits: {memory: 1GiB}", language))
+		s, err := Start(
+			ctx, fmt.Sprintf("pool: {size: 1, languages: [%s], memory: 0}\nlimits: {memory: 1GiB}",
+				language))
 		check(t, err)
 		t.Cleanup(func() {
 			for line := range strings.Lines(s.Log()) {

@@ -60,7 +60,10 @@ func TestNoLeftovers(t *testing.T) {
 	_, err = c.CreateVolume(ctx, protocol.VolumeCreate{Name: "v"})
 	check(t, err)
 	volumes := func() {
-		_, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash", Volumes: []protocol.Mount{{Name: "v"}}})
+		_, err := c.CreateSession(ctx, protocol.SessionCreate{
+			Language: "bash",
+			Volumes:  []protocol.Mount{{Name: "v"}},
+		})
 		check(t, err)
 	}
 	volumes()

@@ -56,22 +56,41 @@ func limitEvents(t *testing.T, o output) (all []protocol.Reached) {
 // outside the sandbox is lost, and the reason names the limit.
 func TestLimitsInside(t *testing.T) {
 	limits := protocol.Limits{
-		MemoryBytes: 512 << 20, Processes: 48, OpenFiles: 128, DiskBytes: 32 << 20, TmpBytes: 2 << 20, Inodes: 100,
+		MemoryBytes: 512 << 20, Processes: 48, OpenFiles: 128, DiskBytes: 32 << 20,
+		TmpBytes: 2 << 20, Inodes: 100,
 	}
 	s := openWith(t, server, protocol.SessionCreate{Language: "python", Limits: &limits})
 	info, err := s.client.Session(s.ctx, s.id)
 	check(t, err)
-	if l := info.Limits; l == nil || l.Processes != 48 || l.DiskBytes != 32<<20 || l.CPUs == 0 || info.Usage == nil || info.Usage.MemoryBytes == 0 {
+	if l := info.Limits; l == nil || l.Processes != 48 || l.DiskBytes != 32<<20 || l.CPUs == 0 ||
+		info.Usage == nil || info.Usage.MemoryBytes == 0 {
 		t.Errorf("the session shows %+v, %+v", info.Limits, info.Usage)
 	}
 	for _, x := range []struct{ name, code, ename, evalue, after string }{
-		{"processes", "import os\npids = []\nfor i in range(1000): pids.append(os.posix_spawn('/bin/sleep', ['sleep', '1000'], {}))", "BlockingIOError", "temporarily unavailable", "for p in pids: os.kill(p, 9); os.waitpid(p, 0)\nassert 20 < len(pids) < 48, len(pids)"},
-		{"threads", "import threading\nhold = threading.Event()\nthreads = []\nfor i in range(1000):\n    t = threading.Thread(target=hold.wait)\n    t.start()\n    threads.append(t)", "RuntimeError", "can't start new thread", "hold.set()\nfor t in threads: t.join()"},
-		{"open files", "fs = []\nwhile True: fs.append(open('/dev/null'))", "OSError", "Too many open files", "n = len(fs); fs.clear(); assert 20 < n < 128, n"},
-		{"disk", "f = open('big', 'wb', buffering=0)\nfor i in range(1000): f.write(bytes(1 << 20))", "OSError", "No space left", "f.close(); os.remove('big'); assert 20 < i <= 32, i"},
-		{"tmp", "f = open('/tmp/big', 'wb', buffering=0)\nfor i in range(1000): f.write(bytes(1 << 18))", "OSError", "No space left", "f.close(); os.remove('/tmp/big'); assert 4 < i <= 8, i"},
-		{"inodes of the disk", "for i in range(1000): open(f'f{i}', 'w').close()", "OSError", "No space left", "for j in range(i): os.remove(f'f{j}')\nassert 20 < i < 100, i"},
-		{"inodes of /tmp", "for i in range(1000): open(f'/tmp/f{i}', 'w').close()", "OSError", "No space left", "for j in range(i): os.remove(f'/tmp/f{j}')\nassert 50 < i < 100, i"},
+		{
+			"processes", "import os\npids = []\nfor i in range(1000): pids.append(os.posix_spawn('/bin/sleep', ['sleep', '1000'], {}))", "BlockingIOError", "temporarily unavailable", "for p in pids: os.kill(p, 9); os.waitpid(p, 0)\nassert 20 < len(pids) < 48, len(pids)",
+		},
+		{
+			"threads", "import threading\nhold = threading.Event()\nthreads = []\nfor i in range(1000):\n    t = threading.Thread(target=hold.wait)\n    t.start()\n    threads.append(t)", "RuntimeError", "can't start new thread", "hold.set()\nfor t in threads: t.join()",
+		},
+		{
+			"open files", "fs = []\nwhile True: fs.append(open('/dev/null'))", "OSError",
+			"Too many open files", "n = len(fs); fs.clear(); assert 20 < n < 128, n",
+		},
+		{
+			"disk", "f = open('big', 'wb', buffering=0)\nfor i in range(1000): f.write(bytes(1 << 20))", "OSError", "No space left", "f.close(); os.remove('big'); assert 20 < i <= 32, i",
+		},
+		{
+			"tmp", "f = open('/tmp/big', 'wb', buffering=0)\nfor i in range(1000): f.write(bytes(1 << 18))", "OSError", "No space left", "f.close(); os.remove('/tmp/big'); assert 4 < i <= 8, i",
+		},
+		{
+			"inodes of the disk", "for i in range(1000): open(f'f{i}', 'w').close()", "OSError",
+			"No space left", "for j in range(i): os.remove(f'f{j}')\nassert 20 < i < 100, i",
+		},
+		{
+			"inodes of /tmp", "for i in range(1000): open(f'/tmp/f{i}', 'w').close()", "OSError",
+			"No space left", "for j in range(i): os.remove(f'/tmp/f{j}')\nassert 50 < i < 100, i",
+		},
 	} {
 		out := s.run("error", x.code)
 		if out.reply.EName != x.ename || !strings.Contains(out.reply.EValue, x.evalue) {
@@ -81,13 +100,16 @@ func TestLimitsInside(t *testing.T) {
 	}
 
 	// Outside: a program that uses as much memory as it can get.
-	cell, err := s.kernel.Execute(s.ctx, "import subprocess\nsubprocess.run(['python3', '-c', 'b = []\\nwhile True: b.append(bytearray(b\"x\" * (8 << 20)))'])", client.ExecuteOptions{})
+	cell, err := s.kernel.Execute(s.ctx,
+		"import subprocess\nsubprocess.run(['python3', '-c', 'b = []\\nwhile True: b.append(bytearray(b\"x\" * (8 << 20)))'])", client.ExecuteOptions{})
 	for err == nil {
 		_, err = cell.Next(s.ctx)
 	}
 	info, err = s.client.Session(s.ctx, s.id)
 	check(t, err)
-	if info.State != "lost" || info.Reason != "memory" || info.Reached == nil || info.Reached.Limit != "memory_bytes" || info.Reached.Max != 512<<20 || info.Reached.Lost == "" {
+	if info.State != "lost" || info.Reason != "memory" || info.Reached == nil ||
+		info.Reached.Limit != "memory_bytes" || info.Reached.Max != 512<<20 ||
+		info.Reached.Lost == "" {
 		t.Errorf("over the memory: %+v, %+v", info, info.Reached)
 	}
 }
@@ -104,7 +126,8 @@ func TestLimitsOfRunning(t *testing.T) {
 		return v.Usage.CPUMS
 	}
 	before, begin := use(), time.Now()
-	s.run("ok", "import os, time\npid = os.fork()\nend = time.time() + 2\nwhile time.time() < end: pass\nif not pid: os._exit(0)\nos.waitpid(pid, 0)")
+	s.run(
+		"ok", "import os, time\npid = os.fork()\nend = time.time() + 2\nwhile time.time() < end: pass\nif not pid: os._exit(0)\nos.waitpid(pid, 0)")
 	used, took := use()-before, time.Since(begin).Milliseconds()
 	if used > took*6/10+100 {
 		t.Errorf("%d ms of processor time in %d ms, with half a processor", used, took)
@@ -115,7 +138,8 @@ func TestLimitsOfRunning(t *testing.T) {
 	if out.reply.EName != "KeyboardInterrupt" {
 		t.Errorf("a cell over its time: %+v", out.reply)
 	}
-	if e := limitEvents(t, out); len(e) != 1 || e[0].Limit != "cell_seconds" || e[0].Max != 10 || e[0].Lost == "" {
+	if e := limitEvents(t, out); len(e) != 1 || e[0].Limit != "cell_seconds" || e[0].Max != 10 ||
+		e[0].Lost == "" {
 		t.Errorf("the events are %v", out.events)
 	}
 
@@ -123,7 +147,10 @@ func TestLimitsOfRunning(t *testing.T) {
 	// The flood has 3 MiB: one at once, and another one in the window.
 	cell := s.begin("for i in range(3072): print('x' * 1023)")
 	begin = time.Now()
-	p, err := s.conn.OpenChannel(s.ctx, protocol.ChannelOpen{Session: s.id, Kind: "process", Argv: []string{"echo", "beside"}})
+	p, err := s.conn.OpenChannel(s.ctx, protocol.ChannelOpen{
+		Session: s.id, Kind: "process",
+		Argv: []string{"echo", "beside"},
+	})
 	check(t, err)
 	v, err := s.conn.Attach(s.ctx, s.id, p.ID, client.AttachOptions{})
 	check(t, err)
@@ -142,7 +169,8 @@ func TestLimitsOfRunning(t *testing.T) {
 	if beside.Milliseconds() > took {
 		t.Errorf("another channel waited %s", beside)
 	}
-	if e := limitEvents(t, out); len(e) != 1 || e[0].Limit != "output_bytes_per_second" || e[0].Max != 1<<20 {
+	if e := limitEvents(t, out); len(e) != 1 || e[0].Limit != "output_bytes_per_second" ||
+		e[0].Max != 1<<20 {
 		t.Errorf("the events are %v", out.events)
 	}
 	if got := s.run("ok", "x").result(t); got != "42" {
@@ -193,7 +221,8 @@ func TestLimitsAreBounded(t *testing.T) {
 	}
 	info, err := s.client.Session(s.ctx, s.id)
 	check(t, err)
-	if info.State != "lost" || info.Reason != "expired" || info.Reached == nil || info.Reached.Limit != "lifetime_seconds" || info.Reached.Max != 10 {
+	if info.State != "lost" || info.Reason != "expired" || info.Reached == nil ||
+		info.Reached.Limit != "lifetime_seconds" || info.Reached.Max != 10 {
 		t.Errorf("over its lifetime: %+v, %+v", info, info.Reached)
 	}
 }

@@ -28,7 +28,8 @@ func scrape(t *testing.T, s *Server) (map[string]*dto.MetricFamily, []byte) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	check(t, err)
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain; version=0.0.4") {
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"),
+		"text/plain; version=0.0.4") {
 		t.Fatalf("GET /metrics: %s, %s\n%s", resp.Status, resp.Header.Get("Content-Type"), text)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -48,11 +49,16 @@ func value(t *testing.T, all map[string]*dto.MetricFamily, name string, labels .
 series:
 	for _, m := range f.Metric {
 		for i := 0; i < len(labels); i += 2 {
-			if !slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetName() == labels[i] && l.GetValue() == labels[i+1] }) {
+			if !slices.ContainsFunc(m.Label,
+				func(l *dto.LabelPair) bool {
+					return l.GetName() == labels[i] &&
+						l.GetValue() == labels[i+1]
+				}) {
 				continue series
 			}
 		}
-		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+			float64(m.GetHistogram().GetSampleCount())
 	}
 	return sum
 }
@@ -75,13 +81,15 @@ func TestMetricsPage(t *testing.T) {
 				labels["`"+l.GetName()+"`"] = true
 			}
 		}
-		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", name, strings.ToLower(f.GetType().String()), strings.Join(sorted(labels), ", "), f.GetHelp())
+		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", name, strings.ToLower(f.GetType().String()),
+			strings.Join(sorted(labels), ", "), f.GetHelp())
 	}
 	page, err := os.ReadFile("../docs/metrics.md")
 	check(t, err)
 	if os.Getenv("SANDGATE_WRITE_PAGES") != "" {
 		head, _, _ := strings.Cut(string(page), "| metric |")
-		page = []byte(head + "| metric | type | labels | meaning |\n|---|---|---|---|\n" + want.String())
+		page = []byte(head + "| metric | type | labels | meaning |\n|---|---|---|---|\n" +
+			want.String())
 		check(t, os.WriteFile("../docs/metrics.md", page, 0o644))
 	}
 	if !strings.Contains(string(page), want.String()) {
@@ -150,16 +158,26 @@ func TestMetricsCount(t *testing.T) {
 		{"sandgate_node_errors_total", []string{"kind", "not_found"}, 1},
 		{"sandgate_gateway_errors_total", []string{"kind", "unauthenticated"}, 1},
 		{"sandgate_gateway_denied_total", nil, 1},
-		{"sandgate_gateway_http_requests_total", []string{"route", "/v1/sessions/:id/hibernate", "class", "2xx"}, 1},
-		{"sandgate_gateway_http_request_seconds", []string{"route", "/v1/sessions/:id/hibernate"}, 1},
+		{"sandgate_gateway_http_requests_total", []string{
+			"route", "/v1/sessions/:id/hibernate",
+			"class", "2xx",
+		}, 1},
+		{
+			"sandgate_gateway_http_request_seconds",
+			[]string{"route", "/v1/sessions/:id/hibernate"},
+			1,
+		},
 		{"sandgate_gateway_websocket_bytes_total", []string{"direction", "out"}, 1000},
 		{"sandgate_gateway_websocket_messages_total", []string{"direction", "in"}, 4},
 	} {
-		if moved := value(t, after, c.name, c.labels...) - value(t, before, c.name, c.labels...); moved < c.least {
+		if moved := value(t, after, c.name, c.labels...) - value(t, before, c.name,
+			c.labels...); moved < c.least {
 			t.Errorf("%s %v grew by %v, want %v or more", c.name, c.labels, moved, c.least)
 		}
 	}
-	if value(t, after, "sandgate_gateway_node_up") != 1 || value(t, after, "sandgate_node_pool_size", "template", "python") < 2 { // the pool is larger while there is demand
+	if value(t, after, "sandgate_gateway_node_up") != 1 ||
+		value(t, after, "sandgate_node_pool_size", "template", "python") < 2 {
+		// the pool is larger while there is demand
 		t.Error("the node is not up, or has another pool")
 	}
 	// Labels have no names that users choose.
@@ -169,7 +187,8 @@ func TestMetricsCount(t *testing.T) {
 		}
 		for _, m := range f.Metric {
 			for _, l := range m.Label {
-				if strings.Contains(l.GetValue(), s.id) || strings.Contains(l.GetValue(), "unknown") {
+				if strings.Contains(l.GetValue(), s.id) ||
+					strings.Contains(l.GetValue(), "unknown") {
 					t.Errorf("%s has the label %s", name, l)
 				}
 			}

@@ -18,7 +18,8 @@ func packageFiles(t *testing.T, dir string) {
 	for from, data := range registry(t, "") {
 		to := ""
 		switch {
-		case strings.HasSuffix(from, ".whl"), strings.HasSuffix(from, ".tgz"), from == "/composer/sgphp.zip":
+		case strings.HasSuffix(from, ".whl"), strings.HasSuffix(from, ".tgz"),
+			from == "/composer/sgphp.zip":
 			to = filepath.Base(from)
 		case strings.HasPrefix(from, "/go/"):
 			to = strings.TrimPrefix(from, "/go/")
@@ -28,7 +29,8 @@ func packageFiles(t *testing.T, dir string) {
 		check(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, to)), 0o755))
 		check(t, os.WriteFile(filepath.Join(dir, to), data, 0o644))
 	}
-	check(t, os.WriteFile(filepath.Join(dir, "sgjar-1.0.jar"), zipped(t, "acme/maven.txt", "from maven"), 0o644))
+	check(t, os.WriteFile(filepath.Join(dir, "sgjar-1.0.jar"),
+		zipped(t, "acme/maven.txt", "from maven"), 0o644))
 }
 
 // usesOfPackages are cells that print the answers of the registry's packages.
@@ -38,7 +40,9 @@ func usesOfPackages() map[string][2]string {
 		"javascript": {"console.log(require('sgnpm'))", "from npm"},
 		"golang":     {"import \"example.test/sggo\"\nfmt.Println(sggo.Answer)", "from go"},
 		"php":        {"echo Acme\\Answer::IT;", "from composer"},
-		"java":       {"System.out.println(new String(Thread.currentThread().getContextClassLoader().getResourceAsStream(\"acme/maven.txt\").readAllBytes()));", "from maven"},
+		"java": {
+			"System.out.println(new String(Thread.currentThread().getContextClassLoader().getResourceAsStream(\"acme/maven.txt\").readAllBytes()));", "from maven",
+		},
 	}
 }
 
@@ -49,7 +53,8 @@ func TestPackagesOfATemplate(t *testing.T) {
 	s := open(t, server)
 	dir := t.TempDir()
 	packageFiles(t, filepath.Join(dir, "all"))
-	write(t, filepath.Join(dir, "P.java"), `class P { public static void main(String[] a) { System.out.println(ClassLoader.getSystemResource("acme/maven.txt") != null); } }`)
+	write(t, filepath.Join(dir, "P.java"),
+		`class P { public static void main(String[] a) { System.out.println(ClassLoader.getSystemResource("acme/maven.txt") != null); } }`)
 	recipe := write(t, filepath.Join(dir, "all.yaml"), `
 name: all-packages
 languages: [python, javascript, go, php, java]
@@ -60,23 +65,31 @@ files: [{from: P.java, to: P.java}]
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Cleanup(func() { check(t, s.client.DeleteTemplate(context.WithoutCancel(s.ctx), "all-packages")) })
+	t.Cleanup(
+		func() { check(t, s.client.DeleteTemplate(context.WithoutCancel(s.ctx), "all-packages")) })
 	made := openWith(t, server, protocol.SessionCreate{Template: "all-packages"})
 	findsPackages(t, made)
 	// A program of Java has the jars too, and the files do not remain.
-	if out := made.run("ok", "import subprocess, os; print(subprocess.run(['/opt/sandgate/langs/java/run', 'P.java'], capture_output=True, text=True).stdout, os.path.exists('/tmp/.sandgate-packages'))"); out.stdout != "true\n False\n" {
+	if out := made.run(
+		"ok", "import subprocess, os; print(subprocess.run(['/opt/sandgate/langs/java/run', 'P.java'], capture_output=True, text=True).stdout, os.path.exists('/tmp/.sandgate-packages'))"); out.stdout != "true\n False\n" {
 		t.Errorf("a program prints %q", out.stdout)
 	}
 	// A later installation does not remove the packages of the template.
-	if out := made.run("ok", `import pathlib; pathlib.Path('more').mkdir(); pathlib.Path('more/package.json').write_text('{"name":"more","version":"1.0.0"}')
+	if out := made.run(
+		"ok", `import pathlib; pathlib.Path('more').mkdir(); pathlib.Path('more/package.json').write_text('{"name":"more","version":"1.0.0"}')
 print(subprocess.run('npm install --offline --no-audit --no-fund ./more && node -p "require(\'sgnpm\')"', shell=True, capture_output=True, text=True))`); !strings.Contains(out.stdout, `from npm\n`) {
 		t.Errorf("after another npm install: %s", out.stdout)
 	}
 	// A package that cannot be installed is reported with the tool's own message.
-	for _, packages := range []string{"javascript: [nosuch]", "php: [acme/nosuch]", "java: ['acme:nosuch:1']"} {
-		bad := write(t, filepath.Join(dir, "bad.yaml"), "name: bad-package\nlanguages: [bash]\npackages: {from: all, "+packages+"}\n")
+	for _, packages := range []string{
+		"javascript: [nosuch]", "php: [acme/nosuch]",
+		"java: ['acme:nosuch:1']",
+	} {
+		bad := write(t, filepath.Join(dir, "bad.yaml"),
+			"name: bad-package\nlanguages: [bash]\npackages: {from: all, "+packages+"}\n")
 		out, err := command(s.ctx, t, server, "template", "build", bad)
-		if err == nil || !strings.Contains(out, "could not be installed: it ended with status") || !strings.Contains(out, "; it said: ") || strings.Count(out, "nosuch") < 3 {
+		if err == nil || !strings.Contains(out, "could not be installed: it ended with status") ||
+			!strings.Contains(out, "; it said: ") || strings.Count(out, "nosuch") < 3 {
 			t.Errorf("%s: %v\n%s", packages, err, out)
 		}
 	}
@@ -87,11 +100,15 @@ print(subprocess.run('npm install --offline --no-audit --no-fund ./more && node 
 func findsPackages(t *testing.T, s *session) {
 	t.Helper()
 	for language, use := range usesOfPackages() {
-		ch, err := s.conn.OpenChannel(s.ctx, protocol.ChannelOpen{Session: s.id, Kind: "kernel", Language: language})
+		ch, err := s.conn.OpenChannel(s.ctx, protocol.ChannelOpen{
+			Session: s.id, Kind: "kernel",
+			Language: language,
+		})
 		check(t, err)
 		k, err := s.conn.Kernel(s.ctx, s.id, ch.ID)
 		check(t, err)
-		if got := (&session{s.t, s.ctx, s.client, s.conn, k, s.id}).says(use[0]); strings.TrimSpace(got) != use[1] {
+		if got := (&session{s.t, s.ctx, s.client, s.conn, k, s.id}).says(use[0]); strings.TrimSpace(
+			got) != use[1] {
 			t.Errorf("%s: %q", language, got)
 		}
 	}
@@ -104,10 +121,12 @@ func TestNetworkOfTemplates(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1, languages: [bash]}")
 	ctx := deadline(t)
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "composer.json"), `{"repositories":[{"type":"composer","url":"`+o.base+`/composer"},{"packagist":false}],"config":{"secure-http":false}}`)
+	write(t, filepath.Join(dir, "composer.json"), `{"repositories":[{"type":"composer","url":"`+
+		o.base+`/composer"},{"packagist":false}],"config":{"secure-http":false}}`)
 	build := func(text string) (string, error) {
 		t.Helper()
-		return command(ctx, t, o.Server, "template", "build", write(t, filepath.Join(dir, "t.yaml"), strings.ReplaceAll(text, "BASE", o.base)))
+		return command(ctx, t, o.Server, "template", "build",
+			write(t, filepath.Join(dir, "t.yaml"), strings.ReplaceAll(text, "BASE", o.base)))
 	}
 	host := fmt.Sprintf("registry.test:%d", o.port)
 	out, err := build(`
@@ -119,7 +138,8 @@ packages: {python: [sgpip], javascript: [sgnpm], go: [example.test/sggo], php: [
 build_network: {allow: ["` + host + `"]}
 run: ["curl -sSf BASE/hello; curl -sS http://other.test/ || true"]
 `)
-	if err != nil || !strings.Contains(out, "acme:sgmvn:1.1 (for sgtop)") || !strings.Contains(out, "hello") || !strings.Contains(out, "network.allow") {
+	if err != nil || !strings.Contains(out, "acme:sgmvn:1.1 (for sgtop)") ||
+		!strings.Contains(out, "hello") || !strings.Contains(out, "network.allow") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	hits := o.hits.Load()
@@ -136,13 +156,15 @@ run: ["curl -sSf BASE/hello; curl -sS http://other.test/ || true"]
 	if n := o.hits.Load(); n != hits {
 		t.Errorf("the sessions have asked the registry %d times", n-hits)
 	}
-	fetch := "import urllib.request; print(urllib.request.urlopen('" + o.base + "/hello').read().decode())"
+	fetch := "import urllib.request; print(urllib.request.urlopen('" + o.base +
+		"/hello').read().decode())"
 	if got := use("fetched", &protocol.Network{}).says(fetch); got != "hello\n" {
 		t.Errorf("in a session that asks for a network: %q", got)
 	}
 
 	// The other case: sessions have a network by default, and the build had none.
-	out, err = build("name: out\nlanguages: [python]\nsession_network: {allow: ['" + host + "']}\nrun: ['! curl -sS -m 5 BASE/hello']\n")
+	out, err = build("name: out\nlanguages: [python]\nsession_network: {allow: ['" + host +
+		"']}\nrun: ['! curl -sS -m 5 BASE/hello']\n")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -150,7 +172,8 @@ run: ["curl -sSf BASE/hello; curl -sS http://other.test/ || true"]
 	if got := s.says(fetch); got != "hello\n" {
 		t.Errorf("in a session of a template with session_network: %q", got)
 	}
-	if info, err := s.client.Session(ctx, s.id); err != nil || info.Network == nil || len(info.Network.Allow) != 1 || info.Network.Allow[0] != host {
+	if info, err := s.client.Session(ctx, s.id); err != nil || info.Network == nil ||
+		len(info.Network.Allow) != 1 || info.Network.Allow[0] != host {
 		t.Errorf("the session shows %+v, %v", info.Network, err)
 	}
 	if got := use("out", &protocol.Network{Off: true}).says(sealed); got != "[] True\n" {
@@ -158,13 +181,15 @@ run: ["curl -sSf BASE/hello; curl -sS http://other.test/ || true"]
 	}
 	for _, field := range []string{"build_network", "session_network"} {
 		out, err := build("name: beyond\n" + field + ": {allow: [example.com]}\n")
-		if err == nil || !strings.Contains(out, field+".allow: example.com") || !strings.Contains(out, "egress.allow") {
+		if err == nil || !strings.Contains(out, field+".allow: example.com") ||
+			!strings.Contains(out, "egress.allow") {
 			t.Errorf("%s beyond the server's list: %v\n%s", field, err, out)
 		}
 	}
 	log, err := os.ReadFile(o.Dir + "/data/audit/audit.jsonl")
 	check(t, err)
-	if !strings.Contains(string(log), `"event":"egress","tenant":"local"`) || !strings.Contains(string(log), `"name":"fetched"`) {
+	if !strings.Contains(string(log), `"event":"egress","tenant":"local"`) ||
+		!strings.Contains(string(log), `"name":"fetched"`) {
 		t.Error("the build's connections are not in the audit log")
 	}
 }

@@ -37,7 +37,8 @@ func (s *session) becomes(state string) {
 func TestPolicies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}\nsessions: {max: 2, queue: 0, max_keep_alive: 1, max_idle: 1h}")
+	srv, err := Start(
+		ctx, "pool: {size: 1, languages: [bash], memory: 0}\nsessions: {max: 2, queue: 0, max_keep_alive: 1, max_idle: 1h}")
 	check(t, err)
 	defer func() { check(t, srv.Stop()) }()
 	create := func(p protocol.SessionCreate) *session {
@@ -46,7 +47,10 @@ func TestPolicies(t *testing.T) {
 		return openWith(t, srv, p)
 	}
 
-	kept := create(protocol.SessionCreate{KeepAlive: true, IdlePauseSeconds: 1, IdleHibernateSeconds: 1})
+	kept := create(protocol.SessionCreate{
+		KeepAlive: true, IdlePauseSeconds: 1,
+		IdleHibernateSeconds: 1,
+	})
 	idle := create(protocol.SessionCreate{IdlePauseSeconds: 1, IdleHibernateSeconds: 2})
 	idle.run("ok", "x=kept")
 	idle.becomes("paused")
@@ -56,7 +60,10 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("after the resume it prints %q", out.stdout)
 	}
 	c := kept.client
-	if _, err := c.UpdateSession(ctx, protocol.SessionUpdate{Session: idle.id, KeepAlive: new(true)}); !fault.Is(err, fault.Exhausted) {
+	if _, err := c.UpdateSession(ctx, protocol.SessionUpdate{
+		Session:   idle.id,
+		KeepAlive: new(true),
+	}); !fault.Is(err, fault.Exhausted) {
 		t.Errorf("a second session that is kept alive: %v", err)
 	}
 	for field, p := range map[string]protocol.SessionUpdate{
@@ -72,10 +79,12 @@ func TestPolicies(t *testing.T) {
 
 	// A session that works is not idle, and the last update counts.
 	v, err := c.UpdateSession(ctx, protocol.SessionUpdate{
-		Session: idle.id, Name: new("other"), IdlePauseSeconds: new(int64(3600)), IdleHibernateSeconds: new(int64(3600)), LifetimeSeconds: new(int64(60)),
+		Session: idle.id, Name: new("other"), IdlePauseSeconds: new(int64(3600)),
+		IdleHibernateSeconds: new(int64(3600)), LifetimeSeconds: new(int64(60)),
 	})
 	check(t, err)
-	if left := time.Until(time.UnixMilli(v.ExpiresMS)); v.Name != "other" || v.IdlePauseSeconds != 3600 || left > time.Minute || left < 30*time.Second {
+	if left := time.Until(time.UnixMilli(v.ExpiresMS)); v.Name != "other" ||
+		v.IdlePauseSeconds != 3600 || left > time.Minute || left < 30*time.Second {
 		t.Errorf("updated: %+v", v)
 	}
 
@@ -107,7 +116,8 @@ func TestPolicies(t *testing.T) {
 
 	// There are two places. Sessions that are kept alive or work are not evicted.
 	busy := idle.begin("sleep 1000")
-	if _, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"}); !fault.Is(err, fault.Exhausted) || fault.PublicOf(err).RetryAfter == 0 {
+	if _, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"}); !fault.Is(err,
+		fault.Exhausted) || fault.PublicOf(err).RetryAfter == 0 {
 		t.Errorf("without room: %v", err)
 	}
 	check(t, idle.kernel.Interrupt(ctx, 0))
@@ -152,7 +162,8 @@ func TestKeepalive(t *testing.T) {
 	if _, err := c.KeepSession(ctx, s.id, 3); err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.UpdateSession(ctx, protocol.SessionUpdate{Session: s.id, IdlePauseSeconds: new(int64(1))})
+	_, err = c.UpdateSession(ctx,
+		protocol.SessionUpdate{Session: s.id, IdlePauseSeconds: new(int64(1))})
 	check(t, err)
 	s.becomes("paused")
 	if took := time.Since(begin); took < 4*time.Second-50*time.Millisecond {

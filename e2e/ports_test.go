@@ -50,7 +50,8 @@ func startProgram(t *testing.T, s *session) *client.Process {
 	t.Helper()
 	_, err := s.client.Upload(s.ctx, s.id, "server.py", 0, strings.NewReader(program))
 	check(t, err)
-	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"python3", "server.py"}})
+	p, err := s.conn.Start(s.ctx,
+		protocol.ChannelOpen{Session: s.id, Argv: []string{"python3", "server.py"}})
 	check(t, err)
 	out := ""
 	for !strings.Contains(out, "listening") {

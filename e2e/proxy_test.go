@@ -36,16 +36,21 @@ func certificate(t *testing.T, dir string) *x509.CertPool {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: proxyName}, DNSNames: []string{proxyName},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: proxyName},
+		DNSNames:  []string{proxyName},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
 	check(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	check(t, err)
-	check(t, os.WriteFile(filepath.Join(dir, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
-	check(t, os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	check(t, os.WriteFile(filepath.Join(dir, "cert.pem"),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
+	check(t, os.WriteFile(filepath.Join(dir, "key.pem"),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 	parsed, err := x509.ParseCertificate(der)
 	check(t, err)
 	pool := x509.NewCertPool()
@@ -73,15 +78,19 @@ func proxy(t *testing.T, kind, dir, port, upstream string) *exec.Cmd {
 		replace("listen 443 ssl", "listen 127.0.0.1:"+port+" ssl")
 		replace("/etc/ssl/certs/code.example.org.pem", dir+"/cert.pem")
 		replace("/etc/ssl/private/code.example.org.key", dir+"/key.pem")
-		main := "daemon off;\nuser root;\npid " + dir + "/pid;\nerror_log stderr warn;\nevents {}\nhttp {\naccess_log off;\n"
+		main := "daemon off;\nuser root;\npid " + dir +
+			"/pid;\nerror_log stderr warn;\nevents {}\nhttp {\naccess_log off;\n"
 		for _, p := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			main += p + "_temp_path " + dir + "/" + p + ";\n"
 		}
-		check(t, os.WriteFile(filepath.Join(dir, "main.conf"), []byte(main+"include "+file+";\n}\n"), 0o644))
+		check(t, os.WriteFile(filepath.Join(dir, "main.conf"),
+			[]byte(main+"include "+file+";\n}\n"), 0o644))
 		check(t, os.WriteFile(file, []byte(text), 0o644))
-		return exec.Command("nginx", "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "main.conf"))
+		return exec.Command("nginx", "-e", "stderr", "-p", dir, "-c",
+			filepath.Join(dir, "main.conf"))
 	}
-	replace("\n"+proxyName+" {\n", "\n{\n\tadmin off\n\tauto_https disable_redirects\n}\nhttps://"+proxyName+":"+port+" {\n\tbind 127.0.0.1\n\ttls "+dir+"/cert.pem "+dir+"/key.pem\n")
+	replace("\n"+proxyName+" {\n", "\n{\n\tadmin off\n\tauto_https disable_redirects\n}\nhttps://"+
+		proxyName+":"+port+" {\n\tbind 127.0.0.1\n\ttls "+dir+"/cert.pem "+dir+"/key.pem\n")
 	check(t, os.WriteFile(file, []byte(text), 0o644))
 	cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", file)
 	cmd.Env = []string{"HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir}
@@ -122,7 +131,10 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", address)
 	}
-	https := &http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: &tls.Config{RootCAs: trusted}}}
+	https := &http.Client{Transport: &http.Transport{
+		DialContext:     dial,
+		TLSClientConfig: &tls.Config{RootCAs: trusted},
+	}}
 	defer https.CloseIdleConnections()
 	url := "https://" + proxyName + ":" + port
 	ask := func(origin string) int {
@@ -140,7 +152,8 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 		return resp.StatusCode
 	}
 	eventually(t, "the proxy answers", func() bool { return ask("") == http.StatusOK })
-	if own, foreign := ask(url), ask("https://evil.example"); own != http.StatusOK || foreign != http.StatusForbidden {
+	if own, foreign := ask(url), ask("https://evil.example"); own != http.StatusOK ||
+		foreign != http.StatusForbidden {
 		t.Errorf("a page of the proxy gets %d, a foreign page %d", own, foreign)
 	}
 
@@ -170,7 +183,10 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 		t.Errorf("over the WebSocket: %q", out.stdout)
 	}
 	var run string
-	check(t, c.Run(ctx, client.RunRequest{Session: s.id, Language: "python", Code: strings.Replace(wait, "%d", "2", 1)}, func(e client.Event) error {
+	check(t, c.Run(ctx, client.RunRequest{
+		Session: s.id, Language: "python",
+		Code: strings.Replace(wait, "%d", "2", 1),
+	}, func(e client.Event) error {
 		if e.Type != "stdout" {
 			return nil
 		}
@@ -207,7 +223,9 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 		t.Error("the gateway was not killed")
 	}
 	if kind == "nginx" {
-		for _, m := range regexp.MustCompile(`proxy_(?:read|send)_timeout (\S+);`).FindAllStringSubmatch(string(mustRead(t, "../deploy/proxy/nginx.conf")), -1) {
+		for _, m := range regexp.MustCompile(
+			`proxy_(?:read|send)_timeout (\S+);`).FindAllStringSubmatch(
+			string(mustRead(t, "../deploy/proxy/nginx.conf")), -1) {
 			// A ping is sent every 25 s, and its answer may take 20 s.
 			if d, err := time.ParseDuration(m[1]); err != nil || d <= 45*time.Second {
 				t.Errorf("%s ends a silent WebSocket", m[0])

@@ -19,7 +19,11 @@ import (
 func TestRecording(t *testing.T) {
 	s := open(t, server)
 	term, err := s.conn.StartTerminal(s.ctx, protocol.ChannelOpen{
-		Session: s.id, Argv: []string{"sh", "-c", `printf 'first\n'; sleep 1; printf 'gr\303'; sleep 0.1; printf '\274n\n'`}, Cols: 72, Rows: 20,
+		Session: s.id, Argv: []string{
+			"sh", "-c",
+			`printf 'first\n'; sleep 1; printf 'gr\303'; sleep 0.1; printf '\274n\n'`,
+		}, Cols: 72,
+		Rows: 20,
 	})
 	check(t, err)
 	for err == nil {
@@ -32,7 +36,8 @@ func TestRecording(t *testing.T) {
 	s.collect(out, nil)
 
 	lines := cast(t, s, term.Channel().ID, 0)
-	if lines[0].head.Version != 2 || lines[0].head.Width != 72 || lines[0].head.Height != 20 || lines[0].head.Timestamp == 0 {
+	if lines[0].head.Version != 2 || lines[0].head.Width != 72 || lines[0].head.Height != 20 ||
+		lines[0].head.Timestamp == 0 {
 		t.Errorf("the header is %+v", lines[0].head)
 	}
 	text, last := shown(t, lines)
@@ -43,7 +48,8 @@ func TestRecording(t *testing.T) {
 	contains(t, text, "print('in a cell')", "in a cell\r\n", "42\r\n")
 
 	plain := func(channel, query string) string {
-		res, err := server.Do(s.ctx, "GET", "/v1/sessions/"+s.id+"/channels/"+channel+"/text"+query, nil)
+		res, err := server.Do(s.ctx, "GET", "/v1/sessions/"+s.id+"/channels/"+channel+"/text"+query,
+			nil)
 		check(t, err)
 		defer res.Body.Close()
 		raw, err := io.ReadAll(res.Body)
@@ -53,11 +59,13 @@ func TestRecording(t *testing.T) {
 	if got := plain(term.Channel().ID, ""); got != "first\r\ngrün\r\n" {
 		t.Errorf("a terminal as text: %q", got)
 	}
-	if got := plain(s.kernel.Channel().ID, fmt.Sprintf("?cell=%d", out.Number())); got != "in a cell\n42\n" {
+	if got := plain(s.kernel.Channel().ID,
+		fmt.Sprintf("?cell=%d", out.Number())); got != "in a cell\n42\n" {
 		t.Errorf("a cell as text: %q", got)
 	}
 	path := filepath.Join(t.TempDir(), "x.cast")
-	if out, err := sandgate(t, s.ctx, "record", "-o", path, s.id, term.Channel().ID).CombinedOutput(); err != nil {
+	if out, err := sandgate(t, s.ctx, "record", "-o", path, s.id,
+		term.Channel().ID).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	raw, err := os.ReadFile(path)

@@ -49,7 +49,8 @@ func TestReload(t *testing.T) {
 		return resp.StatusCode
 	}
 	s := open(t, srv)
-	cell := s.begin("import time\nwhile not open('stop', 'a+').seek(0, 2):\n    print(1, flush=True); time.sleep(0.05)")
+	cell := s.begin(
+		"import time\nwhile not open('stop', 'a+').seek(0, 2):\n    print(1, flush=True); time.sleep(0.05)")
 
 	if got, err := sandgate("reload"); err != nil || got != "nothing has changed" {
 		t.Errorf("without a change: %q, %v", got, err)
@@ -63,7 +64,8 @@ func TestReload(t *testing.T) {
 	changed := strings.Replace(string(settings), "max: 1,", "max: 2,", 1) +
 		"log: {level: debug}\nallowed_hosts: [code.example.org]\nlimits: {memory: 2GiB}\n"
 	write(changed)
-	if got, err := sandgate("reload"); err != nil || got != "applied: allowed_hosts, sessions.max, log.level; waits for a restart: limits.memory" {
+	if got, err := sandgate("reload"); err != nil ||
+		got != "applied: allowed_hosts, sessions.max, log.level; waits for a restart: limits.memory" {
 		t.Errorf("the reload: %q, %v", got, err)
 	}
 	if got := status(srv.Token, "code.example.org"); got != http.StatusOK {
@@ -93,7 +95,8 @@ func TestReload(t *testing.T) {
 	eventually(t, "the reload by SIGHUP", func() bool {
 		return status(srv.Token, "code.example.org") == http.StatusForbidden
 	})
-	if got, err := sandgate("reload", "--with-log-level", "warn"); err != nil || got != "applied: log.level" {
+	if got, err := sandgate("reload", "--with-log-level", "warn"); err != nil ||
+		got != "applied: log.level" {
 		t.Errorf("the level: %q, %v", got, err)
 	}
 
@@ -128,7 +131,8 @@ func TestReload(t *testing.T) {
 	before := s.conn.Reconnects()
 	_, err = c.Upload(ctx, s.id, "stop", 0, strings.NewReader("now"))
 	check(t, err)
-	if got := s.collect(cell, nil); got.reply.Status != "ok" || s.conn.Reconnects() != before || before > 1 {
+	if got := s.collect(cell, nil); got.reply.Status != "ok" || s.conn.Reconnects() != before ||
+		before > 1 {
 		t.Errorf("the cell: %+v, %d reconnects", got.reply, s.conn.Reconnects())
 	}
 }

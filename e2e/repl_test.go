@@ -72,7 +72,8 @@ func (s *screen) expect(text string) {
 		select {
 		case <-s.more:
 		case <-limit:
-			s.t.Fatalf("the terminal did not show %q; the end of its text is %q", text, all[max(s.seen, len(all)-300):])
+			s.t.Fatalf("the terminal did not show %q; the end of its text is %q", text,
+				all[max(s.seen, len(all)-300):])
 		}
 	}
 }

@@ -30,13 +30,15 @@ func TestRestartKeepsSessions(t *testing.T) {
 		}
 	}()
 	s := open(t, srv)
-	s.run("ok", "import pandas\nx = pandas.DataFrame({'a': range(10)})\nopen('kept', 'w').write('in a file')")
+	s.run(
+		"ok", "import pandas\nx = pandas.DataFrame({'a': range(10)})\nopen('kept', 'w').write('in a file')")
 	idle := open(t, srv)
 	idle.run("ok", "y = 1")
 	v := s.terminal(protocol.ChannelOpen{})
 	v.do("held=in-the-shell; echo rea''dy", "ready")
 	before := v.seen()
-	cell := s.begin("import time\nfor i in range(400):\n    print(i, flush=True)\n    time.sleep(0.005)")
+	cell := s.begin(
+		"import time\nfor i in range(400):\n    print(i, flush=True)\n    time.sleep(0.005)")
 	restarted := false
 	out := s.collect(cell, func(r stream.Record) {
 		if r.Kind != stream.KindStdout || restarted {
@@ -62,7 +64,8 @@ func TestRestartKeepsSessions(t *testing.T) {
 		fmt.Fprintln(&want, i)
 	}
 	if out.stdout != want.String() || out.reply.Status != "ok" {
-		t.Errorf("got %d bytes, want %d: %+v\n%s", len(out.stdout), want.Len(), out.reply, out.stdout)
+		t.Errorf("got %d bytes, want %d: %+v\n%s", len(out.stdout), want.Len(), out.reply,
+			out.stdout)
 	}
 	if s.conn.Reconnects() == 0 {
 		t.Error("the client never reconnected: the server was not stopped")
@@ -70,13 +73,16 @@ func TestRestartKeepsSessions(t *testing.T) {
 	if got := idle.run("ok", "y").result(t); got != "1" {
 		t.Errorf("the idle session kept %s", got)
 	}
-	if got := s.run("ok", "int(x.a.sum()), open('kept').read()").result(t); got != "(45, 'in a file')" {
+	if got := s.run("ok", "int(x.a.sum()), open('kept').read()").result(
+		t); got != "(45, 'in a file')" {
 		t.Errorf("kept: %s", got)
 	}
 	v.do("echo $held", "\rin-the-shell")
 	v.mu.Lock()
-	if v.gaps > 0 || len(v.restore) > 1 || !strings.Contains(v.text.String()[before:], "echo $held") {
-		t.Errorf("the terminal: %d gaps, %d restores, %q", v.gaps, len(v.restore), v.text.String()[before:])
+	if v.gaps > 0 || len(v.restore) > 1 || !strings.Contains(v.text.String()[before:],
+		"echo $held") {
+		t.Errorf("the terminal: %d gaps, %d restores, %q", v.gaps, len(v.restore),
+			v.text.String()[before:])
 	}
 	v.mu.Unlock()
 }
@@ -95,7 +101,8 @@ func TestHibernateDiskFull(t *testing.T) {
 	check(t, syscall.Mount("tmpfs", sessions, "tmpfs", 0, "size=32m"))
 	defer func() { check(t, syscall.Unmount(sessions, syscall.MNT_DETACH)) }()
 	for range 2 {
-		if _, err := s.client.HibernateSession(ctx, s.id); err == nil || !strings.Contains(err.Error(), "space") {
+		if _, err := s.client.HibernateSession(ctx, s.id); err == nil ||
+			!strings.Contains(err.Error(), "space") {
 			t.Fatalf("the hibernation: %v", err)
 		}
 		if got := s.run("ok", "x").result(t); got != "42" {
@@ -121,7 +128,8 @@ func TestHibernateFigures(t *testing.T) {
 		check(t, err)
 		if woke == nil {
 			var size int64
-			files, err := filepath.Glob(filepath.Join(server.Dir, "data", "node", "sessions", s.id, "snapshot", "*"))
+			files, err := filepath.Glob(filepath.Join(server.Dir, "data", "node", "sessions", s.id,
+				"snapshot", "*"))
 			check(t, err)
 			for _, f := range files {
 				fi, err := os.Stat(f)

@@ -29,11 +29,13 @@ func TestRollingRestart(t *testing.T) {
 			check(t, p.answers())
 		}
 		c.rounds(2)
-		t.Logf("%s ended in %s and was back after %s", p.name, ended.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
+		t.Logf("%s ended in %s and was back after %s", p.name, ended.Round(time.Millisecond),
+			time.Since(begin).Round(time.Millisecond))
 	}
 	stop()
 	for _, w := range c.users {
-		t.Logf("%s: %d cells, %d lines, the slowest cell %s", w.name, w.cells, w.keys, w.slowest.Round(time.Millisecond))
+		t.Logf("%s: %d cells, %d lines, the slowest cell %s", w.name, w.cells, w.keys,
+			w.slowest.Round(time.Millisecond))
 		if w.lost != nil {
 			t.Errorf("%s: %v", w.name, w.lost)
 		}

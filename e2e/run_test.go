@@ -20,7 +20,8 @@ func sandgate(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
 	bin, err := Bin("sandgate")
 	check(t, err)
 	cmd := exec.CommandContext(ctx, bin, args...)
-	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token, "HOME="+t.TempDir())
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token,
+		"HOME="+t.TempDir())
 	return cmd
 }
 
@@ -55,7 +56,8 @@ func TestRunStreamsAndExits(t *testing.T) {
 // TestReplKeepsState sends lines to the command line's REPL.
 func TestReplKeepsState(t *testing.T) {
 	cmd := sandgate(t, deadline(t), "repl", "python")
-	cmd.Stdin = strings.NewReader("x = 20\nfor i in range(2):\n    x += i\n    x += 0\n\nprint(x * 2)\n")
+	cmd.Stdin = strings.NewReader(
+		"x = 20\nfor i in range(2):\n    x += i\n    x += 0\n\nprint(x * 2)\n")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -64,8 +66,9 @@ func TestReplKeepsState(t *testing.T) {
 
 	// Output that follows its cell's end is shown too.
 	cmd = sandgate(t, deadline(t), "repl", "python")
-	cmd.Stdin = strings.NewReader("import threading; go = threading.Event(); said = threading.Event()\n" +
-		"threading.Thread(target=lambda: (go.wait(), print('late'), said.set())).start()\ngo.set(); said.wait(); None\n")
+	cmd.Stdin = strings.NewReader(
+		"import threading; go = threading.Event(); said = threading.Event()\n" +
+			"threading.Thread(target=lambda: (go.wait(), print('late'), said.set())).start()\ngo.set(); said.wait(); None\n")
 	out, err = cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -82,11 +85,15 @@ func TestRunButton(t *testing.T) {
 	var before sessions
 	_, err := server.Get(ctx, "/v1/sessions", &before)
 	check(t, err)
-	code := map[string]any{"language": "python", "code": "import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7"}
+	code := map[string]any{
+		"language": "python",
+		"code":     "import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7",
+	}
 	ask := func(accept string, body any) (int, string) {
 		t.Helper()
 		raw, _ := json.Marshal(body)
-		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/run", strings.NewReader(string(raw)))
+		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/run",
+			strings.NewReader(string(raw)))
 		check(t, err)
 		req.Header.Set("Authorization", "Bearer "+server.Token)
 		req.Header.Set("Content-Type", "application/json")
@@ -98,7 +105,10 @@ func TestRunButton(t *testing.T) {
 		check(t, err)
 		return res.StatusCode, string(b)
 	}
-	for _, accept := range []string{"application/json", "application/x-ndjson", "text/event-stream"} {
+	for _, accept := range []string{
+		"application/json", "application/x-ndjson",
+		"text/event-stream",
+	} {
 		status, body := ask(accept, code)
 		if status != 200 {
 			t.Errorf("%s: %d %s", accept, status, body)
@@ -112,12 +122,14 @@ func TestRunButton(t *testing.T) {
 	})
 	contains(t, body, `"stdout":"thread\nat exit\n"`, `"ok"`)
 	started := time.Now()
-	_, body = ask("application/json", map[string]any{"language": "python", "code": "while True: pass", "timeout_ms": 300})
+	_, body = ask("application/json",
+		map[string]any{"language": "python", "code": "while True: pass", "timeout_ms": 300})
 	contains(t, body, "KeyboardInterrupt")
 	if took := time.Since(started); took > 20*time.Second {
 		t.Errorf("a timeout of 300 ms took %v", took)
 	}
-	if status, body := ask("application/json", map[string]any{"language": "python", "code": 7}); status != 400 {
+	if status, body := ask("application/json",
+		map[string]any{"language": "python", "code": 7}); status != 400 {
 		t.Errorf("with a number as code: %d %s", status, body)
 	}
 	for {
@@ -143,9 +155,13 @@ func TestRunInASessionIsInterrupted(t *testing.T) {
 	defer cancel()
 	run := func(code string) *http.Response {
 		t.Helper()
-		raw, err := json.Marshal(map[string]any{"session": s.id, "language": "python", "code": code, "timeout_ms": 600_000})
+		raw, err := json.Marshal(map[string]any{
+			"session": s.id, "language": "python", "code": code,
+			"timeout_ms": 600_000,
+		})
 		check(t, err)
-		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/run", strings.NewReader(string(raw)))
+		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/run",
+			strings.NewReader(string(raw)))
 		check(t, err)
 		req.Header.Set("Authorization", "Bearer "+server.Token)
 		req.Header.Set("Content-Type", "application/json")

@@ -21,7 +21,8 @@ func TestRunDisconnects(t *testing.T) {
 	check(t, err)
 	for range 60 {
 		hurried, cancel := context.WithTimeout(ctx, rand.N(60*time.Millisecond))
-		res, err := s.Do(hurried, "POST", "/v1/run", map[string]any{"language": "bash", "code": "sleep 0.05"})
+		res, err := s.Do(hurried, "POST", "/v1/run",
+			map[string]any{"language": "bash", "code": "sleep 0.05"})
 		if err == nil {
 			res.Body.Close()
 		}

@@ -65,7 +65,10 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 	all, err := NewCluster(ctx)
 	check(t, err)
 	dir := all.Dir
-	a := &separateCluster{cluster: &cluster{all, t}, token: "sgt_" + strings.Repeat("test", 13), net: o.net}
+	a := &separateCluster{
+		cluster: &cluster{all, t}, token: "sgt_" + strings.Repeat("test", 13),
+		net: o.net,
+	}
 	t.Cleanup(func() {
 		a.stopAll()
 		a.unmount()
@@ -75,7 +78,8 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 		a.StopRedis()
 		a.Clock = filepath.Join(dir, "clock")
 		check(t, os.WriteFile(a.Clock, make([]byte, 4096), 0o644))
-		if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", a.Clock+".so", "testdata/clock.c").CombinedOutput(); err != nil {
+		if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", a.Clock+".so",
+			"testdata/clock.c").CombinedOutput(); err != nil {
 			t.Fatalf("gcc: %v\n%s", err, out)
 		}
 		a.startRedis()
@@ -104,10 +108,12 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 		if i == 0 && o.disk > 0 {
 			a.disk = filepath.Join(p.dir, "data")
 			check(t, os.Mkdir(a.disk, 0o711))
-			check(t, syscall.Mount("tmpfs", a.disk, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0711", o.disk)))
+			check(t, syscall.Mount("tmpfs", a.disk, "tmpfs", 0,
+				fmt.Sprintf("size=%dm,mode=0711", o.disk)))
 		}
 		p.write(t, "pool: {size: 1, spare: 0}\n",
-			fmt.Sprintf("node: %s, listen: %q, address: %q, blobs: %s/blobs", p.name, p.address, reached, dir))
+			fmt.Sprintf("node: %s, listen: %q, address: %q, blobs: %s/blobs", p.name, p.address,
+				reached, dir))
 		a.nodes = append(a.nodes, p)
 	}
 	a.each(a.nodes, (*part).start)
@@ -116,10 +122,13 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 	for i := range o.gateways {
 		p := a.part(fmt.Sprint("g", i), "gateway")
 		p.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}
-		p.write(t, fmt.Sprintf("listen: %s\ninsecure_listen_without_tls: %t\ngateway: {self_check: 0}\ntoken_file: %s/token\n", p.address, p.host != nil, p.dir), "")
+		p.write(
+			t, fmt.Sprintf(
+				"listen: %s\ninsecure_listen_without_tls: %t\ngateway: {self_check: 0}\ntoken_file: %s/token\n", p.address, p.host != nil, p.dir), "")
 		check(t, os.WriteFile(p.dir+"/token", []byte(a.token+"\n"), 0o600))
 		certificates := dir + "/ca/" + p.name
-		for _, file := range []string{p.dir + "/token", certificates, certificates + "/gateway.key"} {
+		for _, file := range []string{p.dir + "/token", certificates, certificates +
+			"/gateway.key"} {
 			check(t, os.Chown(file, uid, gid))
 		}
 		a.gateways = append(a.gateways, p)
@@ -166,8 +175,10 @@ func (p *part) write(t *testing.T, settings, cluster string) {
 	if cluster != "" {
 		cluster = ", " + cluster
 	}
-	text := fmt.Sprintf("data_dir: %[1]s/data\nrun_dir: %[1]s/run\nlog: {level: debug}\n%[2]scluster: {redis: \"redis://%[3]s/0\", dir: %[4]s, lease: %[5]s%[6]s}\n",
-		p.dir, settings, p.store, filepath.Join(filepath.Dir(p.dir), "ca", p.name), clusterLease, cluster)
+	text := fmt.Sprintf(
+		"data_dir: %[1]s/data\nrun_dir: %[1]s/run\nlog: {level: debug}\n%[2]scluster: {redis: \"redis://%[3]s/0\", dir: %[4]s, lease: %[5]s%[6]s}\n",
+		p.dir, settings, p.store, filepath.Join(filepath.Dir(p.dir), "ca", p.name), clusterLease,
+		cluster)
 	check(t, os.WriteFile(filepath.Join(p.dir, "config.yaml"), []byte(text), 0o644))
 }
 
@@ -342,7 +353,8 @@ func (a *separateCluster) clean(lost ...string) {
 		return err == nil
 	})
 	for _, x := range all {
-		eventually(a.t, "the end of "+x.ID, func() bool { err := cl.DeleteSession(ctx, x.ID); return err == nil || !again(err) })
+		eventually(a.t, "the end of "+x.ID,
+			func() bool { err := cl.DeleteSession(ctx, x.ID); return err == nil || !again(err) })
 	}
 	a.stopAll()
 	a.unmount()
@@ -350,7 +362,8 @@ func (a *separateCluster) clean(lost ...string) {
 	check(a.t, err)
 	var keys []byte
 	check(a.t, a.hub.in(func() (err error) {
-		keys, err = exec.Command("redis-cli", "-h", at, "-p", port, "--scan", "--pattern", "*session*").Output()
+		keys, err = exec.Command("redis-cli", "-h", at, "-p", port, "--scan", "--pattern",
+			"*session*").Output()
 		return err
 	}))
 	for _, key := range strings.Fields(string(keys)) {

@@ -59,7 +59,10 @@ func Bin(name string) (string, error) {
 
 // Start starts a server and waits until its pool has a warm sandbox. Settings
 // are lines of YAML that are added to its configuration.
-func Start(ctx context.Context, settings string) (*Server, error) { return start(ctx, settings, "") }
+func Start(ctx context.Context, settings string) (*Server, error) {
+	return start(ctx, settings,
+		"")
+}
 
 // start is Start for a server with a given access token, unless token is empty.
 func start(ctx context.Context, settings, token string) (*Server, error) {
@@ -78,7 +81,8 @@ func start(ctx context.Context, settings, token string) (*Server, error) {
 	address := l.Addr().String()
 	l.Close()
 	s := &Server{URL: "http://" + address, Dir: dir, Config: filepath.Join(dir, "config.yaml")}
-	config := fmt.Sprintf("listen: %s\ndata_dir: %s/data\nrun_dir: %s/run\n%s\n", address, dir, dir, settings)
+	config := fmt.Sprintf("listen: %s\ndata_dir: %s/data\nrun_dir: %s/run\n%s\n", address, dir, dir,
+		settings)
 	if err := os.WriteFile(s.Config, []byte(config), 0o644); err != nil {
 		return nil, err
 	}
@@ -86,7 +90,8 @@ func start(ctx context.Context, settings, token string) (*Server, error) {
 		if err := os.Mkdir(filepath.Join(dir, "data"), 0o711); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(dir, "data", "token"), []byte(token), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "data", "token"), []byte(token),
+			0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +117,8 @@ func (s *Server) Boot(ctx context.Context) error {
 	defer log.Close()
 	// The messages for the person who started the server are not a log. They have the
 	// address with the token.
-	shown, err := os.OpenFile(filepath.Join(s.Dir, "shown"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	shown, err := os.OpenFile(filepath.Join(s.Dir, "shown"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		return err
 	}
@@ -122,7 +128,8 @@ func (s *Server) Boot(ctx context.Context) error {
 	}
 	s.cmd = exec.Command(bin, "serve", "--config", s.Config)
 	s.cmd.Stdout, s.cmd.Stderr = shown, log
-	s.cmd.Env = append(os.Environ(), "HOME="+s.Dir, "XDG_CONFIG_HOME="+s.Dir+"/xdg", "SUDO_UID=", "SUDO_USER=")
+	s.cmd.Env = append(os.Environ(), "HOME="+s.Dir, "XDG_CONFIG_HOME="+s.Dir+"/xdg", "SUDO_UID=",
+		"SUDO_USER=")
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}

@@ -112,7 +112,8 @@ func visit(ctx context.Context, s *Server, r *rand.Rand) error {
 		}
 		hurried, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		res, err := s.Do(hurried, "POST", "/v1/run", map[string]any{"language": "python", "code": "print(1); import time; time.sleep(0.1)"})
+		res, err := s.Do(hurried, "POST", "/v1/run",
+			map[string]any{"language": "python", "code": "print(1); import time; time.sleep(0.1)"})
 		if err == nil {
 			res.Body.Close()
 		}
@@ -146,7 +147,8 @@ func visit(ctx context.Context, s *Server, r *rand.Rand) error {
 			}
 			cell.Close()
 		case 2:
-			cell, err := k.Execute(ctx, "while True: pass", client.ExecuteOptions{Timeout: 100 * time.Millisecond})
+			cell, err := k.Execute(ctx, "while True: pass",
+				client.ExecuteOptions{Timeout: 100 * time.Millisecond})
 			if err != nil {
 				return err
 			}
@@ -155,7 +157,8 @@ func visit(ctx context.Context, s *Server, r *rand.Rand) error {
 			}
 			cell.Close()
 		case 3:
-			term, err := conn.StartTerminal(ctx, protocol.ChannelOpen{Session: made.ID, Argv: []string{"sh"}, Cols: 80, Rows: 24})
+			term, err := conn.StartTerminal(ctx,
+				protocol.ChannelOpen{Session: made.ID, Argv: []string{"sh"}, Cols: 80, Rows: 24})
 			if err != nil {
 				return err
 			}
@@ -164,7 +167,8 @@ func visit(ctx context.Context, s *Server, r *rand.Rand) error {
 			}
 			term.Close()
 		case 4:
-			if _, err := c.Upload(ctx, made.ID, "f", 0, strings.NewReader(strings.Repeat("y", r.IntN(1<<20)))); err != nil {
+			if _, err := c.Upload(ctx, made.ID, "f", 0,
+				strings.NewReader(strings.Repeat("y", r.IntN(1<<20)))); err != nil {
 				return err
 			}
 			body, err := c.Download(ctx, made.ID, "f")

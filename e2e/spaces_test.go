@@ -72,9 +72,13 @@ type host struct {
 func (n *network) host(name string) *host {
 	n.t.Helper()
 	n.hosts++
-	h := &host{n: n, name: n.prefix + name, cable: fmt.Sprint("c", n.hosts), address: fmt.Sprint("10.77.0.", n.hosts)}
+	h := &host{
+		n: n, name: n.prefix + name, cable: fmt.Sprint("c", n.hosts),
+		address: fmt.Sprint("10.77.0.", n.hosts),
+	}
 	n.ip("netns", "add", h.name)
-	n.ip("-n", n.prefix+"hub", "link", "add", h.cable, "type", "veth", "peer", "name", "eth0", "netns", h.name)
+	n.ip("-n", n.prefix+"hub", "link", "add", h.cable, "type", "veth", "peer", "name", "eth0",
+		"netns", h.name)
 	n.ip("-n", n.prefix+"hub", "link", "set", h.cable, "master", "br0", "up")
 	n.ip("-n", h.name, "addr", "add", h.address+"/24", "dev", "eth0")
 	n.ip("-n", h.name, "link", "set", "lo", "up")
@@ -136,7 +140,11 @@ func (h *host) client() *http.Client {
 	}
 	return &http.Client{Timeout: time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext:       func(_ context.Context, network, address string) (net.Conn, error) { return h.dial(network, address) },
+		DialContext: func(_ context.Context,
+			network, address string,
+		) (net.Conn, error) {
+			return h.dial(network, address)
+		},
 	}}
 }
 
@@ -166,12 +174,14 @@ func TestPartition(t *testing.T) {
 		time.Sleep(max(0, clusterLease+outage-time.Since(begin))) // this time is tested
 		x.host.cut(false)
 		c.rounds(1)
-		t.Logf("%s was disconnected, and all users continue after %s", x.name, time.Since(begin).Round(time.Millisecond))
+		t.Logf("%s was disconnected, and all users continue after %s", x.name,
+			time.Since(begin).Round(time.Millisecond))
 	}
 	again()
 	stop()
 	for _, w := range c.users {
-		t.Logf("%s: %d cells, %d lines, the slowest cell %s", w.name, w.cells, w.keys, w.slowest.Round(time.Millisecond))
+		t.Logf("%s: %d cells, %d lines, the slowest cell %s", w.name, w.cells, w.keys,
+			w.slowest.Round(time.Millisecond))
 		if w.lost != nil {
 			t.Errorf("%s: %v", w.name, w.lost)
 		}
@@ -187,7 +197,8 @@ func (a *separateCluster) moveRedis() {
 	a.hub = a.net.host("redis")
 	a.Address = net.JoinHostPort(a.hub.address, "6379")
 	check(a.t, a.hub.in(func() error {
-		a.Redis = exec.Command("redis-server", "--port", "6379", "--bind", a.hub.address, "--protected-mode", "no", "--save", "", "--dir", a.Dir)
+		a.Redis = exec.Command("redis-server", "--port", "6379", "--bind", a.hub.address,
+			"--protected-mode", "no", "--save", "", "--dir", a.Dir)
 		return a.Redis.Start()
 	}))
 	eventually(a.t, "Redis", func() bool {

@@ -25,7 +25,8 @@ func inBucket(t *testing.T) *blobtest.Server {
 	t.Helper()
 	s := blobtest.Start(t)
 	for name, value := range map[string]string{
-		"BLOBS": "s3://" + blobtest.Bucket + "/cluster", "S3_ENDPOINT": s.Endpoint, "S3_CREDENTIALS_FILE": s.Credentials, "TAKE_OVER": "1s",
+		"BLOBS": "s3://" + blobtest.Bucket + "/cluster", "S3_ENDPOINT": s.Endpoint,
+		"S3_CREDENTIALS_FILE": s.Credentials, "TAKE_OVER": "1s",
 	} {
 		t.Setenv("SANDGATE_CLUSTER_"+name, value)
 	}
@@ -56,7 +57,9 @@ func TestClusterStore(t *testing.T) {
 	bin, err := Bin("sandgate")
 	check(t, err)
 	doctor := func() string {
-		out, _ := exec.Command(bin, "doctor", "--config", c.Servers[0].Config, "--url", c.Servers[0].URL).CombinedOutput() // it fails for other reasons, too
+		// it fails for other reasons, too
+		out, _ := exec.Command(bin, "doctor", "--config", c.Servers[0].Config, "--url",
+			c.Servers[0].URL).CombinedOutput()
 		for line := range strings.Lines(string(out)) {
 			if strings.Contains(line, "blob store") {
 				return line
@@ -100,13 +103,14 @@ func TestClusterTakeOver(t *testing.T) {
 	s := on(at, protocol.SessionCreate{Durable: &durable})
 	var mu sync.Mutex // guards states
 	var states []string
-	watched, err := client.New(stays.URL, stays.Token, client.Options{OnSession: func(x protocol.StateChange) {
-		mu.Lock()
-		defer mu.Unlock()
-		if x.Session == s.id {
-			states = append(states, x.State)
-		}
-	}})
+	watched, err := client.New(stays.URL, stays.Token,
+		client.Options{OnSession: func(x protocol.StateChange) {
+			mu.Lock()
+			defer mu.Unlock()
+			if x.Session == s.id {
+				states = append(states, x.State)
+			}
+		}})
 	check(t, err)
 	conn, err := watched.Connect(s.ctx)
 	check(t, err)
@@ -125,7 +129,8 @@ func TestClusterTakeOver(t *testing.T) {
 	}
 	inStore := func(x *session, srv *Server) {
 		t.Helper()
-		line := regexp.MustCompile(`copy is in the blob store" .*session=` + x.id + ` .*as_of=(\S+)`)
+		line := regexp.MustCompile(`copy is in the blob store" .*session=` + x.id +
+			` .*as_of=(\S+)`)
 		eventually(t, "a copy of "+x.id+" in the store", func() bool {
 			for _, m := range line.FindAllStringSubmatch(srv.Log(), -1) {
 				if at, err := time.Parse(time.RFC3339, m[1]); err == nil && at.After(ran[x]) {
@@ -175,14 +180,16 @@ func TestClusterTakeOver(t *testing.T) {
 	checkResumed(asleep, "(1, '1')")
 	mu.Lock()
 	if !strings.Contains(fmt.Sprint(states), "resuming") {
-		t.Errorf("a client was sent the states %v, want one that says that the session resumes", states)
+		t.Errorf("a client was sent the states %v, want one that says that the session resumes",
+			states)
 	}
 	mu.Unlock()
 	if v, err := s.client.Session(s.ctx, s.id); err != nil || v.RecoveredMS == 0 {
 		t.Errorf("the session does not report the time of its copy: %+v %v", v, err)
 	}
 	_, err = s.client.Session(s.ctx, doomed.id)
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "comes back with the node") {
+	if !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "comes back with the node") {
 		t.Errorf("a session without a copy: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Minute)
@@ -190,7 +197,8 @@ func TestClusterTakeOver(t *testing.T) {
 	check(t, srv.Boot(ctx))
 	eventually(t, "the old node gives them up", func() bool {
 		log := srv.Log()
-		return strings.Contains(log, `another node has taken a session" `) && len(there(t, srv, "durable")) == 0
+		return strings.Contains(log, `another node has taken a session" `) &&
+			len(there(t, srv, "durable")) == 0
 	})
 	for i, x := range []*session{s, asleep} {
 		checkResumed(x, fmt.Sprintf("(%d, '%d')", i, i))

@@ -36,7 +36,8 @@ func buildWithSurface(t *testing.T, line, pkg string) (program string) {
 	check(t, err)
 	check(t, os.WriteFile(overlay, table, 0o644))
 	program = filepath.Join(dir, "sandgate")
-	build := exec.Command("go", "build", "-overlay", overlay, "-ldflags", "-s -w", "-o", program, "../cmd/sandgate")
+	build := exec.Command("go", "build", "-overlay", overlay, "-ldflags", "-s -w", "-o", program,
+		"../cmd/sandgate")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -49,13 +50,15 @@ func buildWithSurface(t *testing.T, line, pkg string) (program string) {
 func TestAddSurface(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	program := buildWithSurface(t, "text.Surface{Node: surfaceNode{g}},", "github.com/sandgate/sandgate/gateway/surface/text")
+	program := buildWithSurface(t, "text.Surface{Node: surfaceNode{g}},",
+		"github.com/sandgate/sandgate/gateway/surface/text")
 	image, err := Bin("image.erofs")
 	check(t, err)
 	runsc, err := Bin("runsc")
 	check(t, err)
 	// A program outside bin does not find its image and runtime by itself.
-	settings := "pool: {size: 1, languages: [python]}\ngateway: {self_check: 0}\nimage: " + image + "\nrunsc: " + runsc
+	settings := "pool: {size: 1, languages: [python]}\ngateway: {self_check: 0}\nimage: " + image +
+		"\nrunsc: " + runsc
 	srv, err := Start(ctx, settings)
 	check(t, err)
 	defer func() { check(t, srv.Stop()) }()
@@ -72,7 +75,8 @@ func TestAddSurface(t *testing.T) {
 		return r
 	}
 
-	r := post("import os, time\nprint('early', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('late')")
+	r := post(
+		"import os, time\nprint('early', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('late')")
 	in := bufio.NewReader(r.Body)
 	if line, err := in.ReadString('\n'); err != nil || r.StatusCode != 200 || line != "early\n" {
 		t.Fatalf("the first line is %q with status %d: %v", line, r.StatusCode, err)

@@ -38,7 +38,8 @@ func TestUnitIsValid(t *testing.T) {
 	bin, err := Bin("sandgate")
 	check(t, err)
 	copied := filepath.Join(t.TempDir(), "sandgate.service")
-	check(t, os.WriteFile(copied, bytes.ReplaceAll(text, []byte("/usr/lib/sandgate/sandgate"), []byte(bin)), 0o644))
+	check(t, os.WriteFile(copied, bytes.ReplaceAll(text, []byte("/usr/lib/sandgate/sandgate"),
+		[]byte(bin)), 0o644))
 	cmd := exec.CommandContext(deadline(t), "systemd-analyze", "verify", "--man=no", copied)
 	out, err := cmd.CombinedOutput()
 	if err != nil || len(bytes.TrimSpace(out)) > 0 {
@@ -81,8 +82,13 @@ func TestUnitIsEnough(t *testing.T) {
 	address := l.Addr().String()
 	l.Close()
 	config := filepath.Join(dir, "config.yaml")
-	check(t, os.WriteFile(config, fmt.Appendf(nil, "listen: %s\ndata_dir: %s/state\nrun_dir: %s/run\npool: {size: 1}\n", address, dir, dir), 0o644))
-	ready, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	check(t, os.WriteFile(config,
+		fmt.Appendf(nil, "listen: %s\ndata_dir: %s/state\nrun_dir: %s/run\npool: {size: 1}\n",
+			address, dir, dir), 0o644))
+	ready, err := net.ListenUnixgram("unixgram", &net.UnixAddr{
+		Name: filepath.Join(dir, "notify"),
+		Net:  "unixgram",
+	})
 	check(t, err)
 	defer ready.Close()
 	var caps []string
@@ -134,7 +140,8 @@ exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join
 	check(t, err)
 	srv := &Server{URL: "http://" + address, Token: strings.TrimSpace(string(token)), Dir: dir}
 	s := open(t, srv)
-	s.run("ok", "x = 42\nopen('f', 'w').write('kept')\nimport subprocess\nassert subprocess.run(['id', '-un'], capture_output=True).stdout")
+	s.run(
+		"ok", "x = 42\nopen('f', 'w').write('kept')\nimport subprocess\nassert subprocess.run(['id', '-un'], capture_output=True).stdout")
 	term := s.terminal(protocol.ChannelOpen{})
 	term.do("echo he''re", "here")
 	_, err = s.client.HibernateSession(ctx, s.id)
@@ -144,9 +151,11 @@ exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join
 	}
 	_, err = s.client.CreateVolume(ctx, protocol.VolumeCreate{Name: "v"})
 	check(t, err)
-	with, err := s.client.CreateSession(ctx, protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "v"}}})
+	with, err := s.client.CreateSession(ctx,
+		protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "v"}}})
 	check(t, err)
-	if out, err := command(ctx, t, srv, "exec", with.ID, "--", "sh", "-c", "cd /volumes/v && echo x > f && chmod 640 f && touch -d 2001-01-01 f && mv f g && stat -c '%U %a %Y' g"); err != nil || out != "user 640 978307200\n" {
+	if out, err := command(ctx, t, srv, "exec", with.ID, "--", "sh", "-c",
+		"cd /volumes/v && echo x > f && chmod 640 f && touch -d 2001-01-01 f && mv f g && stat -c '%U %a %Y' g"); err != nil || out != "user 640 978307200\n" {
 		t.Errorf("in a volume: %q, %v", out, err)
 	}
 	c, err := client.New(srv.URL, srv.Token, client.Options{})
@@ -160,7 +169,8 @@ exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join
 		cmd.Process.Kill()
 		t.Fatal("the server did not end")
 	}
-	if saved, _ := filepath.Glob(filepath.Join(dir, "state", "node", "sessions", s.id, "session.json")); len(saved) != 1 {
+	if saved, _ := filepath.Glob(filepath.Join(dir, "state", "node", "sessions", s.id,
+		"session.json")); len(saved) != 1 {
 		t.Error("the session was not kept")
 	}
 }

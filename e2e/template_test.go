@@ -48,8 +48,11 @@ func wheel(t *testing.T, dir, name, code string) {
 	for _, x := range []struct{ name, text string }{
 		{name + ".py", code},
 		{info + "METADATA", "Metadata-Version: 2.1\nName: " + name + "\nVersion: 1.0\n"},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
-		{info + "RECORD", name + ".py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n"},
+		{
+			info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		},
+		{info + "RECORD", name + ".py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info +
+			"RECORD,,\n"},
 	} {
 		w, err := z.Create(x.name)
 		check(t, err)
@@ -95,7 +98,8 @@ code: |
   drawn = random.random()
 `)
 	out, err := command(ctx, t, srv, "template", "build", recipe)
-	if err != nil || !strings.Contains(out, "built in /home/user") || !strings.Contains(out, "ready:") {
+	if err != nil || !strings.Contains(out, "built in /home/user") ||
+		!strings.Contains(out, "ready:") {
 		t.Fatalf("the build: %v\n%s", err, out)
 	}
 	out, err = command(ctx, t, srv, "template", "ls")
@@ -106,14 +110,17 @@ code: |
 		t.Helper()
 		p.Template = "data"
 		s := openWith(t, srv, p)
-		out := s.run("ok", "import os, subprocess\nmine.stage, sandwheel.answer, open('built').read(), os.environ['STAGE'], os.environ.get('MORE'), subprocess.getoutput('echo $STAGE')")
-		if got, want := out.result(t), fmt.Sprintf(`('test', 42, 'test\n', 'test', %s, 'test')`, more(p)); got != want {
+		out := s.run(
+			"ok", "import os, subprocess\nmine.stage, sandwheel.answer, open('built').read(), os.environ['STAGE'], os.environ.get('MORE'), subprocess.getoutput('echo $STAGE')")
+		if got, want := out.result(t), fmt.Sprintf(`('test', 42, 'test\n', 'test', %s, 'test')`,
+			more(p)); got != want {
 			t.Errorf("in the template: %s, want %s", got, want)
 		}
 		return s
 	}
 	s := use(protocol.SessionCreate{Env: map[string]string{"MORE": "more"}})
-	if out := s.run("ok", "os.path.exists('/tmp/.sandgate-packages'), os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20"); out.result(t) != "(False, 16)" {
+	if out := s.run(
+		"ok", "os.path.exists('/tmp/.sandgate-packages'), os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20"); out.result(t) != "(False, 16)" {
 		t.Errorf("packages that remain, /tmp: %s", out.result(t))
 	}
 	info, err := s.client.Session(ctx, s.id)
@@ -123,12 +130,16 @@ code: |
 	}
 	// Copies have different random numbers.
 	o := use(protocol.SessionCreate{})
-	if a, b := s.run("ok", "random.random(), drawn").result(t), o.run("ok", "random.random(), drawn").result(t); a == b {
+	if a, b := s.run("ok", "random.random(), drawn").result(t), o.run("ok",
+		"random.random(), drawn").result(t); a == b {
 		t.Errorf("two copies have the random number %s", a)
 	}
 	// A session may have other limits if the snapshot allows them, and no others.
 	use(protocol.SessionCreate{Limits: &protocol.Limits{CPUs: 0.5, MemoryBytes: 512 << 20}})
-	_, err = s.client.CreateSession(ctx, protocol.SessionCreate{Template: "data", Limits: &protocol.Limits{TmpBytes: 8 << 20}})
+	_, err = s.client.CreateSession(ctx, protocol.SessionCreate{
+		Template: "data",
+		Limits:   &protocol.Limits{TmpBytes: 8 << 20},
+	})
 	if fault.PublicOf(err).Field != "limits" {
 		t.Errorf("another /tmp: %v", err)
 	}
@@ -145,17 +156,20 @@ code: |
 	})
 
 	// A build that fails reports the reason, and has no other effect.
-	bad := write(t, filepath.Join(dir, "bad.yaml"), "name: bad\nlanguages: [python]\ncode: |\n  print(undefined)\n")
+	bad := write(t, filepath.Join(dir, "bad.yaml"),
+		"name: bad\nlanguages: [python]\ncode: |\n  print(undefined)\n")
 	out, err = command(ctx, t, srv, "template", "build", bad)
 	if err == nil || !strings.Contains(out, "NameError") {
 		t.Errorf("a build that fails: %v\n%s", err, out)
 	}
-	if _, err := s.client.CreateSession(ctx, protocol.SessionCreate{Template: "bad"}); !fault.Is(err, fault.Conflict) {
+	if _, err := s.client.CreateSession(ctx, protocol.SessionCreate{Template: "bad"}); !fault.Is(
+		err, fault.Conflict) {
 		t.Errorf("a session of it: %v", err)
 	}
 	bad = write(t, filepath.Join(dir, "bad.yaml"), "name: bad\nrun: ['echo said; exit 3']\n")
 	out, err = command(ctx, t, srv, "template", "build", bad)
-	if err == nil || strings.Count(out, "said\n") != 1 || !strings.Contains(out, "status 3; it said: said") {
+	if err == nil || strings.Count(out, "said\n") != 1 ||
+		!strings.Contains(out, "status 3; it said: said") {
 		t.Errorf("a command that fails: %v\n%s", err, out)
 	}
 	if out, err := command(ctx, t, srv, "template", "rm", "bad"); err != nil {
@@ -168,23 +182,27 @@ code: |
 		"languages":           "name: x\nlanguages: [cobol]\n",
 		"name":                "name: ../x\n",
 	} {
-		out, err := command(ctx, t, srv, "template", "build", write(t, filepath.Join(dir, "x.yaml"), text))
+		out, err := command(ctx, t, srv, "template", "build",
+			write(t, filepath.Join(dir, "x.yaml"), text))
 		if err == nil || !strings.Contains(out, strings.TrimSuffix(name, "s")) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
 
 	// A bare template has loaded only its language.
-	out, err = command(ctx, t, srv, "template", "build", write(t, filepath.Join(dir, "light.yaml"), "name: light\nlanguages: [python]\nbare: true\n"))
+	out, err = command(ctx, t, srv, "template", "build", write(t, filepath.Join(dir, "light.yaml"),
+		"name: light\nlanguages: [python]\nbare: true\n"))
 	if err != nil {
 		t.Fatalf("a bare template: %v\n%s", err, out)
 	}
 	const loaded = "import sys; 'pandas' in sys.modules"
 	light := openWith(t, srv, protocol.SessionCreate{Template: "light"})
-	if a, b := light.run("ok", loaded).result(t), s.run("ok", loaded).result(t); a != "False" || b != "True" {
+	if a, b := light.run("ok", loaded).result(t), s.run("ok", loaded).result(t); a != "False" ||
+		b != "True" {
 		t.Errorf("pandas in a bare template: %s, in another: %s", a, b)
 	}
-	if got := light.run("ok", "import pandas; len(pandas.DataFrame({'a': [1, 2]}))").result(t); got != "2" {
+	if got := light.run("ok", "import pandas; len(pandas.DataFrame({'a': [1, 2]}))").result(
+		t); got != "2" {
 		t.Errorf("pandas in the bare template: %s", got)
 	}
 
@@ -196,7 +214,8 @@ code: |
 		t.Errorf("after a restart: %s", out.result(t))
 	}
 	use(protocol.SessionCreate{})
-	if n := strings.Count(srv.Log(), "made a warm snapshot\" part=node template=local/data"); made != 1 || n != 1 {
+	if n := strings.Count(srv.Log(),
+		"made a warm snapshot\" part=node template=local/data"); made != 1 || n != 1 {
 		t.Errorf("the snapshot was made %d times, and %d after a restart", made, n)
 	}
 	// With another layout of sandboxes the snapshot is not valid, and is made again.
@@ -206,10 +225,13 @@ code: |
 	check(t, os.WriteFile(srv.Config, append(text, "limits: {open_files: 1000}\n"...), 0o644))
 	check(t, srv.Boot(ctx))
 	p := use(protocol.SessionCreate{})
-	if out := p.run("ok", "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]"); out.result(t) != "1000" {
+	if out := p.run(
+		"ok", "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]"); out.result(
+		t) != "1000" {
 		t.Errorf("open files: %s", out.result(t))
 	}
-	if n := strings.Count(srv.Log(), "made a warm snapshot\" part=node template=local/data"); n != 2 {
+	if n := strings.Count(srv.Log(),
+		"made a warm snapshot\" part=node template=local/data"); n != 2 {
 		t.Errorf("the snapshot was made %d times", n)
 	}
 }
@@ -235,22 +257,32 @@ func busyImage(t *testing.T) v1.Image {
 		w := tar.NewWriter(&b)
 		add(w)
 		check(t, w.Close())
-		l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+		l, err := tarball.LayerFromOpener(
+			func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
 		check(t, err)
 		return l
 	}
 	put := func(w *tar.Writer, name string, mode int64, text []byte) {
-		check(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(text))}))
+		check(t, w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: name, Mode: mode,
+			Size: int64(len(text)),
+		}))
 		_, err := w.Write(text)
 		check(t, err)
 	}
 	img, err := mutate.AppendLayers(empty.Image, layer(func(w *tar.Writer) {
 		put(w, "bin/busybox", 0o4755, program)
 		for _, name := range []string{"sh", "ls", "cat", "id", "echo", "env", "stat", "sleep"} {
-			check(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox"}))
+			check(t, w.WriteHeader(&tar.Header{
+				Typeflag: tar.TypeSymlink, Name: "bin/" + name,
+				Linkname: "busybox",
+			}))
 		}
 		put(w, "etc/gone", 0o644, nil)
-		check(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeChar, Name: "etc/device", Devmajor: 1, Devminor: 3}))
+		check(t, w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeChar, Name: "etc/device", Devmajor: 1,
+			Devminor: 3,
+		}))
 	}), layer(func(w *tar.Writer) {
 		put(w, "etc/.wh.gone", 0o644, nil)
 		put(w, "etc/here", 0o644, []byte("in the image\n"))
@@ -277,12 +309,16 @@ func withBash(t *testing.T, img v1.Image) v1.Image {
 	for name, from := range files {
 		text, err := os.ReadFile(from)
 		check(t, err)
-		check(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(text))}))
+		check(t, w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: name, Mode: 0o755,
+			Size: int64(len(text)),
+		}))
 		_, err = w.Write(text)
 		check(t, err)
 	}
 	check(t, w.Close())
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	l, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
 	check(t, err)
 	img, err = mutate.AppendLayers(img, l)
 	check(t, err)
@@ -298,7 +334,8 @@ func TestTemplateOfAnImage(t *testing.T) {
 	p, err := layout.Write(filepath.Join(dir, "oci"), empty.Index)
 	check(t, err)
 	check(t, p.AppendImage(busyImage(t)))
-	recipe := write(t, filepath.Join(dir, "busy.yaml"), "name: busy\nimage: ./oci\nfiles: [{from: busy.yaml, to: said}]\nrun: ['echo $FROM_IMAGE > built']\n")
+	recipe := write(t, filepath.Join(dir, "busy.yaml"),
+		"name: busy\nimage: ./oci\nfiles: [{from: busy.yaml, to: said}]\nrun: ['echo $FROM_IMAGE > built']\n")
 	out, err := command(ctx, t, server, "template", "build", recipe)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -313,20 +350,27 @@ func TestTemplateOfAnImage(t *testing.T) {
 		t.Errorf("the session: %+v", info)
 	}
 	sh := func(script string) string {
-		ch, err := s.conn.OpenChannel(ctx, protocol.ChannelOpen{Session: s.id, Kind: "process", Argv: []string{"sh", "-c", script}})
+		ch, err := s.conn.OpenChannel(ctx, protocol.ChannelOpen{
+			Session: s.id, Kind: "process",
+			Argv: []string{"sh", "-c", script},
+		})
 		check(t, err)
 		v, err := s.conn.Attach(ctx, s.id, ch.ID, client.AttachOptions{})
 		check(t, err)
 		return readAll(t, s, v)
 	}
-	got := sh("cat /etc/here ~/built; ls /etc; id -un; pwd; stat -c %a /bin/busybox; ls -d /home/user/said; ls /opt/sandgate/langs | wc -l 2>&1")
+	got := sh(
+		"cat /etc/here ~/built; ls /etc; id -un; pwd; stat -c %a /bin/busybox; ls -d /home/user/said; ls /opt/sandgate/langs | wc -l 2>&1")
 	contains(t, got, "in the image\nyes\n", "user\n/home/user\n", "755\n", "/home/user/said")
 	for _, no := range []string{"gone", "device", "4755"} {
 		if strings.Contains(got, no) {
 			t.Errorf("the output has %s:\n%s", no, got)
 		}
 	}
-	if _, err := s.conn.OpenChannel(ctx, protocol.ChannelOpen{Session: s.id, Kind: "kernel"}); fault.PublicOf(err).Field != "language" {
+	if _, err := s.conn.OpenChannel(ctx, protocol.ChannelOpen{
+		Session: s.id,
+		Kind:    "kernel",
+	}); fault.PublicOf(err).Field != "language" {
 		t.Errorf("a kernel: %v", err)
 	}
 	term, err := s.conn.StartTerminal(ctx, protocol.ChannelOpen{Session: s.id})
@@ -337,17 +381,20 @@ func TestTemplateOfAnImage(t *testing.T) {
 	q, err := layout.Write(filepath.Join(dir, "bash"), empty.Index)
 	check(t, err)
 	check(t, q.AppendImage(withBash(t, busyImage(t))))
-	recipe = write(t, filepath.Join(dir, "bash.yaml"), "name: bash\nimage: ./bash\ncode: set=before\n")
+	recipe = write(t, filepath.Join(dir, "bash.yaml"),
+		"name: bash\nimage: ./bash\ncode: set=before\n")
 	out, err = command(ctx, t, server, "template", "build", recipe)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Cleanup(func() { check(t, c.DeleteTemplate(context.WithoutCancel(ctx), "bash")) })
 	b := openWith(t, server, protocol.SessionCreate{Template: "bash"})
-	if out := b.run("ok", "echo $set $FROM_IMAGE; cat /etc/here"); out.stdout != "before yes\nin the image\n" {
+	if out := b.run(
+		"ok", "echo $set $FROM_IMAGE; cat /etc/here"); out.stdout != "before yes\nin the image\n" {
 		t.Errorf("Bash in an image: %q", out.stdout)
 	}
-	if v, err := c.Template(ctx, "bash"); err != nil || len(v.Languages) != 1 || v.Languages[0] != "bash" {
+	if v, err := c.Template(ctx, "bash"); err != nil || len(v.Languages) != 1 ||
+		v.Languages[0] != "bash" {
 		t.Errorf("its languages: %+v, %v", v, err)
 	}
 

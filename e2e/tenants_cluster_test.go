@@ -54,7 +54,11 @@ func newPair(t *testing.T, settings string) *pair {
 	p.start()
 	bin, err := Bin("sandgate")
 	check(t, err)
-	for _, args := range [][]string{{"init", dir + "/ca"}, {"join", dir + "/ca", "n0"}, {"join", dir + "/ca", "n1"}} {
+	for _, args := range [][]string{
+		{"init", dir + "/ca"},
+		{"join", dir + "/ca", "n0"},
+		{"join", dir + "/ca", "n1"},
+	} {
 		out, err := exec.Command(bin, append([]string{"cluster"}, args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
@@ -63,7 +67,8 @@ func newPair(t *testing.T, settings string) *pair {
 	const token = "sg_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGH"
 	var starts sync.WaitGroup
 	for i := range p.servers {
-		config := fmt.Sprintf("%[1]s\ncluster: {redis: \"redis://%[2]s/0\", node: n%[3]d, listen: \"%[4]s\", dir: %[5]s/ca/n%[3]d, lease: 30s, keys_grace: 3s}",
+		config := fmt.Sprintf(
+			"%[1]s\ncluster: {redis: \"redis://%[2]s/0\", node: n%[3]d, listen: \"%[4]s\", dir: %[5]s/ca/n%[3]d, lease: 30s, keys_grace: 3s}",
 			settings, p.address, i, freePort(t), dir)
 		starts.Go(func() {
 			s, err := start(ctx, config, token)
@@ -98,7 +103,8 @@ func freePort(t *testing.T) string {
 func (p *pair) start() {
 	p.t.Helper()
 	_, port, _ := net.SplitHostPort(p.address)
-	p.redis = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", p.dir)
+	p.redis = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+		"--dir", p.dir)
 	p.redis.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	check(p.t, p.redis.Start())
 	p.await("Redis", func() bool {
@@ -161,7 +167,8 @@ func (p *pair) ticket(s *Server, token string) string {
 // enter opens a WebSocket with a ticket and returns the status.
 func (p *pair) enter(s *Server, ticket string) int {
 	p.t.Helper()
-	ws, res, err := websocket.Dial(p.ctx, "ws"+strings.TrimPrefix(s.URL, "http")+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket}})
+	ws, res, err := websocket.Dial(p.ctx, "ws"+strings.TrimPrefix(s.URL, "http")+"/v1/ws",
+		&websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket}})
 	if err == nil {
 		ws.CloseNow()
 		return 101
@@ -191,7 +198,8 @@ func TestKeysOverGateways(t *testing.T) {
 	a, b := p.servers[0], p.servers[1]
 	id, secret := p.key(a, `{"tenant":"acme","role":"owner"}`)
 	kept, other := p.key(b, `{"tenant":"acme","role":"driver"}`)
-	took := p.await("the key at the other gateway", func() bool { return p.authStatus(b, secret) == 404 })
+	took := p.await("the key at the other gateway",
+		func() bool { return p.authStatus(b, secret) == 404 })
 	p.await("the other key", func() bool { return p.authStatus(a, other) == 404 })
 	c, err := client.New(b.URL, secret, client.Options{})
 	check(t, err)
@@ -235,7 +243,8 @@ func TestKeysOverGateways(t *testing.T) {
 	if code, body := p.ask(a, a.Token, "DELETE", "/v1/keys/"+id, ""); code != 200 {
 		t.Fatalf("the revocation: %d %s", code, body)
 	}
-	gone := p.await("the revocation at the other gateway", func() bool { return p.authStatus(b, secret) == 401 })
+	gone := p.await("the revocation at the other gateway",
+		func() bool { return p.authStatus(b, secret) == 401 })
 	t.Logf("the other gateway knew a key after %s, and its end after %s", took, gone)
 	if code := p.authStatus(a, secret); code != 401 {
 		t.Errorf("a revoked key: %d", code)
@@ -251,8 +260,14 @@ func TestKeysOverGateways(t *testing.T) {
 			t.Errorf("a ticket without Redis: %d", code)
 		}
 	}
-	p.await("the doubt", func() bool { return p.authStatus(a, secret) == 503 && p.authStatus(b, secret) == 503 })
-	p.await("the end of the grace", func() bool { return p.authStatus(a, other) == 503 && p.authStatus(b, other) == 503 })
+	p.await("the doubt", func() bool {
+		return p.authStatus(a, secret) == 503 &&
+			p.authStatus(b, secret) == 503
+	})
+	p.await("the end of the grace", func() bool {
+		return p.authStatus(a, other) == 503 &&
+			p.authStatus(b, other) == 503
+	})
 	if code := p.authStatus(a, a.Token); code != 404 {
 		t.Errorf("the operator's token: %d", code)
 	}
@@ -260,12 +275,19 @@ func TestKeysOverGateways(t *testing.T) {
 	// Redis starts again without its data, and the nodes write the keys again.
 	p.start()
 	for _, s := range p.servers {
-		p.await("the keys", func() bool { return p.authStatus(s, other) == 404 && p.authStatus(s, secret) == 401 })
+		p.await("the keys", func() bool {
+			return p.authStatus(s, other) == 404 &&
+				p.authStatus(s, secret) == 401
+		})
 	}
 	if code := p.enter(b, p.ticket(a, other)); code != 101 {
 		t.Errorf("a ticket afterwards: %d", code)
 	}
-	p.await("the nodes", func() bool { code, _ := p.ask(b, b.Token, "GET", "/v1/keys", ""); return code == 200 })
+	p.await("the nodes", func() bool {
+		code, _ := p.ask(b, b.Token, "GET", "/v1/keys",
+			"")
+		return code == 200
+	})
 	_, third := p.key(b, `{"tenant":"acme","role":"viewer"}`)
 	p.await("a new key", func() bool { return p.authStatus(a, third) == 404 })
 	if code, _ := p.ask(b, b.Token, "DELETE", "/v1/keys/"+kept, ""); code != 200 {
@@ -276,7 +298,9 @@ func TestKeysOverGateways(t *testing.T) {
 
 // page runs code like a page of another site with a run token, and returns the answer's
 // lines up to the first one that contains stop.
-func (p *pair) page(s *Server, ticket, path, body, stop string) (code int, text string, rest io.ReadCloser) {
+func (p *pair) page(s *Server,
+	ticket, path, body, stop string,
+) (code int, text string, rest io.ReadCloser) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.ctx, "POST", s.URL+path, strings.NewReader(body))
 	check(p.t, err)
@@ -308,7 +332,8 @@ func TestCredentialsOverGateways(t *testing.T) {
 	var minted struct{ Ticket, ID string }
 	issue := func(uses, concurrent int) (ticket, id string) {
 		t.Helper()
-		body := fmt.Sprintf(`{"scopes":["run"],"origin":"https://chat.example","uses":%d,"limits":{"concurrent":%d}}`, uses, concurrent)
+		body := fmt.Sprintf(
+			`{"scopes":["run"],"origin":"https://chat.example","uses":%d,"limits":{"concurrent":%d}}`, uses, concurrent)
 		code, answer := p.ask(next(), token, "POST", "/v1/tickets", body)
 		if code != 201 || json.Unmarshal([]byte(answer), &minted) != nil {
 			t.Fatalf("a run token: %d %s", code, answer)
@@ -333,7 +358,8 @@ func TestCredentialsOverGateways(t *testing.T) {
 		res, err := http.DefaultClient.Do(req)
 		check(t, err)
 		res.Body.Close()
-		if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Origin") != "https://chat.example" {
+		if res.StatusCode != 204 ||
+			res.Header.Get("Access-Control-Allow-Origin") != "https://chat.example" {
 			t.Errorf("the preflight request: %d %v", res.StatusCode, res.Header)
 		}
 		for range 3 {
@@ -349,13 +375,16 @@ func TestCredentialsOverGateways(t *testing.T) {
 
 		// A run gets input over the other gateway. Meanwhile the limit of runs is reached.
 		ticket, _ = issue(5, 1)
-		code, text, body := p.page(next(), ticket, "/v1/run", `{"language":"bash","code":"read x; echo got $x","interactive":true}`, `"input_request"`)
+		code, text, body := p.page(next(), ticket, "/v1/run",
+			`{"language":"bash","code":"read x; echo got $x","interactive":true}`,
+			`"input_request"`)
 		defer body.Close()
 		var start struct {
 			Session, Channel string
 			Cell             uint32
 		}
-		if code != 200 || json.Unmarshal([]byte(strings.SplitN(text, "\n", 2)[0]), &start) != nil || start.Session == "" {
+		if code != 200 || json.Unmarshal([]byte(strings.SplitN(text, "\n", 2)[0]), &start) != nil ||
+			start.Session == "" {
 			t.Fatalf("%d %s", code, text)
 		}
 		run(ticket, 429)
@@ -366,7 +395,8 @@ func TestCredentialsOverGateways(t *testing.T) {
 			ticket string
 			code   int
 		}{{other, 404}, {other, 404}, {ticket, 200}} {
-			code, text, body := p.page(next(), x.ticket, "/v1/run/"+start.Session+"/input", answer, "}")
+			code, text, body := p.page(next(), x.ticket, "/v1/run/"+start.Session+"/input", answer,
+				"}")
 			body.Close()
 			if code != x.code {
 				t.Errorf("input: %d %s, want %d", code, text, x.code)
@@ -390,7 +420,8 @@ func TestCredentialsOverGateways(t *testing.T) {
 			t.Fatalf("a link: %d %s", code, answer)
 		}
 		for range 2 {
-			if code, answer := p.ask(next(), link.Token, "GET", "/v1/sessions/"+made.ID, ""); code != 200 {
+			if code, answer := p.ask(next(), link.Token, "GET", "/v1/sessions/"+made.ID,
+				""); code != 200 {
 				t.Errorf("reading: %d %s", code, answer)
 			}
 			if code := p.enter(next(), p.ticket(next(), link.Token)); code != 101 {
@@ -447,7 +478,8 @@ func TestCredentialsOverGateways(t *testing.T) {
 // receives the use again.
 func TestQuotasOverNodes(t *testing.T) {
 	t.Parallel() // most of the time it waits for leases
-	p := newPair(t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}\nlog: {level: debug}")
+	p := newPair(
+		t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}\nlog: {level: debug}")
 	a, b := p.servers[0], p.servers[1]
 	_, secret := p.key(a, `{"tenant":"acme","role":"owner"}`)
 	p.await("the key at the other gateway", func() bool { return p.authStatus(b, secret) == 404 })
@@ -509,7 +541,10 @@ func TestQuotasOverNodes(t *testing.T) {
 			t.Fatalf("%d sessions, the quota is %d", len(made), most)
 		}
 		// Two requests for the last place at once may both have been rejected.
-		p.await("the quota is used", func() bool { return len(made) == most || create(p.servers[len(made)%2]) == 201 && len(made) == most })
+		p.await("the quota is used", func() bool {
+			return len(made) == most ||
+				create(p.servers[len(made)%2]) == 201 && len(made) == most
+		})
 	}
 	for _, s := range p.servers {
 		if code := create(s); code != 429 {

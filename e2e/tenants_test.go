@@ -55,10 +55,12 @@ func TestTenants(t *testing.T) {
 	ann := must(srv.Token, "key", "create", "--tenant", "acme", "--name", "Ann")
 	eve := must(srv.Token, "key", "create", "--tenant", "evil", "--name", "Eve")
 	driver := must(ann, "key", "create", "--role", "driver")
-	if out := must(ann, "key", "ls"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "acme") || strings.Contains(out, "evil") {
+	if out := must(ann, "key", "ls"); strings.Count(out, "\n") != 2 ||
+		!strings.Contains(out, "acme") || strings.Contains(out, "evil") {
 		t.Errorf("an owner's keys:\n%s", out)
 	}
-	if out := must(srv.Token, "key", "ls", "--all"); !strings.Contains(out, "acme") || !strings.Contains(out, "evil") {
+	if out := must(srv.Token, "key", "ls", "--all"); !strings.Contains(out, "acme") ||
+		!strings.Contains(out, "evil") {
 		t.Errorf("all keys:\n%s", out)
 	}
 	for what, args := range map[string][]string{
@@ -67,22 +69,26 @@ func TestTenants(t *testing.T) {
 		"all keys":       {"key", "ls", "--all"},
 		"a quota":        {"tenant", "quota", "acme"},
 	} {
-		if _, err := as(ann, args...); err == nil || err.(*exec.ExitError).ExitCode() != fault.PermissionDenied.Row().Exit {
+		if _, err := as(ann, args...); err == nil ||
+			err.(*exec.ExitError).ExitCode() != fault.PermissionDenied.Row().Exit {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	file, err := os.ReadFile(filepath.Join(srv.Dir, "data", "tenants.json"))
 	check(t, err)
-	if info, err := os.Stat(filepath.Join(srv.Dir, "data", "tenants.json")); err != nil || info.Mode().Perm() != 0o600 || bytes.Contains(file, []byte(ann)) {
+	if info, err := os.Stat(filepath.Join(srv.Dir, "data", "tenants.json")); err != nil ||
+		info.Mode().Perm() != 0o600 || bytes.Contains(file, []byte(ann)) {
 		t.Errorf("the file of keys: %v %v", info.Mode(), err)
 	}
 
 	must(srv.Token, "tenant", "quota", "--max-sessions", "9", "*")
-	if out := must(ann, "tenant", "ls"); !strings.Contains(out, "acme") || !strings.Contains(out, "sessions 9") || strings.Contains(out, "evil") {
+	if out := must(ann, "tenant", "ls"); !strings.Contains(out, "acme") ||
+		!strings.Contains(out, "sessions 9") || strings.Contains(out, "evil") {
 		t.Errorf("an owner's tenants:\n%s", out)
 	}
 	must(srv.Token, "tenant", "quota", "--clear", "*")
-	if out := must(srv.Token, "tenant", "ls"); !strings.Contains(out, "evil") || strings.Contains(out, "sessions 9") {
+	if out := must(srv.Token, "tenant", "ls"); !strings.Contains(out, "evil") ||
+		strings.Contains(out, "sessions 9") {
 		t.Errorf("all tenants:\n%s", out)
 	}
 
@@ -135,7 +141,9 @@ func TestTenants(t *testing.T) {
 		{"POST", "/v1/keys/%/rotate", "", keys[0].ID, no[:16]},
 	} {
 		ask := func(id string) (int, http.Header, string) {
-			req, err := http.NewRequestWithContext(ctx, c.method, srv.URL+strings.ReplaceAll(c.path, "%", id), strings.NewReader(strings.ReplaceAll(c.body, "%", id)))
+			req, err := http.NewRequestWithContext(ctx, c.method, srv.URL+
+				strings.ReplaceAll(c.path, "%", id),
+				strings.NewReader(strings.ReplaceAll(c.body, "%", id)))
 			check(t, err)
 			req.Header.Set("Authorization", "Bearer "+eve)
 			resp, err := http.DefaultClient.Do(req)
@@ -149,8 +157,10 @@ func TestTenants(t *testing.T) {
 		}
 		status, header, body := ask(c.id)
 		wantStatus, wantHeader, wantBody := ask(c.none)
-		if status != http.StatusNotFound || status != wantStatus || body != wantBody || !sameHeader(header, wantHeader) {
-			t.Errorf("%s %s: %d %s, and for an id that never existed %d %s", c.method, c.path, status, body, wantStatus, wantBody)
+		if status != http.StatusNotFound || status != wantStatus || body != wantBody ||
+			!sameHeader(header, wantHeader) {
+			t.Errorf("%s %s: %d %s, and for an id that never existed %d %s", c.method, c.path,
+				status, body, wantStatus, wantBody)
 		}
 	}
 	conn, err := theirs.Connect(ctx)
@@ -201,7 +211,8 @@ func TestTenants(t *testing.T) {
 	if _, err := with(second).Session(ctx, s.ID); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("a revoked key: %v", err)
 	}
-	for _, event := range []string{`"event":"key.create"`, `"event":"key.revoke"`, `"key":"` + id + `"`} {
+	for _, event := range []string{`"event":"key.create"`, `"event":"key.revoke"`, `"key":"` + id +
+		`"`} {
 		eventually(t, "the audit log has "+event, func() bool {
 			audit, err := os.ReadFile(filepath.Join(srv.Dir, "data", "audit", "audit.jsonl"))
 			check(t, err)
@@ -267,7 +278,8 @@ func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
 	quota(protocol.Quota{Running: 1})
 	var second protocol.Session
 	for {
-		if second, err = c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"}); err == nil {
+		if second, err = c.CreateSession(ctx,
+			protocol.SessionCreate{Language: "bash"}); err == nil {
 			break
 		}
 		over("while the first is at work", "running", err)
@@ -282,7 +294,8 @@ func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
 	}
 	all, err := c.Tenants(ctx)
 	check(t, err)
-	if u := all[0].Use; len(all) != 1 || u.Sessions != 2 || u.Running != 1 || u.Snapshots != 0 || u.DiskBytes == 0 || u.MemoryBytes == 0 || u.CPUs == 0 {
+	if u := all[0].Use; len(all) != 1 || u.Sessions != 2 || u.Running != 1 || u.Snapshots != 0 ||
+		u.DiskBytes == 0 || u.MemoryBytes == 0 || u.CPUs == 0 {
 		t.Errorf("in use: %+v", all)
 	}
 	_ = second
@@ -293,7 +306,10 @@ func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
 	var b bytes.Buffer
 	_, err = b.ReadFrom(resp.Body)
 	check(t, err)
-	for _, want := range []string{`sandgate_node_quota_refused_total{quota="snapshots"} 1`, `sandgate_node_quota_refused_total{quota="disk_bytes"} 2`} {
+	for _, want := range []string{
+		`sandgate_node_quota_refused_total{quota="snapshots"} 1`,
+		`sandgate_node_quota_refused_total{quota="disk_bytes"} 2`,
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the metrics lack %s", want)
 		}

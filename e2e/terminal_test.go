@@ -104,7 +104,8 @@ func (s *viewer) until(what string, ok func() bool) {
 			return
 		}
 		if err != nil {
-			s.t.Fatalf("waiting for %s: %v; the text is %q", what, err, text[max(0, len(text)-2000):])
+			s.t.Fatalf("waiting for %s: %v; the text is %q", what, err,
+				text[max(0, len(text)-2000):])
 		}
 		select {
 		case <-changed:
@@ -185,7 +186,10 @@ func (s *session) attach(channel string, o client.AttachOptions) *viewer {
 // processes counts the session's processes with a word in their command lines.
 func (s *session) processes(word string) int {
 	s.t.Helper()
-	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"sh", "-c", "pgrep -c -f '[" + word[:1] + "]" + word[1:] + "'"}})
+	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{
+		Session: s.id,
+		Argv:    []string{"sh", "-c", "pgrep -c -f '[" + word[:1] + "]" + word[1:] + "'"},
+	})
 	check(s.t, err)
 	defer p.Close()
 	out := ""
@@ -209,7 +213,8 @@ func TestFullScreenPrograms(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{Cols: 90, Rows: 30})
 	sc.do("stty size; tty; echo $TERM", "30 90\r\n/dev/pts/")
-	sc.do("bind 'set enable-bracketed-paste off'; printf 'h\\303\\244llo \\346\\270\\254\\n'", "h\u00e4llo \u6e2c\r\n")
+	sc.do("bind 'set enable-bracketed-paste off'; printf 'h\\303\\244llo \\346\\270\\254\\n'",
+		"h\u00e4llo \u6e2c\r\n")
 
 	sc.do("vim.tiny note.txt", "\x1b[?1049h")
 	sc.keys("ihello from vim\x1b:set nu\r")
@@ -217,7 +222,8 @@ func TestFullScreenPrograms(t *testing.T) {
 	n := sc.seen()
 	check(t, sc.term.Resize(s.ctx, 70, 20))
 	sc.until("the event of the size", func() bool {
-		return strings.Contains(strings.Join(sc.events, ""), `{"event":"resize","cols":70,"rows":20}`)
+		return strings.Contains(strings.Join(sc.events, ""),
+			`{"event":"resize","cols":70,"rows":20}`)
 	})
 	sc.keys(":set lines?\r")
 	sc.shows("lines=20", n)
@@ -277,7 +283,8 @@ func TestTerminalsShareASession(t *testing.T) {
 func TestTerminalLeavesNoOrphans(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{})
-	sc.do("sleep 4711 & setsid -f sleep 4711; nohup sleep 4711 >/dev/null 2>&1 & bash -c 'trap \"\" HUP TERM INT; sleep 4711' & echo st''arted", "started")
+	sc.do(
+		"sleep 4711 & setsid -f sleep 4711; nohup sleep 4711 >/dev/null 2>&1 & bash -c 'trap \"\" HUP TERM INT; sleep 4711' & echo st''arted", "started")
 	eventually(t, "four processes run", func() bool { return s.processes("sleep 4711") >= 4 })
 	check(t, s.conn.CloseChannel(s.ctx, s.id, sc.term.Channel().ID))
 	if n := s.processes("sleep 4711"); n != 0 {
@@ -297,7 +304,8 @@ func TestTerminalLeavesNoOrphans(t *testing.T) {
 func TestLateViewerSeesTheScreen(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{Cols: 80, Rows: 24})
-	sc.do("seq 20000 > n.txt; stty -echo; printf '\\033]0;my title\\a\\033[c\\033[6n\\033]11;?\\a\\033[?2004$p'; stty echo; echo as''ked", "asked")
+	sc.do(
+		"seq 20000 > n.txt; stty -echo; printf '\\033]0;my title\\a\\033[c\\033[6n\\033]11;?\\a\\033[?2004$p'; stty echo; echo as''ked", "asked")
 	sc.do("vim.tiny n.txt", "\x1b[?1049h")
 	sc.keys("ione more line\x1b:set lines?\r")
 	sc.shows("lines=24", 0)
@@ -323,7 +331,8 @@ func TestLateViewerSeesTheScreen(t *testing.T) {
 	sc.shows("\x1b[?1049l", 0)
 	sc.do("echo re''ady; cat -v", "ready\r\n")
 	answers := "\x1b[?62;22c\x1b[3;7R\x1b]11;rgb:0000/0000/0000\x1b\\\x1b[?2004;1$y\x1b[I"
-	again, err := s.conn.Terminal(s.ctx, s.id, sc.term.Channel().ID, client.AttachOptions{Cols: 80, Rows: 24})
+	again, err := s.conn.Terminal(s.ctx, s.id, sc.term.Channel().ID,
+		client.AttachOptions{Cols: 80, Rows: 24})
 	check(t, err)
 	defer again.Close()
 	n := sc.seen()
@@ -333,7 +342,8 @@ func TestLateViewerSeesTheScreen(t *testing.T) {
 	sc.mu.Lock()
 	tail := sc.text.String()[n:]
 	sc.mu.Unlock()
-	if strings.Contains(tail, "62;22c") || strings.Contains(tail, "rgb:") || strings.Contains(tail, "^[") {
+	if strings.Contains(tail, "62;22c") || strings.Contains(tail, "rgb:") ||
+		strings.Contains(tail, "^[") {
 		t.Errorf("the shell received %q", tail)
 	}
 }
@@ -354,7 +364,10 @@ func TestHostilePaste(t *testing.T) {
 		sc.mu.Unlock()
 		paste()
 		// The whole paste is in the line, before the line is discarded.
-		sc.until("the paste", func() bool { return strings.Count(sc.text.String()[n:], "touch /tmp/pwned") >= 3 })
+		sc.until("the paste", func() bool {
+			return strings.Count(sc.text.String()[n:],
+				"touch /tmp/pwned") >= 3
+		})
 		sc.keys("\x03")
 		sc.shows("^C", n)
 		sc.until("the prompt", func() bool { return strings.HasSuffix(sc.text.String(), "$ ") })
@@ -380,7 +393,8 @@ func TestTerminalFlood(t *testing.T) {
 	conn, err := s.client.Connect(s.ctx)
 	check(t, err)
 	defer conn.Close()
-	stalled, err := conn.Terminal(s.ctx, s.id, sc.term.Channel().ID, client.AttachOptions{ReadOnly: true})
+	stalled, err := conn.Terminal(s.ctx, s.id, sc.term.Channel().ID,
+		client.AttachOptions{ReadOnly: true})
 	check(t, err)
 	for name, stop := range map[string]func() error{
 		"key":       func() error { return sc.term.Type(s.ctx, []byte{3}) },
@@ -394,12 +408,14 @@ func TestTerminalFlood(t *testing.T) {
 		sc.until("a flood", func() bool { return sc.total > goal })
 		check(t, stop())
 		sc.keys("echo st''opped-" + name + "\r")
-		sc.until("the end of the flood, by "+name, func() bool { return strings.Contains(sc.text.String(), "stopped-"+name) })
+		sc.until("the end of the flood, by "+name,
+			func() bool { return strings.Contains(sc.text.String(), "stopped-"+name) })
 	}
 	sc.keys("head -c 80000000 /dev/zero | tr '\\0' x; echo; echo fl''ooded\r") // one line of 80 MB
 	sc.until("one long line", func() bool { return strings.Contains(sc.text.String(), "flooded") })
 	sc.keys("python3 -c 'import os\rfor _ in range(100000): os.write(1, b\"x\")\r'; echo sm''all\r")
-	sc.until("writes of one byte", func() bool { return strings.Contains(sc.text.String(), "small") })
+	sc.until("writes of one byte",
+		func() bool { return strings.Contains(sc.text.String(), "small") })
 	if sc.gaps > 0 {
 		t.Error("a viewer that reads has missed output")
 	}
@@ -439,13 +455,18 @@ func TestManyViewers(t *testing.T) {
 	conn, err := s.client.Connect(s.ctx)
 	check(t, err)
 	defer conn.Close()
-	stalled, err := conn.Terminal(s.ctx, s.id, id, client.AttachOptions{ReadOnly: true, Offset: from, Window: 4096})
+	stalled, err := conn.Terminal(s.ctx, s.id, id,
+		client.AttachOptions{ReadOnly: true, Offset: from, Window: 4096})
 	check(t, err)
-	slow, err := conn.Terminal(s.ctx, s.id, id, client.AttachOptions{ReadOnly: true, Offset: from, Window: 4096})
+	slow, err := conn.Terminal(s.ctx, s.id, id, client.AttachOptions{
+		ReadOnly: true, Offset: from,
+		Window: 4096,
+	})
 	check(t, err)
 	sc.keys("seq 200000; echo al''l\r")
 	for i, v := range append(all, sc) {
-		v.until(fmt.Sprintf("the end for viewer %d", i), func() bool { return strings.Contains(v.text.String(), "200000\r\nall\r\n") })
+		v.until(fmt.Sprintf("the end for viewer %d", i),
+			func() bool { return strings.Contains(v.text.String(), "200000\r\nall\r\n") })
 		if v.gaps > 0 {
 			t.Errorf("viewer %d missed output", i)
 		}
@@ -474,7 +495,10 @@ func TestManyViewers(t *testing.T) {
 	}
 	// A late viewer is current at once.
 	late := s.attach(id, client.AttachOptions{ReadOnly: true, Offset: -64 << 10})
-	late.until("the end", func() bool { return strings.Contains(late.text.String(), "200000\r\nall") })
+	late.until("the end", func() bool {
+		return strings.Contains(late.text.String(),
+			"200000\r\nall")
+	})
 	late.mu.Lock()
 	defer late.mu.Unlock()
 	if late.total > 64<<10 {
@@ -487,9 +511,13 @@ func TestManyViewers(t *testing.T) {
 // affected.
 func TestChannelsDoNotBlockEachOther(t *testing.T) {
 	s := open(t, server)
-	flood, err := s.conn.StartTerminal(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"yes"}})
+	flood, err := s.conn.StartTerminal(s.ctx,
+		protocol.ChannelOpen{Session: s.id, Argv: []string{"yes"}})
 	check(t, err)
-	deaf := s.terminal(protocol.ChannelOpen{Argv: []string{"sh", "-c", "stty -echo raw; echo deaf; exec sleep 1000"}})
+	deaf := s.terminal(protocol.ChannelOpen{Argv: []string{
+		"sh", "-c",
+		"stty -echo raw; echo deaf; exec sleep 1000",
+	}})
 	deaf.shows("deaf", 0)
 	pasted := make(chan error, 1)
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -497,7 +525,8 @@ func TestChannelsDoNotBlockEachOther(t *testing.T) {
 	go func() { pasted <- deaf.term.Paste(ctx, []byte(strings.Repeat("much text\n", 5<<20))) }()
 	other := open(t, server)
 	watcher := watch(t, s.ctx, func() *client.Terminal {
-		term, err := s.conn.StartTerminal(s.ctx, protocol.ChannelOpen{Session: other.id, Argv: []string{"bash", "--norc"}})
+		term, err := s.conn.StartTerminal(s.ctx,
+			protocol.ChannelOpen{Session: other.id, Argv: []string{"bash", "--norc"}})
 		check(t, err)
 		return term
 	}())
@@ -532,9 +561,15 @@ func TestChannelsDoNotBlockEachOther(t *testing.T) {
 // prints. Input and output arrive once and completely.
 func TestTypedOnceThroughKills(t *testing.T) {
 	s := open(t, server)
-	sc := s.terminal(protocol.ChannelOpen{Argv: []string{"sh", "-c", "stty raw -echo; echo ready; head -c 600000 > typed.bin; sha256sum typed.bin; read x"}})
+	sc := s.terminal(protocol.ChannelOpen{Argv: []string{
+		"sh", "-c",
+		"stty raw -echo; echo ready; head -c 600000 > typed.bin; sha256sum typed.bin; read x",
+	}})
 	sc.shows("ready", 0)
-	proc, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"sh", "-c", "cat > piped.bin; sha256sum piped.bin"}, Stdin: true})
+	proc, err := s.conn.Start(s.ctx, protocol.ChannelOpen{
+		Session: s.id,
+		Argv:    []string{"sh", "-c", "cat > piped.bin; sha256sum piped.bin"}, Stdin: true,
+	})
 	check(t, err)
 	data := make([]byte, 600_000)
 	for i := range data {

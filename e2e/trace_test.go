@@ -51,7 +51,11 @@ func (c *spans) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		}
 		for _, ss := range rs.ScopeSpans {
 			for _, s := range ss.Spans {
-				c.all[hex.EncodeToString(s.SpanId)] = spanSeen{s.Name, service, hex.EncodeToString(s.TraceId), hex.EncodeToString(s.ParentSpanId), s.StartTimeUnixNano, s.EndTimeUnixNano}
+				c.all[hex.EncodeToString(s.SpanId)] = spanSeen{
+					s.Name, service,
+					hex.EncodeToString(s.TraceId), hex.EncodeToString(s.ParentSpanId),
+					s.StartTimeUnixNano, s.EndTimeUnixNano,
+				}
 				c.raw = append(c.raw, s.String())
 			}
 		}
@@ -88,7 +92,8 @@ func TestTrace(t *testing.T) {
 	defer receiver.Close()
 	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
 	defer cancel()
-	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}\ntracing: {endpoint: \""+receiver.URL+"/v1/traces\", sample: 0}")
+	srv, err := Start(
+		ctx, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}\ntracing: {endpoint: \""+receiver.URL+"/v1/traces\", sample: 0}")
 	check(t, err)
 	defer func() { check(t, srv.Stop()) }()
 	const span = "00f067aa0ba902b7"
@@ -120,12 +125,14 @@ func TestTrace(t *testing.T) {
 		t.Helper()
 		await(leaf+" below "+strings.Join(way, ", "), func() bool {
 			names, root := c.path(trace, leaf)
-			return strings.Join(names, ", ") == strings.Join(append([]string{leaf}, way...), ", ") && root == span
+			return strings.Join(names, ", ") == strings.Join(append([]string{leaf}, way...),
+				", ") && root == span
 		})
 	}
 
 	run := strings.Repeat("a1", 16)
-	code, body := post(run, "/v1/run", `{"language":"bash","code":"echo treasure > /tmp/chest; cat /tmp/chest"}`)
+	code, body := post(run, "/v1/run",
+		`{"language":"bash","code":"echo treasure > /tmp/chest; cat /tmp/chest"}`)
 	if code != 200 || !strings.Contains(body, "treasure") {
 		t.Fatalf("the run: %d %s", code, body)
 	}
@@ -147,7 +154,8 @@ func TestTrace(t *testing.T) {
 			}
 		}
 	}
-	if driver.service != "sandgate-node" || driver.begin < running.begin || driver.end > running.end || driver.begin >= driver.end {
+	if driver.service != "sandgate-node" || driver.begin < running.begin ||
+		driver.end > running.end || driver.begin >= driver.end {
 		t.Errorf("the driver's time is not within the cell's: %+v %+v", driver, running)
 	}
 	c.mu.Unlock()
@@ -171,9 +179,11 @@ func TestTrace(t *testing.T) {
 	s, err := cl.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
 	check(t, err)
 	socket := strings.Repeat("c3", 16)
-	ws, _, err := websocket.Dial(ctx, strings.Replace(srv.URL, "http", "ws", 1)+"/v1/ws", &websocket.DialOptions{
-		Subprotocols: []string{protocol.Subprotocol}, HTTPHeader: http.Header{"Authorization": {"Bearer " + srv.Token}},
-	})
+	ws, _, err := websocket.Dial(ctx, strings.Replace(srv.URL, "http", "ws", 1)+"/v1/ws",
+		&websocket.DialOptions{
+			Subprotocols: []string{protocol.Subprotocol},
+			HTTPHeader:   http.Header{"Authorization": {"Bearer " + srv.Token}},
+		})
 	check(t, err)
 	defer ws.CloseNow()
 	say := func(text string) (reply protocol.Reply) {
@@ -185,9 +195,11 @@ func TestTrace(t *testing.T) {
 		return reply
 	}
 	say(`{"id":1,"op":"hello","params":{}}`)
-	say(`{"id":2,"op":"session.get","params":{"session":"` + s.ID + `"},"traceparent":"00-` + socket + "-" + span + `-01"}`)
+	say(`{"id":2,"op":"session.get","params":{"session":"` + s.ID + `"},"traceparent":"00-` +
+		socket + "-" + span + `-01"}`)
 	want(socket, "node session.get", "socket session.get")
-	if r := say(`{"id":3,"op":"session.get","params":{"session":"` + s.ID + `"},"traceparent":"nonsense"}`); r.ID != 3 || r.Error != nil {
+	if r := say(`{"id":3,"op":"session.get","params":{"session":"` + s.ID +
+		`"},"traceparent":"nonsense"}`); r.ID != 3 || r.Error != nil {
 		t.Errorf("an invalid traceparent: %+v", r.Error)
 	}
 	hibernate := strings.Repeat("d4", 16)
@@ -203,7 +215,8 @@ func TestTrace(t *testing.T) {
 
 	audit, err := os.ReadFile(filepath.Join(srv.Dir, "data", "audit", "audit.jsonl"))
 	check(t, err)
-	if n := strings.Count(string(audit), `"trace_id":"`+run+`"`); n < 3 { // session.create, execute, cell.end
+	if n := strings.Count(string(audit), `"trace_id":"`+run+`"`); n < 3 {
+		// session.create, execute, cell.end
 		t.Errorf("%d lines of the audit log have the trace", n)
 	}
 	if !strings.Contains(srv.Log(), "trace="+run) {
@@ -212,7 +225,8 @@ func TestTrace(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, line := range c.raw {
-		if strings.Contains(line, "treasure") || strings.Contains(line, "chest") || strings.Contains(line, srv.Token) {
+		if strings.Contains(line, "treasure") || strings.Contains(line, "chest") ||
+			strings.Contains(line, srv.Token) {
 			t.Errorf("a span has secret text: %s", line)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 func TestUpgradeKeepsSessions(t *testing.T) {
 	t.Parallel() // most of the time it waits for leases
 	next := filepath.Join(t.TempDir(), "sandgate")
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=the-next", "-o", next, "../cmd/sandgate")
+	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=the-next", "-o", next,
+		"../cmd/sandgate")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -31,7 +32,8 @@ func TestUpgradeKeepsSessions(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for range 2 {
-		_, err := c.Start(ctx, clusterLease, "pool: {size: 1, spare: 0, languages: [python]}\nlog: {level: debug}\ngateway: {self_check: 0}\nimage: "+image+"\nrunsc: "+runsc+"")
+		_, err := c.Start(ctx, clusterLease,
+			"pool: {size: 1, spare: 0, languages: [python]}\nlog: {level: debug}\ngateway: {self_check: 0}\nimage: "+image+"\nrunsc: "+runsc+"")
 		check(t, err)
 	}
 	old, other := c.Servers[0], c.Servers[1]
@@ -60,7 +62,8 @@ func TestUpgradeKeepsSessions(t *testing.T) {
 		t.Errorf("the session is on node %d", at)
 	}
 	var about struct{ Server string }
-	if code, err := other.Get(ctx, "/v1", &about); err != nil || code != 200 || about.Server != "sandgate/the-next" {
+	if code, err := other.Get(ctx, "/v1", &about); err != nil || code != 200 ||
+		about.Server != "sandgate/the-next" {
 		t.Errorf("the version is %q, %d %v", about.Server, code, err)
 	}
 }

@@ -51,7 +51,10 @@ type worker struct {
 
 // again reports whether the request that failed with err should be repeated.
 func again(err error) bool {
-	for _, k := range []fault.Kind{fault.Unavailable, fault.Exhausted, fault.Restarting, fault.Slow, fault.DeadlineExceeded} {
+	for _, k := range []fault.Kind{
+		fault.Unavailable, fault.Exhausted, fault.Restarting, fault.Slow,
+		fault.DeadlineExceeded,
+	} {
 		if fault.Is(err, k) {
 			return true
 		}
@@ -167,7 +170,10 @@ func (w *worker) done() int {
 
 func (w *worker) begin(ctx context.Context) error {
 	var err error
-	w.cl, err = client.New(w.s.URL, w.s.Token, client.Options{MinBackoff: 20 * time.Millisecond, MaxBackoff: 300 * time.Millisecond})
+	w.cl, err = client.New(w.s.URL, w.s.Token, client.Options{
+		MinBackoff: 20 * time.Millisecond,
+		MaxBackoff: 300 * time.Millisecond,
+	})
 	if err != nil {
 		return err
 	}
@@ -182,14 +188,19 @@ func (w *worker) begin(ctx context.Context) error {
 	if w.conn, err = w.cl.Connect(ctx); err != nil {
 		return err
 	}
-	if err := insist(ctx, func() (err error) { w.kern, err = w.conn.Kernel(ctx, w.id, "k1"); return err }); err != nil {
+	if err := insist(ctx, func() (err error) {
+		w.kern, err = w.conn.Kernel(ctx, w.id,
+			"k1")
+		return err
+	}); err != nil {
 		return err
 	}
 	w.file = -1
 	if _, err := w.cell(ctx, "begin", "ran = []"); err != nil {
 		return err
 	}
-	w.term, err = w.conn.StartTerminal(ctx, protocol.ChannelOpen{Session: w.id, Argv: []string{"bash", "--norc"}, Cols: 80, Rows: 24})
+	w.term, err = w.conn.StartTerminal(ctx,
+		protocol.ChannelOpen{Session: w.id, Argv: []string{"bash", "--norc"}, Cols: 80, Rows: 24})
 	return err
 }
 
@@ -253,7 +264,8 @@ func (w *worker) round(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
 	want := fmt.Sprintf("%s-%d\n", w.name, n)
-	out, err := w.cell(ctx, fmt.Sprint("cell-", n), fmt.Sprintf("ran.append(%d); print('%s-%d')", n, w.name, n))
+	out, err := w.cell(ctx, fmt.Sprint("cell-", n), fmt.Sprintf("ran.append(%d); print('%s-%d')", n,
+		w.name, n))
 	if err != nil {
 		return err
 	}
@@ -283,7 +295,8 @@ func (w *worker) round(ctx context.Context, n int) error {
 
 // typed types a line, and waits for its output.
 func (w *worker) typed(ctx context.Context, n int) error {
-	if err := w.term.Type(ctx, fmt.Appendf(nil, "echo %d >> typed; echo 'te''rm'-%d-\r", n, n)); err != nil {
+	if err := w.term.Type(ctx, fmt.Appendf(nil, "echo %d >> typed; echo 'te''rm'-%d-\r", n,
+		n)); err != nil {
 		return err
 	}
 	mark := fmt.Sprintf("term-%d-", n)
@@ -344,7 +357,8 @@ func (w *worker) prove(ctx context.Context) error {
 		return fmt.Errorf("%s: the typed text is %.400q, want %d lines", w.name, typed, w.keys)
 	}
 	if w.file >= 0 && !bytes.Equal(file, bytes.Repeat(fmt.Appendf(nil, "%08d", w.file), 1<<13)) {
-		return fmt.Errorf("%s: file %d has %d bytes, which begin with %.20q", w.name, w.file, len(file), file)
+		return fmt.Errorf("%s: file %d has %d bytes, which begin with %.20q", w.name, w.file,
+			len(file), file)
 	}
 	return nil
 }
@@ -380,8 +394,10 @@ func (w *worker) watch(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// The last output may not have arrived yet.
-	if !strings.HasPrefix(w.want.String(), text.String()) && !strings.HasPrefix(text.String(), w.want.String()) {
-		return fmt.Errorf("was sent %d bytes that differ from the %d printed bytes", text.Len(), w.want.Len())
+	if !strings.HasPrefix(w.want.String(), text.String()) && !strings.HasPrefix(text.String(),
+		w.want.String()) {
+		return fmt.Errorf("was sent %d bytes that differ from the %d printed bytes", text.Len(),
+			w.want.Len())
 	}
 	return nil
 }

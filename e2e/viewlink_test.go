@@ -40,14 +40,18 @@ func TestShareLink(t *testing.T) {
 	check(t, err)
 
 	var link viewLink
-	status, err := server.JSON(ctx, "POST", "/v1/sessions/"+s.id+"/links", map[string]int{"expires_seconds": 120}, &link)
-	if err != nil || status != http.StatusCreated || link.Path != "/s/"+s.id || link.Expires < 115 || link.Expires > 120 {
+	status, err := server.JSON(ctx, "POST", "/v1/sessions/"+s.id+"/links",
+		map[string]int{"expires_seconds": 120}, &link)
+	if err != nil || status != http.StatusCreated || link.Path != "/s/"+s.id ||
+		link.Expires < 115 || link.Expires > 120 {
 		t.Fatalf("%d %v: %+v", status, err, link)
 	}
 	for _, seconds := range []int{-1, 59, 7*86400 + 1} {
 		var refused viewLink
-		status, err := server.JSON(ctx, "POST", "/v1/sessions/"+s.id+"/links", map[string]int{"expires_seconds": seconds}, &refused)
-		if err != nil || status != http.StatusBadRequest || refused.Error == nil || refused.Error.Field != "expires_seconds" {
+		status, err := server.JSON(ctx, "POST", "/v1/sessions/"+s.id+"/links",
+			map[string]int{"expires_seconds": seconds}, &refused)
+		if err != nil || status != http.StatusBadRequest || refused.Error == nil ||
+			refused.Error.Field != "expires_seconds" {
 			t.Errorf("%d seconds: %d %v %+v", seconds, status, err, refused.Error)
 		}
 	}
@@ -69,22 +73,27 @@ func TestShareLink(t *testing.T) {
 	check(t, err)
 	open := map[string]bool{}
 	for _, line := range []string{
-		"GET /v1", "GET /v1/sessions", "POST /v1/tickets", "GET /v1/sessions/{id}", "GET /v1/sessions/{id}/channels", "GET /v1/sessions/{id}/channels/{channel}/cast",
-		"GET /v1/sessions/{id}/channels/{channel}/text", "GET /v1/sessions/{id}/files/{path}", "HEAD /v1/sessions/{id}/files/{path}",
+		"GET /v1", "GET /v1/sessions", "POST /v1/tickets", "GET /v1/sessions/{id}",
+		"GET /v1/sessions/{id}/channels", "GET /v1/sessions/{id}/channels/{channel}/cast",
+		"GET /v1/sessions/{id}/channels/{channel}/text", "GET /v1/sessions/{id}/files/{path}",
+		"HEAD /v1/sessions/{id}/files/{path}",
 	} {
 		open[line] = true
 	}
 	for path, item := range doc.Paths {
 		for method, raw := range item {
 			method = strings.ToUpper(method)
-			if method == "PARAMETERS" || path == "/v1/ws" || strings.HasPrefix(path, "/auth") || strings.Contains(strings.ReplaceAll(string(raw), " ", ""), `"security":[]`) {
+			if method == "PARAMETERS" || path == "/v1/ws" || strings.HasPrefix(path, "/auth") ||
+				strings.Contains(strings.ReplaceAll(string(raw), " ", ""), `"security":[]`) {
 				continue
 			}
 			fill := func(id string) string {
-				return strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1", "{path}", "a.txt", "{link}", "x").Replace(path)
+				return strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}",
+					"k1", "{path}", "a.txt", "{link}", "x").Replace(path)
 			}
 			own := request(method, fill(s.id))
-			if opens := own < 400; opens != open[method+" "+path] || !opens && own != http.StatusForbidden {
+			if opens := own < 400; opens != open[method+" "+path] ||
+				!opens && own != http.StatusForbidden {
 				t.Errorf("%s %s answers %d", method, path, own)
 			}
 			if at := fill(other.ID); strings.HasPrefix(path, "/v1/sessions/{id}") {
@@ -106,7 +115,8 @@ func TestShareLink(t *testing.T) {
 	defer conn.Close()
 	k, err := conn.Kernel(ctx, s.id, "k1")
 	check(t, err)
-	if _, err := k.Execute(ctx, "print(1)", client.ExecuteOptions{}); !fault.Is(err, fault.PermissionDenied) {
+	if _, err := k.Execute(ctx, "print(1)", client.ExecuteOptions{}); !fault.Is(err,
+		fault.PermissionDenied) {
 		t.Errorf("a guest's code: %v", err)
 	}
 	if _, err := conn.Kernel(ctx, other.ID, "k1"); !fault.Is(err, fault.NotFound) {
@@ -114,8 +124,10 @@ func TestShareLink(t *testing.T) {
 	}
 	asked := dialAsker(t, ctx, server, link.Token)
 	for op, want := range map[string]string{
-		protocol.OpSessionList: "ok", protocol.OpTemplateList: "permission_denied", protocol.OpSnapshotList: "permission_denied",
-		protocol.OpVolumeList: "permission_denied", protocol.OpProcessList: "permission_denied", protocol.OpChannelOpen: "permission_denied", protocol.OpFork: "permission_denied",
+		protocol.OpSessionList: "ok", protocol.OpTemplateList: "permission_denied",
+		protocol.OpSnapshotList: "permission_denied",
+		protocol.OpVolumeList:   "permission_denied", protocol.OpProcessList: "permission_denied",
+		protocol.OpChannelOpen: "permission_denied", protocol.OpFork: "permission_denied",
 	} {
 		if got := asked.ask(op, s.id, "x"); got != want {
 			t.Errorf("%s answers %s", op, got)
@@ -179,15 +191,18 @@ func TestShareLink(t *testing.T) {
 	dialed = dialAsker(t, ctx, server, alone.Token)
 	ticketed, err := client.New(server.URL, alone.Token, client.Options{})
 	check(t, err)
-	if status, err := server.JSON(ctx, "DELETE", "/v1/sessions/"+other.ID+"/links/"+alone.ID, nil, nil); err != nil || status != http.StatusNotFound {
+	if status, err := server.JSON(ctx, "DELETE", "/v1/sessions/"+other.ID+"/links/"+alone.ID, nil,
+		nil); err != nil || status != http.StatusNotFound {
 		t.Errorf("ending another session's link: %d %v", status, err)
 	}
-	if status, err := server.JSON(ctx, "DELETE", "/v1/sessions/"+s.id+"/links/"+alone.ID, nil, nil); err != nil || status != http.StatusOK {
+	if status, err := server.JSON(ctx, "DELETE", "/v1/sessions/"+s.id+"/links/"+alone.ID, nil,
+		nil); err != nil || status != http.StatusOK {
 		t.Errorf("ending a link: %d %v", status, err)
 	}
 	soon, cancel := context.WithTimeout(ctx, 10*time.Second) // a ping would close it after 25
 	defer cancel()
-	if _, _, err = dialed.ws.Read(soon); websocket.CloseStatus(err) != websocket.StatusCode(fault.Unauthenticated.Row().Close) {
+	if _, _, err = dialed.ws.Read(soon); websocket.CloseStatus(err) != websocket.StatusCode(
+		fault.Unauthenticated.Row().Close) {
 		t.Errorf("the connection of a link that was ended: %v", err)
 	}
 	if _, err := ticketed.Session(ctx, s.id); !fault.Is(err, fault.Unauthenticated) {

@@ -27,7 +27,8 @@ func TestVolumesOfSessions(t *testing.T) {
 	line(fault.Conflict.Row().Exit, "volume", "create", "e2e")
 	one := line(0, "sessions", "create", "--volume", "e2e:/home/user/data")
 	two := line(0, "sessions", "create", "--volume", "e2e::ro")
-	line(0, "exec", one, "--", "sh", "-c", "mkdir -p data/sub; echo hello > data/x; echo y > data/sub/y")
+	line(0, "exec", one, "--", "sh", "-c",
+		"mkdir -p data/sub; echo hello > data/x; echo y > data/sub/y")
 	if got := line(0, "exec", two, "--", "cat", "/volumes/e2e/x"); got != "hello" {
 		t.Errorf("the other session reads %q", got)
 	}
@@ -35,7 +36,8 @@ func TestVolumesOfSessions(t *testing.T) {
 	if got := line(0, "ls", one+":data/"); got != "sub/\nx" {
 		t.Errorf("ls prints %q", got)
 	}
-	if got := line(0, "ls", "-l", one+":data/x"); !strings.HasPrefix(got, "-rw-r--r--") || !strings.Contains(got, " 6 ") {
+	if got := line(0, "ls", "-l", one+":data/x"); !strings.HasPrefix(got, "-rw-r--r--") ||
+		!strings.Contains(got, " 6 ") {
 		t.Errorf("ls -l prints %q", got)
 	}
 	line(fault.Conflict.Row().Exit, "rm", one+":data/sub")
@@ -46,7 +48,8 @@ func TestVolumesOfSessions(t *testing.T) {
 	line(usageExit, "rm", one+":")
 	token := line(0, "volume", "lease", "--holder", "e2e", "--ttl", "5m", "e2e")
 	line(fault.Conflict.Row().Exit, "volume", "lease", "e2e")
-	if got := line(0, "volume", "ls"); !strings.Contains(got, "64MiB") || !strings.Contains(got, token+" e2e") {
+	if got := line(0, "volume", "ls"); !strings.Contains(got, "64MiB") ||
+		!strings.Contains(got, token+" e2e") {
 		t.Errorf("volume ls prints %q", got)
 	}
 	line(0, "volume", "release", "--token", token, "e2e")
@@ -75,13 +78,18 @@ func TestWatchOfFiles(t *testing.T) {
 	defer conn.Close()
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
-	ready, changes, done := make(chan struct{}), make(chan protocol.FileChanges, 64), make(chan error, 1)
+	ready, changes, done := make(chan struct{}), make(chan protocol.FileChanges,
+		64), make(chan error, 1)
 	go func() {
 		defer close(changes) // after all reported changes
-		done <- conn.Watch(ctx, protocol.FileWatch{FileRef: protocol.FileRef{Session: s.id, Path: "w"}, Recursive: true}, func() { close(ready) }, func(f protocol.FileChanges) error {
-			changes <- f
-			return nil
-		})
+		done <- conn.Watch(ctx,
+			protocol.FileWatch{
+				FileRef:   protocol.FileRef{Session: s.id, Path: "w"},
+				Recursive: true,
+			}, func() { close(ready) }, func(f protocol.FileChanges) error {
+				changes <- f
+				return nil
+			})
 	}()
 	select {
 	case <-ready:
@@ -126,7 +134,8 @@ func TestWatchOfFiles(t *testing.T) {
 func TestVolumeOfATemplate(t *testing.T) {
 	s := open(t, server)
 	dir := t.TempDir()
-	spec := write(t, filepath.Join(dir, "template.yaml"), "name: with-volume\nlanguages: [bash]\nenv: {FROM: template}\nrun: ['echo made > made']\n")
+	spec := write(t, filepath.Join(dir, "template.yaml"),
+		"name: with-volume\nlanguages: [bash]\nenv: {FROM: template}\nrun: ['echo made > made']\n")
 	line := func(args ...string) string {
 		t.Helper()
 		out, errs, code := shellOut(t, s, "", args...)
@@ -138,27 +147,32 @@ func TestVolumeOfATemplate(t *testing.T) {
 	line("template", "build", spec)
 	line("volume", "create", "of-template")
 	id := line("sessions", "create", "--template", "with-volume", "--volume", "of-template:/shared")
-	if got := line("exec", id, "--", "sh", "-c", "cat made; echo $FROM; echo x > /shared/f; ls /volumes/of-template"); got != "made\ntemplate\nf" {
+	if got := line("exec", id, "--", "sh", "-c",
+		"cat made; echo $FROM; echo x > /shared/f; ls /volumes/of-template"); got != "made\ntemplate\nf" {
 		t.Errorf("it prints %q", got)
 	}
 	line("rm", id)
 	line("template", "rm", "with-volume")
 
 	// The template names volumes. Each session mounts its own tenant's volumes.
-	spec = write(t, filepath.Join(dir, "own.yaml"), "name: own-volumes\nlanguages: [bash]\nvolumes: ['of-template:/home/user/data:ro', 'later']\n")
+	spec = write(t, filepath.Join(dir, "own.yaml"),
+		"name: own-volumes\nlanguages: [bash]\nvolumes: ['of-template:/home/user/data:ro', 'later']\n")
 	line("template", "build", spec)
 	out, errs, code := shellOut(t, s, "", "sessions", "create", "--template", "own-volumes")
-	if code != fault.NotFound.Row().Exit || !strings.Contains(errs, `"later"`) || !strings.Contains(errs, "template") || !strings.Contains(errs, "create it first") {
+	if code != fault.NotFound.Row().Exit || !strings.Contains(errs, `"later"`) ||
+		!strings.Contains(errs, "template") || !strings.Contains(errs, "create it first") {
 		t.Errorf("without one of the volumes: %d %s %s", code, out, errs)
 	}
 	line("volume", "create", "later")
 	id = line("sessions", "create", "--template", "own-volumes")
-	if got := line("exec", id, "--", "sh", "-c", "cat data/f; touch data/g 2>/dev/null || echo read-only; touch /volumes/later/h && echo written"); got != "x\nread-only\nwritten" {
+	if got := line("exec", id, "--", "sh", "-c",
+		"cat data/f; touch data/g 2>/dev/null || echo read-only; touch /volumes/later/h && echo written"); got != "x\nread-only\nwritten" {
 		t.Errorf("it prints %q", got)
 	}
 	// A volume of the session replaces the template's.
 	two := line("sessions", "create", "--template", "own-volumes", "--volume", "of-template")
-	if got := line("exec", two, "--", "sh", "-c", "ls data 2>/dev/null; touch /volumes/of-template/g && ls /volumes/of-template /volumes/later"); got != "/volumes/later:\nh\n\n/volumes/of-template:\nf\ng" {
+	if got := line("exec", two, "--", "sh", "-c",
+		"ls data 2>/dev/null; touch /volumes/of-template/g && ls /volumes/of-template /volumes/later"); got != "/volumes/later:\nh\n\n/volumes/of-template:\nf\ng" {
 		t.Errorf("it prints %q", got)
 	}
 	line("rm", id, two)

@@ -21,7 +21,8 @@ func TestTypeScriptClient(t *testing.T) {
 	}
 	cmd := exec.CommandContext(deadline(t), vitest, "run", "--project", "server")
 	cmd.Dir = "../web/client"
-	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token, "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token,
+		"NO_COLOR=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

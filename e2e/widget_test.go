@@ -21,10 +21,12 @@ func TestWidget(t *testing.T) {
 		default: // the test waits for one record at a time
 		}
 	})
-	cell := s.begin("import ipywidgets\ns = ipywidgets.IntSlider(value=3, max=10)\ns.observe(lambda change: print('now', change['new']), 'value')\ns")
+	cell := s.begin(
+		"import ipywidgets\ns = ipywidgets.IntSlider(value=3, max=10)\ns.observe(lambda change: print('now', change['new']), 'value')\ns")
 	out := s.collect(cell, nil)
 	var view kernel.Bundle
-	if len(out.messages[kernel.ExecuteResultType]) != 1 || len(out.messages[kernel.CommOpenType]) == 0 {
+	if len(out.messages[kernel.ExecuteResultType]) != 1 ||
+		len(out.messages[kernel.CommOpenType]) == 0 {
 		t.Fatalf("a slider: %+v", out)
 	}
 	check(t, json.Unmarshal(out.messages[kernel.ExecuteResultType][0], &view))
@@ -33,7 +35,8 @@ func TestWidget(t *testing.T) {
 	}
 	check(t, json.Unmarshal(view.Data["application/vnd.jupyter.widget-view+json"], &model))
 	check(t, s.kernel.Comm(s.ctx, kernel.CommMsgType, kernel.Comm{
-		ID: model.ID, Data: json.RawMessage(`{"method":"update","state":{"value":8},"buffer_paths":[]}`),
+		ID: model.ID, Data: json.RawMessage(
+			`{"method":"update","state":{"value":8},"buffer_paths":[]}`),
 	}))
 	await := func(what string, is func(stream.Record) bool) stream.Record {
 		t.Helper()
@@ -48,9 +51,11 @@ func TestWidget(t *testing.T) {
 			}
 		}
 	}
-	r := await("the observer's output", func(r stream.Record) bool { return r.Kind == stream.KindStdout })
+	r := await("the observer's output",
+		func(r stream.Record) bool { return r.Kind == stream.KindStdout })
 	if string(r.Payload) != "now 8\n" || r.Cell != cell.Number() {
-		t.Errorf("the observer printed %q in cell %d, want it in %d", r.Payload, r.Cell, cell.Number())
+		t.Errorf("the observer printed %q in cell %d, want it in %d", r.Payload, r.Cell,
+			cell.Number())
 	}
 	if got := s.run("ok", "s.value").result(t); got != "8" {
 		t.Errorf("the slider's value is %s", got)
@@ -58,6 +63,7 @@ func TestWidget(t *testing.T) {
 	check(t, s.kernel.Restart(s.ctx))
 	check(t, s.kernel.Comm(s.ctx, kernel.CommMsgType, kernel.Comm{ID: model.ID}))
 	await("the close of a widget that no longer exists", func(r stream.Record) bool {
-		return r.Kind == stream.KindMessage && bytes.Contains(r.Payload, []byte(kernel.CommCloseType)) && bytes.Contains(r.Payload, []byte(model.ID))
+		return r.Kind == stream.KindMessage && bytes.Contains(r.Payload,
+			[]byte(kernel.CommCloseType)) && bytes.Contains(r.Payload, []byte(model.ID))
 	})
 }

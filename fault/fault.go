@@ -46,7 +46,10 @@ func Wrap(kind Kind, op string, err error) error {
 
 // Invalid returns an InvalidArgument error that names the field at fault.
 func Invalid(op, field, format string, args ...any) *Error {
-	return &Error{Kind: InvalidArgument, Op: op, Field: field, Message: fmt.Sprintf(format, args...)}
+	return &Error{
+		Kind: InvalidArgument, Op: op, Field: field,
+		Message: fmt.Sprintf(format, args...),
+	}
 }
 
 // Error returns op, field, message and cause, in this order.
@@ -125,5 +128,8 @@ func PublicOf(err error) Public {
 
 // Err converts a public error back to an *Error, on the client's side of a wire.
 func (p Public) Err(op string) *Error {
-	return &Error{Kind: p.Kind, Op: op, Field: p.Field, Message: p.Message, RetryAfter: p.RetryAfter}
+	return &Error{
+		Kind: p.Kind, Op: op, Field: p.Field, Message: p.Message,
+		RetryAfter: p.RetryAfter,
+	}
 }

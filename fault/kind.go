@@ -45,24 +45,48 @@ type Row struct {
 // Table returns one row for each kind, in the order of their declaration.
 func Table() []Row {
 	return []Row{
-		{InvalidArgument, 400, 3500, 201, "A value in the request is not allowed; correct the named field."},
+		{
+			InvalidArgument, 400, 3500, 201,
+			"A value in the request is not allowed; correct the named field.",
+		},
 		{Malformed, 400, 3501, 202, "The message could not be parsed; see docs/protocol.md."},
 		{TooLarge, 413, 3502, 203, "The message is over a limit; send less, or in parts."},
 		{Unauthenticated, 401, 3503, 204, "The token is missing, wrong or expired; sign in again."},
-		{PermissionDenied, 403, 3504, 205, "The credentials do not allow this; ask for another scope."},
-		{NotFound, 404, 3505, 206, "It does not exist, it belongs to another tenant, or it has ended."},
+		{
+			PermissionDenied, 403, 3504, 205,
+			"The credentials do not allow this; ask for another scope.",
+		},
+		{
+			NotFound, 404, 3505, 206,
+			"It does not exist, it belongs to another tenant, or it has ended.",
+		},
 		{Conflict, 409, 3506, 207, "Its present state does not allow this; read its state first."},
 		{Unsupported, 501, 3507, 208, "This server does not offer this; see what it lists."},
 		{Exhausted, 429, 3000, 209, "All capacity is in use; try again after the time given."},
-		{Slow, 503, 3001, 210, "The client did not read fast enough; reconnect and resume from your offset."},
+		{
+			Slow, 503, 3001, 210,
+			"The client did not read fast enough; reconnect and resume from your offset.",
+		},
 		{Unavailable, 503, 3002, 211, "A part of the server cannot be reached; try again."},
 		{Restarting, 503, 3003, 212, "The server is restarting; reconnect and resume."},
-		{DeadlineExceeded, 504, 3508, 213, "It took longer than its limit; raise the limit or do less."},
+		{
+			DeadlineExceeded, 504, 3508, 213,
+			"It took longer than its limit; raise the limit or do less.",
+		},
 		{Canceled, 499, 3509, 214, "The request was canceled."},
-		{KernelDied, 502, 3510, 215, "The language kernel died and its variables are gone; the next execute starts it again."},
-		{SandboxLost, 502, 3511, 216, "The sandbox ended and its content is lost; create a new session."},
+		{
+			KernelDied, 502, 3510, 215,
+			"The language kernel died and its variables are gone; the next execute starts it again.",
+		},
+		{
+			SandboxLost, 502, 3511, 216,
+			"The sandbox ended and its content is lost; create a new session.",
+		},
 		{DiskFull, 507, 3512, 217, "The disk is full; remove files or raise the limit."},
-		{Host, 500, 3513, 218, "This machine lacks something that Sandgate needs; run sandgate doctor."},
+		{
+			Host, 500, 3513, 218,
+			"This machine lacks something that Sandgate needs; run sandgate doctor.",
+		},
 		{Internal, 500, 3004, 219, "An internal error happened; the server's log has the details."},
 	}
 }

@@ -58,7 +58,10 @@ func (a *auditLog) deny(q *request, err error) {
 
 // note records the outcome of an authentication.
 func (a *auditLog) note(q *request, event, outcome string) {
-	d := denial{event: event, outcome: outcome, route: q.route.Path, tenant: q.who.Tenant, subject: q.who.Subject}
+	d := denial{
+		event: event, outcome: outcome, route: q.route.Path, tenant: q.who.Tenant,
+		subject: q.who.Subject,
+	}
 	if host, _, err := net.SplitHostPort(q.Context().RemoteAddr().String()); err == nil {
 		d.address = host
 	}
@@ -95,6 +98,7 @@ func (a *auditLog) send() {
 	defer cancel()
 	if err := a.node.Call(ctx, gatewayItself(), protocol.OpAudit, notes, nil); err != nil {
 		a.lost.Add(float64(len(notes.Entries)))
-		a.log.Warn("the node did not accept entries for the audit log", "entries", len(notes.Entries), "error", err)
+		a.log.Warn("the node did not accept entries for the audit log", "entries",
+			len(notes.Entries), "error", err)
 	}
 }

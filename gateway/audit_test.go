@@ -72,13 +72,15 @@ func TestDenialsAreReported(t *testing.T) {
 func TestMetricsWithoutNode(t *testing.T) {
 	url, _ := serveNode(t, &listening{notes: make(chan protocol.AuditNotes, 100)})
 	status, body := get(t, url+"/metrics", tokenAll)
-	if status != http.StatusOK || !strings.Contains(body, "\nsandgate_gateway_node_up 0\n") || strings.Contains(body, "sandgate_node_") {
+	if status != http.StatusOK || !strings.Contains(body, "\nsandgate_gateway_node_up 0\n") ||
+		strings.Contains(body, "sandgate_node_") {
 		t.Errorf("%d: %s", status, body)
 	}
 	if status, _ := get(t, url+"/metrics", tokenViewer); status != http.StatusForbidden {
 		t.Errorf("a viewer reads metrics: %d", status)
 	}
-	if _, body := get(t, url+"/metrics", tokenAll); !strings.Contains(body, `sandgate_gateway_errors_total{kind="permission_denied"} 1`) {
+	if _, body := get(t, url+"/metrics", tokenAll); !strings.Contains(body,
+		`sandgate_gateway_errors_total{kind="permission_denied"} 1`) {
 		t.Errorf("the refusal was not counted: %s", body)
 	}
 }

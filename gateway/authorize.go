@@ -30,7 +30,8 @@ func (g *Gateway) authorize(q *request) error {
 	}
 	ownHost := q.port != nil && q.port.OwnHost
 	if !ownHost && !g.hostAllowed(host) {
-		return fault.New(fault.PermissionDenied, op, "this server does not accept that Host; see allowed_hosts")
+		return fault.New(fault.PermissionDenied, op,
+			"this server does not accept that Host; see allowed_hosts")
 	}
 	from, err := g.checkOrigin(q, host)
 	if err != nil {
@@ -48,7 +49,8 @@ func (g *Gateway) authorize(q *request) error {
 		return fault.New(fault.Malformed, op, "this request takes no body")
 	}
 	if q.body.length > q.route.Body {
-		return fault.New(fault.TooLarge, op, "the body has %d bytes, the limit is %d", q.body.length, q.route.Body)
+		return fault.New(fault.TooLarge, op, "the body has %d bytes, the limit is %d",
+			q.body.length, q.route.Body)
 	}
 	g.stats.requests.Add(1)
 	return nil
@@ -92,10 +94,12 @@ func (g *Gateway) checkOrigin(q *request, host string) (requestOrigin, error) {
 		return from, nil
 	}
 	if q.route.Port {
-		return from, fault.New(fault.PermissionDenied, "gateway.origin", "a page of another origin may not use this port")
+		return from, fault.New(fault.PermissionDenied, "gateway.origin",
+			"a page of another origin may not use this port")
 	}
 	h.Set(fiber.HeaderAccessControlAllowOrigin, from.header)
-	h.Set(fiber.HeaderAccessControlExposeHeaders, "Retry-After, Content-Length, Content-Range, ETag, Last-Modified")
+	h.Set(fiber.HeaderAccessControlExposeHeaders,
+		"Retry-After, Content-Length, Content-Range, ETag, Last-Modified")
 	h.Add(fiber.HeaderVary, fiber.HeaderOrigin)
 	return from, nil
 }
@@ -177,5 +181,6 @@ func (g *Gateway) originAllowed(origin, host string) (cross bool, err error) {
 	if (*g.origins.Load())[lower] {
 		return true, nil
 	}
-	return false, fault.New(fault.PermissionDenied, "gateway.origin", "requests from this origin are not allowed; see allowed_origins")
+	return false, fault.New(fault.PermissionDenied, "gateway.origin",
+		"requests from this origin are not allowed; see allowed_origins")
 }

@@ -94,7 +94,8 @@ func TestIdleMemory(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse
 	}
-	head := fmt.Sprintf("GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n", tokenAll)
+	head := fmt.Sprintf(
+		"GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n", tokenAll)
 	conns := make([]net.Conn, 0, n)
 	defer func() {
 		for _, c := range conns {
@@ -155,14 +156,16 @@ func echo(b *testing.B, c *client, size int) {
 // BenchmarkRelay measures a round trip over TCP through the gateway alone.
 func BenchmarkRelay(b *testing.B) {
 	for _, size := range []int{16, 64 << 10} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) { echo(b, nearWorld(b).dial(tokenAll).hello(), size) })
+		b.Run(fmt.Sprint(size),
+			func(b *testing.B) { echo(b, nearWorld(b).dial(tokenAll).hello(), size) })
 	}
 }
 
 // BenchmarkRelayNode adds the node protocol over its Unix socket.
 func BenchmarkRelayNode(b *testing.B) {
 	for _, size := range []int{16, 64 << 10} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) { echo(b, newWorld(b, nil).dial(tokenAll).hello(), size) })
+		b.Run(fmt.Sprint(size),
+			func(b *testing.B) { echo(b, newWorld(b, nil).dial(tokenAll).hello(), size) })
 	}
 }
 
@@ -172,19 +175,22 @@ func BenchmarkTCP(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ws, err := websocket.Accept(w, r, nil)
-		if err != nil {
-			return
-		}
-		ws.SetReadLimit(-1)
-		for {
-			typ, p, err := ws.Read(context.Background())
-			if err != nil || ws.Write(context.Background(), typ, p) != nil {
+	srv := &http.Server{
+		ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ws, err := websocket.Accept(w, r, nil)
+			if err != nil {
 				return
 			}
-		}
-	})}
+			ws.SetReadLimit(-1)
+			for {
+				typ, p, err := ws.Read(context.Background())
+				if err != nil || ws.Write(context.Background(), typ, p) != nil {
+					return
+				}
+			}
+		}),
+	}
 	go func() { _ = srv.Serve(ln) }()
 	defer srv.Close()
 	ws, _, err := websocket.Dial(context.Background(), "ws://"+ln.Addr().String(), nil)

@@ -35,7 +35,10 @@ type body struct {
 }
 
 func newBody(r *http.Request, c *conn, limit int64, idle time.Duration) *body {
-	b := &body{r: r.Body, conn: c, idle: idle, limit: limit, length: r.ContentLength, start: time.Now()}
+	b := &body{
+		r: r.Body, conn: c, idle: idle, limit: limit, length: r.ContentLength,
+		start: time.Now(),
+	}
 	b.complete.Store(b.length == 0)
 	return b
 }
@@ -65,7 +68,10 @@ func (b *body) Read(p []byte) (int, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.err = fault.New(fault.DeadlineExceeded, op, "the body did not arrive in time")
 	case err != nil:
-		b.err = &fault.Error{Kind: fault.Malformed, Op: op, Message: "the body ended before it was complete", Err: err}
+		b.err = &fault.Error{
+			Kind: fault.Malformed, Op: op,
+			Message: "the body ended before it was complete", Err: err,
+		}
 	case b.length >= 0 && b.n == b.length:
 		b.complete.Store(true)
 	}

@@ -144,7 +144,8 @@ func parseHosts(in []string) (map[string]bool, error) {
 	for _, h := range in {
 		h = strings.ToLower(h)
 		if h == "" || strings.ContainsAny(h, "/@*? ") {
-			return nil, fault.Invalid("gateway.config", "allowed_hosts", "%q is not a host name, with or without a port", h)
+			return nil, fault.Invalid("gateway.config", "allowed_hosts",
+				"%q is not a host name, with or without a port", h)
 		}
 		out[h] = true
 	}
@@ -163,7 +164,8 @@ func parseOrigins(in []string) (map[string]bool, error) {
 			}
 		}
 		if rest == "" || strings.ContainsAny(rest, "/@*? ") {
-			return nil, fault.Invalid("gateway.config", "allowed_origins", "%q is not an origin such as https://app.example.com", o)
+			return nil, fault.Invalid("gateway.config", "allowed_origins",
+				"%q is not an origin such as https://app.example.com", o)
 		}
 		out[o] = true
 	}

@@ -59,14 +59,16 @@ func TestOpenAPIMatchesRoutes(t *testing.T) {
 			if op.Security != nil && len(*op.Security) == 0 {
 				access = string(protocol.ScopeOpen)
 			}
-			if m := regexp.MustCompile("scope `([^`]+)`").FindStringSubmatch(op.Description); m != nil {
+			if m := regexp.MustCompile("scope `([^`]+)`").FindStringSubmatch(
+				op.Description); m != nil {
 				access = m[1]
 			}
 			documented[strings.ToUpper(method)+" "+path+" "+access] = true
 		}
 	}
 	for _, r := range g.routes {
-		path := regexp.MustCompile(`:(\w+)`).ReplaceAllString(strings.ReplaceAll(r.Path, "*", "{path}"), "{$1}")
+		path := regexp.MustCompile(`:(\w+)`).ReplaceAllString(strings.ReplaceAll(r.Path, "*",
+			"{path}"), "{$1}")
 		key := r.Method + " " + path + " " + string(r.Access)
 		if !documented[key] {
 			t.Errorf("openapi.json lacks %s", key)
@@ -81,7 +83,8 @@ func TestOpenAPIMatchesRoutes(t *testing.T) {
 		kinds = append(kinds, string(row.Kind))
 	}
 	var kind struct{ Enum []string }
-	if err := json.Unmarshal(doc.Components.Schemas["Fault"].Properties["kind"], &kind); err != nil || !slices.Equal(kind.Enum, kinds) {
+	if err := json.Unmarshal(doc.Components.Schemas["Fault"].Properties["kind"],
+		&kind); err != nil || !slices.Equal(kind.Enum, kinds) {
 		t.Errorf("the kinds are %v, documented are %v (%v)", kinds, kind.Enum, err)
 	}
 	refs := regexp.MustCompile(`#/components/schemas/(\w+)`)
@@ -96,7 +99,8 @@ func TestOpenAPIMatchesRoutes(t *testing.T) {
 func TestPageHasErrorTable(t *testing.T) {
 	var want strings.Builder
 	for _, r := range fault.Table() {
-		fmt.Fprintf(&want, "| `%s` | %d | %d | %d | %s |\n", r.Kind, r.HTTP, r.Close, r.Exit, r.Advice)
+		fmt.Fprintf(&want, "| `%s` | %d | %d | %d | %s |\n", r.Kind, r.HTTP, r.Close, r.Exit,
+			r.Advice)
 	}
 	if !strings.Contains(page(t), want.String()) {
 		t.Errorf("docs/protocol.md should have exactly:\n%s", want.String())
@@ -108,7 +112,8 @@ func TestPageHasEveryOp(t *testing.T) {
 	text := page(t)
 	marks := map[protocol.Scope]string{
 		protocol.ScopeRead: "| r |", protocol.ScopeWrite: "| w |", protocol.ScopeManage: "| m |",
-		protocol.ScopeMetrics: "| `metrics` |", protocol.ScopeAdmin: "| `admin` |", protocol.ScopeAny: "| |",
+		protocol.ScopeMetrics: "| `metrics` |", protocol.ScopeAdmin: "| `admin` |",
+		protocol.ScopeAny: "| |",
 	}
 	for _, o := range protocol.Operations() {
 		if o.Transport != protocol.WebSocket {
@@ -134,13 +139,17 @@ func TestPageExamples(t *testing.T) {
 		return b
 	}
 	u64 := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
-	rec := stream.Record{Kind: stream.KindStdout, Cell: 3, Time: 1_700_000_000_000_000, Payload: []byte("hello")}
+	rec := stream.Record{
+		Kind: stream.KindStdout, Cell: 3, Time: 1_700_000_000_000_000,
+		Payload: []byte("hello"),
+	}
 	for name, want := range map[string]stream.Frame{
 		"input":   {Type: stream.Input, Channel: 7, Body: append(u64(1), "hi\n"...)},
 		"records": {Type: stream.Records, Channel: 7, Body: stream.AppendRecord(u64(4096), rec)},
 		"ack":     {Type: stream.Ack, Channel: 7, Body: u64(4096 + uint64(rec.Size()))},
 	} {
-		if got, want := example(name), stream.AppendMessage(nil, want); string(got) != string(want) {
+		if got, want := example(name), stream.AppendMessage(nil,
+			want); string(got) != string(want) {
 			t.Errorf("%s: the page has % x, it should be % x", name, got, want)
 		}
 	}

@@ -38,7 +38,8 @@ func BenchmarkRESTRaw(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer c.Close()
-	head := []byte("GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n")
+	head := []byte("GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " +
+		tokenAll + "\r\n\r\n")
 	br := bufio.NewReader(c)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -51,7 +52,8 @@ func BenchmarkRESTRaw(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := fmt.Sscanf(strings.ToLower(line), "content-length: %d", &length); err != nil && line == "\r\n" {
+			if _, err := fmt.Sscanf(strings.ToLower(line), "content-length: %d",
+				&length); err != nil && line == "\r\n" {
 				break
 			}
 		}
@@ -70,7 +72,8 @@ func BenchmarkUpload(b *testing.B) {
 	zeros := make([]byte, streamed)
 	b.SetBytes(streamed)
 	for b.Loop() {
-		r := w.do("PUT", "/v1/sessions/fixed/files/sink", tokenAll, strings.NewReader(string(zeros)), nil)
+		r := w.do("PUT", "/v1/sessions/fixed/files/sink", tokenAll,
+			strings.NewReader(string(zeros)), nil)
 		if r.StatusCode != 200 {
 			b.Fatal(r.StatusCode)
 		}
@@ -84,7 +87,8 @@ func BenchmarkDownload(b *testing.B) {
 	w.session()
 	b.SetBytes(streamed)
 	for b.Loop() {
-		r := w.do("GET", fmt.Sprintf("/v1/sessions/fixed/files/source:%d", streamed), tokenAll, nil, nil)
+		r := w.do("GET", fmt.Sprintf("/v1/sessions/fixed/files/source:%d", streamed), tokenAll, nil,
+			nil)
 		if n, err := io.Copy(io.Discard, r.Body); n != streamed || err != nil {
 			b.Fatal(n, err)
 		}
@@ -119,7 +123,8 @@ func TestIdleHTTPMemory(t *testing.T) {
 		fmt.Fprintf(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 		buf := make([]byte, 4096)
-		if m, err := c.Read(buf); err != nil || !strings.HasPrefix(string(buf[:m]), "HTTP/1.1 200") {
+		if m, err := c.Read(buf); err != nil ||
+			!strings.HasPrefix(string(buf[:m]), "HTTP/1.1 200") {
 			t.Fatal(err)
 		}
 	}

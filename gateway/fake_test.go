@@ -40,10 +40,16 @@ func testTokens() map[string]noderpc.Principal {
 		all = append(all, string(s))
 	}
 	return map[string]noderpc.Principal{
-		auth.HashToken(tokenAll):    {Tenant: "t1", Subject: "ann", Scopes: all},
-		auth.HashToken(tokenViewer): {Tenant: "t1", Subject: "vic", Scopes: []string{string(protocol.ScopeRead)}},
-		auth.HashToken(tokenRun):    {Tenant: "t1", Subject: "rob", Scopes: []string{string(protocol.ScopeRun)}},
-		auth.HashToken(tokenOther):  {Tenant: "t2", Subject: "eve", Scopes: all},
+		auth.HashToken(tokenAll): {Tenant: "t1", Subject: "ann", Scopes: all},
+		auth.HashToken(tokenViewer): {
+			Tenant: "t1", Subject: "vic",
+			Scopes: []string{string(protocol.ScopeRead)},
+		},
+		auth.HashToken(tokenRun): {
+			Tenant: "t1", Subject: "rob",
+			Scopes: []string{string(protocol.ScopeRun)},
+		},
+		auth.HashToken(tokenOther): {Tenant: "t2", Subject: "eve", Scopes: all},
 	}
 }
 
@@ -138,7 +144,8 @@ func (f *fakeNode) ServeLink(ctx context.Context, l *noderpc.Link) error {
 		}
 		switch fr.Type {
 		case stream.Input:
-			if err := s.records(fr.Channel, stream.Record{Kind: stream.KindStdout, Payload: fr.Body[8:]}); err != nil {
+			if err := s.records(fr.Channel,
+				stream.Record{Kind: stream.KindStdout, Payload: fr.Body[8:]}); err != nil {
 				return err
 			}
 		case stream.Ack:
@@ -247,9 +254,13 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 	case protocol.OpKeyCreate:
 		var p protocol.KeyCreate
 		_ = json.Unmarshal(req.Params, &p)
-		k, secret, err := f.keys.Create(context.Background(), tenant.Key{Name: p.Name, Tenant: s.l.Principal().Tenant, Role: tenant.Role(p.Role)})
+		k, secret, err := f.keys.Create(context.Background(),
+			tenant.Key{Name: p.Name, Tenant: s.l.Principal().Tenant, Role: tenant.Role(p.Role)})
 		x, _ := f.keys.Index()
-		return protocol.NewKey{Key: protocol.Key{ID: k.ID, Tenant: k.Tenant}, Secret: secret, Version: x.Version}, err
+		return protocol.NewKey{
+			Key: protocol.Key{ID: k.ID, Tenant: k.Tenant}, Secret: secret,
+			Version: x.Version,
+		}, err
 	case protocol.OpKeyRevoke:
 		var p protocol.KeyRef
 		_ = json.Unmarshal(req.Params, &p)
@@ -261,7 +272,10 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 		_ = json.Unmarshal(req.Params, &p)
 		k, secret, err := f.keys.Rotate(context.Background(), s.l.Principal().Tenant, p.ID, 0)
 		x, _ := f.keys.Index()
-		return protocol.NewKey{Key: protocol.Key{ID: k.ID, Tenant: k.Tenant}, Secret: secret, Version: x.Version}, err
+		return protocol.NewKey{
+			Key: protocol.Key{ID: k.ID, Tenant: k.Tenant}, Secret: secret,
+			Version: x.Version,
+		}, err
 	case protocol.OpKeyList:
 		x, _ := f.keys.Index()
 		out := protocol.KeyList{Keys: []protocol.Key{}}
@@ -280,7 +294,10 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 		x, _ := f.keys.Index()
 		return protocol.KeyState{Version: x.Version}, err
 	case protocol.OpStatus:
-		return protocol.NodeStatus{Version: "fake", Languages: []protocol.Language{{Name: "python", Display: "Python"}}}, nil
+		return protocol.NodeStatus{
+			Version:   "fake",
+			Languages: []protocol.Language{{Name: "python", Display: "Python"}},
+		}, nil
 	case protocol.OpSessionCreate:
 		var p protocol.SessionCreate
 		_ = json.Unmarshal(req.Params, &p)
@@ -292,7 +309,10 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 		f.next++
 		id := "s" + strconv.Itoa(f.next)
 		f.sessions[id], f.names[id] = s.l.Principal().Tenant, p.Name
-		return protocol.Session{ID: id, Name: p.Name, Language: p.Language, State: "running", Channels: []protocol.Channel{}}, nil
+		return protocol.Session{
+			ID: id, Name: p.Name, Language: p.Language, State: "running",
+			Channels: []protocol.Channel{},
+		}, nil
 	case protocol.OpSessionList:
 		out := protocol.SessionList{Sessions: []protocol.Session{}}
 		f.mu.Lock()
@@ -349,17 +369,24 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 		if !ok {
 			return nil, fault.New(fault.NotFound, "fake", "no file")
 		}
-		return protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644, ETag: etagFor(b)}, nil
+		return protocol.File{
+			Path: ref.Path, Size: int64(len(b)), Mode: 0o644,
+			ETag: etagFor(b),
+		}, nil
 	case protocol.OpPortList:
 		return protocol.PortList{Ports: []protocol.Port{{Port: 8000, Address: "127.0.0.1"}}}, nil
 	case protocol.OpTreeWrite:
 		return s.upload(ref)
 	case protocol.OpTreeRead:
 		return nil, s.download(req, ref)
-	case protocol.OpFileList, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove:
+	case protocol.OpFileList, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy,
+		protocol.OpFileRemove:
 		f.change(func() { f.asked = append(f.asked, req.Op+" "+string(req.Params)) })
 		if req.Op == protocol.OpFileList {
-			return protocol.FileListing{Path: ref.Path, Entries: []protocol.File{{Path: ref.Path + "/x"}}, Next: "eA"}, nil
+			return protocol.FileListing{
+				Path:    ref.Path,
+				Entries: []protocol.File{{Path: ref.Path + "/x"}}, Next: "eA",
+			}, nil
 		}
 		return protocol.File{Path: ref.Path}, nil
 	}
@@ -450,7 +477,10 @@ func (s *fakeLink) download(req protocol.Request, ref protocol.FileRef) error {
 		if ref.Path == "cut" {
 			size = 1 << 20
 		}
-		_ = s.reply(id, protocol.FilePart{File: protocol.File{Path: ref.Path, Size: size}, Length: size}, nil)
+		_ = s.reply(id, protocol.FilePart{
+			File:   protocol.File{Path: ref.Path, Size: size},
+			Length: size,
+		}, nil)
 		for left := size; ; {
 			n := min(left, int64(len(buf)))
 			left -= n
@@ -474,7 +504,10 @@ func (s *fakeLink) download(req protocol.Request, ref protocol.FileRef) error {
 	}
 	var p protocol.FileRead
 	_ = json.Unmarshal(req.Params, &p)
-	part := protocol.FilePart{File: protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644, ModifiedMS: 1000, ETag: etagFor(b)}}
+	part := protocol.FilePart{File: protocol.File{
+		Path: ref.Path, Size: int64(len(b)), Mode: 0o644,
+		ModifiedMS: 1000, ETag: etagFor(b),
+	}}
 	if p.IfRange == "" || p.IfRange == part.ETag {
 		if part.Offset = p.Offset; p.Offset < 0 {
 			part.Offset = max(0, part.Size+p.Offset)
@@ -505,7 +538,8 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 		return stream.Record{Kind: stream.KindStdout, Cell: cell, Payload: []byte(text)}
 	}
 	// The first record comes before the reply, which the protocol allows.
-	_ = s.records(req.Ch, msg(kernel.ExecuteInputType, kernel.ExecuteInput{Key: p.Key, Code: p.Code}))
+	_ = s.records(req.Ch, msg(kernel.ExecuteInputType,
+		kernel.ExecuteInput{Key: p.Key, Code: p.Code}))
 	_ = s.reply(req.ID, protocol.Queued{Cell: cell}, nil)
 	wg.Add(1)
 	go func() {
@@ -517,23 +551,48 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 			case "print":
 				_ = s.records(req.Ch, out(arg))
 			case "stderr":
-				_ = s.records(req.Ch, stream.Record{Kind: stream.KindStderr, Cell: cell, Payload: []byte(arg)})
+				_ = s.records(req.Ch, stream.Record{
+					Kind: stream.KindStderr, Cell: cell,
+					Payload: []byte(arg),
+				})
 			case "foreign":
-				_ = s.records(req.Ch, stream.Record{Kind: stream.KindStdout, Cell: cell + 7, Payload: []byte("not yours")})
+				_ = s.records(req.Ch, stream.Record{
+					Kind: stream.KindStdout, Cell: cell + 7,
+					Payload: []byte("not yours"),
+				})
 			case "split":
-				_ = s.records(req.Ch, out("gr\xc3"), out("\xbc\xe2\x82"), out("\xac \xff \xf0\x9f\x98"))
+				_ = s.records(req.Ch, out("gr\xc3"), out("\xbc\xe2\x82"),
+					out("\xac \xff \xf0\x9f\x98"))
 			case "display":
-				_ = s.records(req.Ch, msg(kernel.DisplayDataType, kernel.Bundle{Data: map[string]json.RawMessage{"text/html": json.RawMessage(`"<b>x</b>"`)}}))
+				_ = s.records(req.Ch,
+					msg(kernel.DisplayDataType,
+						kernel.Bundle{
+							Data: map[string]json.RawMessage{
+								"text/html": json.RawMessage(`"<b>x</b>"`),
+							},
+						}))
 			case "result":
-				_ = s.records(req.Ch, msg(kernel.ExecuteResultType, kernel.Bundle{Data: map[string]json.RawMessage{"text/plain": json.RawMessage(`"42"`)}, Count: 3}))
+				_ = s.records(req.Ch,
+					msg(kernel.ExecuteResultType,
+						kernel.Bundle{
+							Data: map[string]json.RawMessage{
+								"text/plain": json.RawMessage(`"42"`),
+							},
+							Count: 3,
+						}))
 			case "error":
-				_ = s.records(req.Ch, msg(kernel.ErrorType, kernel.Error{EName: "ValueError", EValue: arg, Traceback: []string{"line 1"}}))
+				_ = s.records(req.Ch,
+					msg(kernel.ErrorType, kernel.Error{
+						EName: "ValueError", EValue: arg,
+						Traceback: []string{"line 1"},
+					}))
 				reply.Status, reply.EName = "error", "ValueError"
 			case "exit":
 				n, _ := strconv.Atoi(arg)
 				reply.ExitCode = &n
 			case "input":
-				_ = s.records(req.Ch, msg(kernel.InputRequestType, kernel.InputRequest{Prompt: "?"}))
+				_ = s.records(req.Ch,
+					msg(kernel.InputRequestType, kernel.InputRequest{Prompt: "?"}))
 				in := <-s.f.inputs
 				_ = s.records(req.Ch, out(fmt.Sprintf("[%s %v]", in.Value, in.EOF)))
 			case "flood":
@@ -546,13 +605,20 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 					}
 					stopped := s.stopped
 					s.mu.Unlock()
-					if stopped || s.records(req.Ch, stream.Record{Kind: stream.KindStdout, Cell: cell, Payload: part[:min(n, int64(len(part)))]}) != nil {
+					if stopped ||
+						s.records(req.Ch, stream.Record{
+							Kind: stream.KindStdout, Cell: cell,
+							Payload: part[:min(n, int64(len(part)))],
+						}) != nil {
 						break
 					}
 				}
 			case "flood-unchecked":
 				part := []byte(strings.Repeat("x", 60<<10))
-				for s.records(req.Ch, stream.Record{Kind: stream.KindStdout, Cell: cell, Payload: part}) == nil {
+				for s.records(req.Ch, stream.Record{
+					Kind: stream.KindStdout, Cell: cell,
+					Payload: part,
+				}) == nil {
 				}
 				return
 			case "loop":
@@ -563,11 +629,18 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 				s.mu.Unlock()
 				reply.Status = "error"
 			case "die":
-				_ = s.records(req.Ch, stream.Record{Kind: stream.KindExit, Payload: []byte(`{"code":137,"reason":"memory"}`)})
+				_ = s.records(req.Ch,
+					stream.Record{
+						Kind:    stream.KindExit,
+						Payload: []byte(`{"code":137,"reason":"memory"}`),
+					})
 				return
 			case "lost":
 				params, _ := json.Marshal(protocol.Lost{Reason: "memory"})
-				b, _ := json.Marshal(protocol.Reply{Event: protocol.EventLost, Ch: req.Ch, Params: params})
+				b, _ := json.Marshal(protocol.Reply{
+					Event: protocol.EventLost, Ch: req.Ch,
+					Params: params,
+				})
 				_ = s.l.Send(stream.Frame{Type: stream.Control, Body: b})
 				return
 			case "hang": // ignores the interrupt, as a loop in native code does
@@ -591,7 +664,9 @@ func (m mortal) Open(ctx context.Context, who noderpc.Principal) (Link, error) {
 	return Remote(m.c).Open(ctx, who)
 }
 
-func (m mortal) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
+func (m mortal) Call(ctx context.Context, who noderpc.Principal, op string,
+	params, result any,
+) error {
 	l, err := m.Open(ctx, who)
 	if err != nil {
 		return err
@@ -633,7 +708,8 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	w := &world{t: t, fake: newFake(), log: &safeBuffer{}}
 	path := filepath.Join(t.TempDir(), "n.sock")
 	var err error
-	if w.fake.keys, err = tenant.Open(local.NewKeyTableStore(filepath.Join(t.TempDir(), "tenants.json"))); err != nil {
+	if w.fake.keys, err = tenant.Open(local.NewKeyTableStore(filepath.Join(t.TempDir(),
+		"tenants.json"))); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("unix", path)
@@ -643,7 +719,8 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	nctx, ncancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- noderpc.Serve(nctx, ln, w.fake, nil) }()
-	client := noderpc.NewClient(noderpc.Unix(path), noderpc.ClientOptions{ConnectTimeout: 20 * time.Second})
+	client := noderpc.NewClient(noderpc.Unix(path),
+		noderpc.ClientOptions{ConnectTimeout: 20 * time.Second})
 	gone, leave := context.WithCancel(context.Background())
 	cfg := Config{Version: "test", Tokens: testTokens()}
 	if change != nil {

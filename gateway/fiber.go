@@ -82,7 +82,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // panicked logs the panic of a handler and returns it as an error.
 func (g *Gateway) panicked(p any) error {
-	g.log.Error("a request's handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	g.log.Error("a request's handler panicked", "panic", fmt.Sprint(p), "stack",
+		string(debug.Stack()))
 	return fault.New(fault.Internal, "gateway.http", "%v", p)
 }
 
@@ -101,7 +102,8 @@ func checkHead(r *http.Request) error {
 	switch r.Method {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
 	default:
-		return fault.New(fault.Malformed, op, "the method is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
+		return fault.New(fault.Malformed, op,
+			"the method is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
 	}
 	if r.RequestURI == "" || r.RequestURI[0] != '/' {
 		return fault.New(fault.Malformed, op, "the request's target must be a path")

@@ -32,19 +32,23 @@ func TestFiles(t *testing.T) {
 	for _, n := range []int{0, 1, filePart - 1, filePart, filePart + 1, 3_000_000} {
 		want := random(n)
 		for _, chunked := range []bool{false, true} {
-			r := w.do("PUT", base+"dir/f%C3%BC%20x?mode=0600", tokenAll, bytes.NewReader(want), func(r *http.Request) {
-				if chunked {
-					r.ContentLength = -1
-				}
-			})
-			if b := read(t, r); r.StatusCode != 200 || !strings.Contains(b, fmt.Sprintf(`"size":%d,`, n)) {
+			r := w.do("PUT", base+"dir/f%C3%BC%20x?mode=0600", tokenAll, bytes.NewReader(want),
+				func(r *http.Request) {
+					if chunked {
+						r.ContentLength = -1
+					}
+				})
+			if b := read(t, r); r.StatusCode != 200 ||
+				!strings.Contains(b, fmt.Sprintf(`"size":%d,`, n)) {
 				t.Fatalf("%d bytes, chunked %v: %d %s", n, chunked, r.StatusCode, b)
 			}
 			r = w.do("GET", base+"dir/f%C3%BC%20x", tokenAll, nil, nil)
 			if got := read(t, r); sha256.Sum256([]byte(got)) != sha256.Sum256(want) {
 				t.Errorf("%d bytes went in, %d came out", n, len(got))
 			}
-			if r.Header.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(r.Header.Get("Content-Disposition"), "attachment") || n > 0 && r.ContentLength != int64(n) {
+			if r.Header.Get("Content-Type") != "application/octet-stream" ||
+				!strings.HasPrefix(r.Header.Get("Content-Disposition"), "attachment") ||
+				n > 0 && r.ContentLength != int64(n) {
 				t.Errorf("%v", r.Header)
 			}
 		}
@@ -61,7 +65,8 @@ func TestFiles(t *testing.T) {
 	}
 	wantFault(t, w.do("GET", base+"none", tokenAll, nil, nil), fault.NotFound)
 	wantFault(t, w.do("GET", base+"dir/f%C3%BC%20x", tokenOther, nil, nil), fault.NotFound)
-	if r := w.do("PUT", base+"/tmp/absolute", tokenAll, strings.NewReader("x"), nil); r.StatusCode != 200 {
+	if r := w.do("PUT", base+"/tmp/absolute", tokenAll, strings.NewReader("x"),
+		nil); r.StatusCode != 200 {
 		t.Error(r.StatusCode)
 	}
 	if _, ok := w.file("fixed//tmp/absolute"); !ok {
@@ -72,8 +77,12 @@ func TestFiles(t *testing.T) {
 func TestAbuse30_Paths(t *testing.T) {
 	w := newWorld(t, nil)
 	w.session()
-	for _, p := range []string{"../etc/passwd", "a/../../b", "%2e%2e/a", "a/%2e%2e", "a%00b", "%ff", "%zz", "", "dir/", "..%2fa", strings.Repeat("a", 4097), "%c0%ae%c0%ae/a"} {
-		text := "GET /v1/sessions/fixed/files/" + p + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n"
+	for _, p := range []string{
+		"../etc/passwd", "a/../../b", "%2e%2e/a", "a/%2e%2e", "a%00b", "%ff",
+		"%zz", "", "dir/", "..%2fa", strings.Repeat("a", 4097), "%c0%ae%c0%ae/a",
+	} {
+		text := "GET /v1/sessions/fixed/files/" + p +
+			" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n"
 		kind := fault.InvalidArgument
 		if p == "%zz" {
 			// net/http rejects a target that is not percent-encoded before there is a path, and
@@ -88,7 +97,8 @@ func TestAbuse30_Paths(t *testing.T) {
 func TestAbuse33_CutShort(t *testing.T) {
 	w := newWorld(t, nil)
 	w.session()
-	head := "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n"
+	head := "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " +
+		tokenAll + "\r\n"
 	part := strings.Repeat("a", 20_000)
 	for i, text := range []string{
 		head + "Content-Length: 40000\r\n\r\n" + part,
@@ -108,7 +118,8 @@ func TestAbuse33_CutShort(t *testing.T) {
 		} else {
 			_ = c.Close()
 		}
-		w.fake.await(t, fmt.Sprintf("the end of upload %d", i), func() bool { return w.fake.aborted == i+1 })
+		w.fake.await(t, fmt.Sprintf("the end of upload %d", i),
+			func() bool { return w.fake.aborted == i+1 })
 		if i%2 == 0 {
 			r, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
@@ -129,11 +140,14 @@ func TestFileLimits(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.File = 500_000 })
 	w.session()
 	const path = "/v1/sessions/fixed/files/"
-	wantFault(t, w.do("PUT", path+"a", tokenAll, bytes.NewReader(random(500_001)), nil), fault.TooLarge)
-	wantFault(t, w.do("PUT", path+"a", tokenAll, bytes.NewReader(random(600_000)), func(r *http.Request) { r.ContentLength = -1 }), fault.TooLarge)
+	wantFault(t, w.do("PUT", path+"a", tokenAll, bytes.NewReader(random(500_001)), nil),
+		fault.TooLarge)
+	wantFault(t, w.do("PUT", path+"a", tokenAll, bytes.NewReader(random(600_000)),
+		func(r *http.Request) { r.ContentLength = -1 }), fault.TooLarge)
 	// The disk is full in the middle of the upload. The client learns it before it has sent
 	// everything.
-	wantFault(t, w.do("PUT", path+"full", tokenAll, bytes.NewReader(random(400_000)), nil), fault.DiskFull)
+	wantFault(t, w.do("PUT", path+"full", tokenAll, bytes.NewReader(random(400_000)), nil),
+		fault.DiskFull)
 	w.fake.mu.Lock()
 	if len(w.fake.files) != 0 {
 		t.Error("a file was written")
@@ -180,8 +194,10 @@ func TestFilesFlat(t *testing.T) {
 	}()
 	start := time.Now()
 	zero := make([]byte, 1<<20)
-	body := io.LimitReader(readerFunc(func(p []byte) (int, error) { return copy(p, zero), nil }), size)
-	r := w.do("PUT", "/v1/sessions/fixed/files/sink", tokenAll, body, func(r *http.Request) { r.ContentLength = size })
+	body := io.LimitReader(readerFunc(func(p []byte) (int, error) { return copy(p, zero), nil }),
+		size)
+	r := w.do("PUT", "/v1/sessions/fixed/files/sink", tokenAll, body,
+		func(r *http.Request) { r.ContentLength = size })
 	if b := read(t, r); r.StatusCode != 200 {
 		t.Fatal(b)
 	}
@@ -195,7 +211,8 @@ func TestFilesFlat(t *testing.T) {
 	close(stop)
 	<-done
 	grown := int64(most.Load()) - int64(first.HeapInuse)
-	t.Logf("%d MiB: up %s, down %s, heap at most %d KiB over its start", size>>20, up.Round(time.Millisecond), down.Round(time.Millisecond), grown>>10)
+	t.Logf("%d MiB: up %s, down %s, heap at most %d KiB over its start", size>>20,
+		up.Round(time.Millisecond), down.Round(time.Millisecond), grown>>10)
 	if grown > 32<<20 {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}

@@ -111,7 +111,8 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	g.runs = &run.Runner{Node: surfaceNode{g}, Log: log, Base: g.base, Call: cfg.Times.Call}
 	g.auth, err = auth.New(g.base, auth.Config{
 		Keys: keySource{n}, SignIn: cfg.SignIn,
-		Tickets: cfg.Tickets, RunTokens: cfg.RunTokens, Rates: cfg.Rates, MaxTickets: cfg.Limits.Tickets,
+		Tickets: cfg.Tickets, RunTokens: cfg.RunTokens, Rates: cfg.Rates,
+		MaxTickets: cfg.Limits.Tickets,
 		Runs: auth.RunBounds{
 			Timeout: run.MaxTimeout, Output: run.MaxOutput, DefaultOutput: run.DefaultOutput,
 			Life: g.runs.MaxLife(run.MaxTimeout),
@@ -123,9 +124,11 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		return nil, err
 	}
 	g.sockets = relay.New(relay.Config{
-		Open: n.Open, Credentials: g.auth, Observer: socketObserver{g}, Name: "sandgate/" + cfg.Version,
+		Open: n.Open, Credentials: g.auth, Observer: socketObserver{g}, Name: "sandgate/" +
+			cfg.Version,
 		Times: relay.Times{
-			Write: cfg.Times.Write, Hello: cfg.Times.Hello, Ping: cfg.Times.Ping, Pong: cfg.Times.Pong, Message: cfg.Times.Message,
+			Write: cfg.Times.Write, Hello: cfg.Times.Hello, Ping: cfg.Times.Ping,
+			Pong: cfg.Times.Pong, Message: cfg.Times.Message,
 		},
 		Tracer: cfg.Tracer, Logger: log, Base: g.base,
 	})
@@ -133,10 +136,17 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		return nil, err
 	}
 	g.audit = &auditLog{
-		node: n, log: log, base: g.base, begin: g.trackRequest, done: g.wg.Done, denied: g.stats.denied, lost: g.stats.notesLost,
+		node: n, log: log, base: g.base, begin: g.trackRequest, done: g.wg.Done,
+		denied: g.stats.denied, lost: g.stats.notesLost,
 	}
-	g.files = files.New(files.Config{Node: surfaceNode{g}, Base: g.base, Call: cfg.Times.Call, MaxFile: cfg.Limits.File})
-	g.credentials = &credentialAPI{auth: g.auth, audit: g.audit, log: log, base: g.base, full: g.full}
+	g.files = files.New(files.Config{
+		Node: surfaceNode{g}, Base: g.base, Call: cfg.Times.Call,
+		MaxFile: cfg.Limits.File,
+	})
+	g.credentials = &credentialAPI{
+		auth: g.auth, audit: g.audit, log: log, base: g.base,
+		full: g.full,
+	}
 	g.health = health.New(g.healthConfig())
 	g.portSurface = ports.New(g.portsConfig(domain))
 	if err := g.build(); err != nil {

@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	for code == 0 && runtime.NumGoroutine() > before+2 {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<20)
-			fmt.Fprintf(os.Stderr, "%d goroutines are left, %d were there before:\n%s\n", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+			fmt.Fprintf(os.Stderr, "%d goroutines are left, %d were there before:\n%s\n",
+				runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
 			code = 1
 			break
 		}
@@ -42,7 +43,9 @@ func TestMain(m *testing.M) {
 }
 
 // do makes a request on its own connection.
-func (w *world) do(method, path, token string, body io.Reader, change func(*http.Request)) *http.Response {
+func (w *world) do(method, path, token string, body io.Reader,
+	change func(*http.Request),
+) *http.Response {
 	w.t.Helper()
 	req, err := http.NewRequest(method, "http://"+w.addr+path, body)
 	if err != nil {
@@ -109,7 +112,8 @@ func (w *world) raw(text string) *http.Response {
 
 // samplePath replaces the parameters of a path template.
 func samplePath(template string) string {
-	return strings.NewReplacer(":id", "fixed", ":port", "80", ":pid", "7", ":channel", "k1", "*", "a.txt").Replace(template)
+	return strings.NewReplacer(":id", "fixed", ":port", "80", ":pid", "7", ":channel", "k1", "*",
+		"a.txt").Replace(template)
 }
 
 // TestAbuse22_Authorization tries every route of the table with all credentials that must not open
@@ -118,7 +122,12 @@ func TestAbuse22_Authorization(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.AllowedOrigins = []string{"https://ok.example"} })
 	w.session()
 	host := func(h string) func(*http.Request) { return func(r *http.Request) { r.Host = h } }
-	origin := func(o string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("Origin", o) } }
+	origin := func(o string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Header.Set(
+				"Origin", o)
+		}
+	}
 	seen := map[string]bool{}
 	for _, r := range w.g.routes {
 		name := r.Method + " " + r.Path
@@ -138,19 +147,28 @@ func TestAbuse22_Authorization(t *testing.T) {
 				}
 				wantFault(t, resp, kind)
 			}
-			for _, h := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "user@localhost", "127.0.0.2:1"} {
+			for _, h := range []string{
+				"evil.example", "localhost.evil.example",
+				"127.0.0.1.evil.example", "user@localhost", "127.0.0.2:1",
+			} {
 				expect("host "+h, request(tokenAll, host(h)), fault.PermissionDenied)
 			}
 			if r.Public {
-				if resp := request("", origin("https://evil.example")); resp.StatusCode != 200 && resp.StatusCode != 404 {
+				if resp := request("", origin("https://evil.example")); resp.StatusCode != 200 &&
+					resp.StatusCode != 404 {
 					t.Errorf("a public route answers %d", resp.StatusCode)
 				}
 				return
 			}
-			for _, o := range []string{"https://evil.example", "null", "http://" + w.addr + ".evil.example", "http://127.0.0.1:1", "https://ok.example.evil", "http://ok.example", "http://" + w.addr + "/", "file://"} {
+			for _, o := range []string{
+				"https://evil.example", "null", "http://" + w.addr +
+					".evil.example", "http://127.0.0.1:1", "https://ok.example.evil",
+				"http://ok.example", "http://" + w.addr + "/", "file://",
+			} {
 				if r.Public { // a script without secrets, for pages of all origins
 					resp := request("", origin(o))
-					if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "*" || resp.Header.Get("Access-Control-Allow-Credentials") != "" {
+					if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "*" ||
+						resp.Header.Get("Access-Control-Allow-Credentials") != "" {
 						t.Errorf("origin %s: %d, %v", o, resp.StatusCode, resp.Header)
 					}
 					continue
@@ -158,20 +176,39 @@ func TestAbuse22_Authorization(t *testing.T) {
 				expect("origin "+o, request(tokenAll, origin(o)), fault.PermissionDenied)
 			}
 			// DNS rebinding: Host and Origin both say evil.
-			expect("rebinding", request(tokenAll, func(q *http.Request) { q.Host = "evil.example"; q.Header.Set("Origin", "http://evil.example") }), fault.PermissionDenied)
+			expect("rebinding",
+				request(tokenAll,
+					func(q *http.Request) {
+						q.Host = "evil.example"
+						q.Header.Set("Origin",
+							"http://evil.example")
+					}), fault.PermissionDenied)
 			if r.Access == protocol.ScopeOpen {
-				if resp := request("", nil); resp.StatusCode >= 400 && resp.StatusCode != 404 && (r.Path != "/readyz" || resp.StatusCode != 503) {
+				if resp := request("", nil); resp.StatusCode >= 400 && resp.StatusCode != 404 &&
+					(r.Path != "/readyz" || resp.StatusCode != 503) {
 					t.Errorf("an open route answers %d", resp.StatusCode)
 				}
 				return
 			}
 			expect("no credentials", request("", nil), fault.Unauthenticated)
 			expect("wrong token", request("wrong", nil), fault.Unauthenticated)
-			expect("empty token", request("", func(q *http.Request) { q.Header.Set("Authorization", "Bearer ") }), fault.Unauthenticated)
-			expect("basic", request("", func(q *http.Request) { q.SetBasicAuth("a", tokenAll) }), fault.Unauthenticated)
-			expect("cookie", request("", func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "token", Value: tokenAll}) }), fault.Unauthenticated)
-			expect("query", w.do(r.Method, path+"?token="+tokenAll, "", nil, nil), fault.Unauthenticated)
-			for token, scopes := range map[string][]protocol.Scope{tokenViewer: {protocol.ScopeRead}, tokenRun: {protocol.ScopeRun}} {
+			expect("empty token",
+				request("", func(q *http.Request) { q.Header.Set("Authorization", "Bearer ") }),
+				fault.Unauthenticated)
+			expect("basic", request("", func(q *http.Request) { q.SetBasicAuth("a", tokenAll) }),
+				fault.Unauthenticated)
+			expect("cookie", request("",
+				func(q *http.Request) {
+					q.AddCookie(&http.Cookie{
+						Name:  "token",
+						Value: tokenAll,
+					})
+				}), fault.Unauthenticated)
+			expect("query", w.do(r.Method, path+"?token="+tokenAll, "", nil, nil),
+				fault.Unauthenticated)
+			for token, scopes := range map[string][]protocol.Scope{
+				tokenViewer: {protocol.ScopeRead}, tokenRun: {protocol.ScopeRun},
+			} {
 				if r.Access == protocol.ScopeAny || r.Access == scopes[0] {
 					continue
 				}
@@ -195,15 +232,20 @@ func TestAbuse22_Authorization(t *testing.T) {
 
 func TestCrossOrigin(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.AllowedOrigins = []string{"https://ok.example"} })
-	r := w.do("GET", "/v1", tokenAll, nil, func(q *http.Request) { q.Header.Set("Origin", "https://ok.example") })
-	if r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != "https://ok.example" || r.Header.Get("Vary") != "Origin" {
+	r := w.do("GET", "/v1", tokenAll, nil,
+		func(q *http.Request) { q.Header.Set("Origin", "https://ok.example") })
+	if r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != "https://ok.example" ||
+		r.Header.Get("Vary") != "Origin" {
 		t.Errorf("%d %v", r.StatusCode, r.Header)
 	}
-	r = w.do("OPTIONS", "/v1/run", "", nil, func(q *http.Request) { q.Header.Set("Origin", "https://ok.example") })
-	if r.StatusCode != 204 || !strings.Contains(r.Header.Get("Access-Control-Allow-Headers"), "Authorization") {
+	r = w.do("OPTIONS", "/v1/run", "", nil,
+		func(q *http.Request) { q.Header.Set("Origin", "https://ok.example") })
+	if r.StatusCode != 204 || !strings.Contains(r.Header.Get("Access-Control-Allow-Headers"),
+		"Authorization") {
 		t.Errorf("%d %v", r.StatusCode, r.Header)
 	}
-	r = w.do("GET", "/v1", tokenAll, nil, func(q *http.Request) { q.Header.Set("Origin", "http://"+w.addr) })
+	r = w.do("GET", "/v1", tokenAll, nil,
+		func(q *http.Request) { q.Header.Set("Origin", "http://"+w.addr) })
 	if r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("same origin: %d %v", r.StatusCode, r.Header)
 	}
@@ -218,26 +260,47 @@ func TestUnparsable(t *testing.T) {
 		text string
 		kind fault.Kind
 	}{
-		"garbage":         {"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", fault.Malformed},
-		"method":          {"BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
-		"connect":         {"CONNECT evil:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
-		"absolute target": {"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
-		"two hosts":       {"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n", fault.Malformed},
+		"garbage": {"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", fault.Malformed},
+		"method":  {"BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
+		"connect": {"CONNECT evil:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
+		"absolute target": {
+			"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			fault.Malformed,
+		},
+		"two hosts": {
+			"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n",
+			fault.Malformed,
+		},
 		// HTTP/1.1 requires a Host. net/http rejects the request before authorization.
-		"no host":          {"GET /healthz HTTP/1.1\r\nAccept: x\r\n\r\n", fault.Malformed},
-		"empty host":       {"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n", fault.PermissionDenied},
-		"no host, old":     {"GET /healthz HTTP/1.0\r\n\r\n", fault.PermissionDenied},
-		"two origins":      {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\nOrigin: http://localhost\r\n\r\n", fault.Malformed},
-		"two lengths":      {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", fault.Malformed},
-		"length and chunk": {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", fault.Malformed},
-		"odd encoding":     {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", fault.Malformed},
-		"folded":           {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n c\r\n\r\n", fault.Malformed},
-		"negative length":  {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth + "Content-Length: -5\r\n\r\n", fault.Malformed},
-		"large header":     {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: " + strings.Repeat("a", 40<<10) + "\r\n\r\n", fault.TooLarge},
-		"body on get":      {"GET /v1 HTTP/1.1\r\nHost: localhost\r\n" + auth + "Content-Length: 60\r\n\r\nGET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n____________________", fault.Malformed},
-		"body too large":   {"POST /v1/tickets HTTP/1.1\r\nHost: localhost\r\n" + auth + "Content-Length: 99999999\r\n\r\n" + strings.Repeat("{", 9000), fault.TooLarge},
-		"chunks too large": {"POST /v1/tickets HTTP/1.1\r\nHost: localhost\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n3000\r\n" + strings.Repeat(" ", 0x3000) + "\r\n0\r\n\r\n", fault.TooLarge},
-		"bad chunk":        {"POST /v1/tickets HTTP/1.1\r\nHost: localhost\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", fault.Malformed},
+		"no host":      {"GET /healthz HTTP/1.1\r\nAccept: x\r\n\r\n", fault.Malformed},
+		"empty host":   {"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n", fault.PermissionDenied},
+		"no host, old": {"GET /healthz HTTP/1.0\r\n\r\n", fault.PermissionDenied},
+		"two origins": {
+			"GET /healthz HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\nOrigin: http://localhost\r\n\r\n", fault.Malformed,
+		},
+		"two lengths": {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth +
+			"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", fault.Malformed},
+		"length and chunk": {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth +
+			"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", fault.Malformed},
+		"odd encoding": {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth +
+			"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", fault.Malformed},
+		"folded": {
+			"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n c\r\n\r\n",
+			fault.Malformed,
+		},
+		"negative length": {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth +
+			"Content-Length: -5\r\n\r\n", fault.Malformed},
+		"large header": {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: " +
+			strings.Repeat("a", 40<<10) + "\r\n\r\n", fault.TooLarge},
+		"body on get": {"GET /v1 HTTP/1.1\r\nHost: localhost\r\n" + auth +
+			"Content-Length: 60\r\n\r\nGET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n____________________", fault.Malformed},
+		"body too large": {"POST /v1/tickets HTTP/1.1\r\nHost: localhost\r\n" + auth +
+			"Content-Length: 99999999\r\n\r\n" + strings.Repeat("{", 9000), fault.TooLarge},
+		"chunks too large": {"POST /v1/tickets HTTP/1.1\r\nHost: localhost\r\n" + auth +
+			"Transfer-Encoding: chunked\r\n\r\n3000\r\n" + strings.Repeat(" ", 0x3000) +
+			"\r\n0\r\n\r\n", fault.TooLarge},
+		"bad chunk": {"POST /v1/tickets HTTP/1.1\r\nHost: localhost\r\n" + auth +
+			"Transfer-Encoding: chunked\r\n\r\nzz\r\n", fault.Malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := w.raw(c.text)
@@ -251,14 +314,16 @@ func TestUnparsable(t *testing.T) {
 
 func TestUnreadBodyEndsTheConnection(t *testing.T) {
 	w := newWorld(t, nil)
-	hidden := "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n"
+	hidden := "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll +
+		"\r\n\r\n"
 	body := strings.Repeat(" ", 16<<10) + hidden
 	c, err := net.Dial("tcp", w.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(c, "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	all, err := io.ReadAll(c)
 	if err != nil {
@@ -271,7 +336,8 @@ func TestUnreadBodyEndsTheConnection(t *testing.T) {
 
 func TestREST(t *testing.T) {
 	w := newWorld(t, nil)
-	r := w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{"language":"python","name":"x"}`), nil)
+	r := w.do("POST", "/v1/sessions", tokenAll,
+		strings.NewReader(`{"language":"python","name":"x"}`), nil)
 	if body := read(t, r); r.StatusCode != 201 || !strings.Contains(body, `"id":"s1"`) {
 		t.Fatalf("%d %s", r.StatusCode, body)
 	}
@@ -309,24 +375,32 @@ func TestREST(t *testing.T) {
 	if mine != none || none != odd {
 		t.Errorf("%v, %v and %v can be told apart", mine, none, odd)
 	}
-	p := wantFault(t, w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{"langauge":"x"}`), nil), fault.InvalidArgument)
+	p := wantFault(t, w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{"langauge":"x"}`),
+		nil), fault.InvalidArgument)
 	if p.Field != "langauge" {
 		t.Errorf("field %q", p.Field)
 	}
-	p = wantFault(t, w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{"language":5}`), nil), fault.InvalidArgument)
+	p = wantFault(t, w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{"language":5}`),
+		nil), fault.InvalidArgument)
 	if p.Field != "language" {
 		t.Errorf("field %q", p.Field)
 	}
-	wantFault(t, w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{"language":`), nil), fault.Malformed)
-	wantFault(t, w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{} {}`), nil), fault.Malformed)
+	wantFault(t, w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{"language":`), nil),
+		fault.Malformed)
+	wantFault(t, w.do("POST", "/v1/sessions", tokenAll, strings.NewReader(`{} {}`), nil),
+		fault.Malformed)
 	w.fake.change(func() {
-		w.fake.fail = &fault.Error{Kind: fault.Exhausted, Message: "all sandboxes are in use", RetryAfter: 7}
+		w.fake.fail = &fault.Error{
+			Kind: fault.Exhausted, Message: "all sandboxes are in use",
+			RetryAfter: 7,
+		}
 	})
 	r = w.do("POST", "/v1/sessions", tokenAll, nil, nil)
 	if wantFault(t, r, fault.Exhausted); r.Header.Get("Retry-After") != "7" {
 		t.Errorf("retry after %q", r.Header.Get("Retry-After"))
 	}
-	if log := w.log.String(); strings.Contains(log, tokenAll) || !strings.Contains(log, "route=/v1/sessions/:id") || !strings.Contains(log, "subject=ann") {
+	if log := w.log.String(); strings.Contains(log, tokenAll) ||
+		!strings.Contains(log, "route=/v1/sessions/:id") || !strings.Contains(log, "subject=ann") {
 		t.Errorf("log:\n%s", log)
 	}
 }
@@ -343,7 +417,8 @@ func TestNodeAway(t *testing.T) {
 
 func TestTickets(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Tickets = 2 })
-	wantFault(t, w.do("POST", "/v1/tickets", tokenViewer, strings.NewReader(`{"scopes":["admin"]}`), nil), fault.PermissionDenied)
+	wantFault(t, w.do("POST", "/v1/tickets", tokenViewer, strings.NewReader(`{"scopes":["admin"]}`),
+		nil), fault.PermissionDenied)
 	for range 2 {
 		if r := w.do("POST", "/v1/tickets", tokenViewer, nil, nil); r.StatusCode != 201 {
 			t.Fatal(r.StatusCode)
@@ -384,7 +459,11 @@ func TestConnectionLimit(t *testing.T) {
 }
 
 func TestAbuse19_Slowloris(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Times.Header = 100 * time.Millisecond; c.Times.Body = 100 * time.Millisecond })
+	w := newWorld(
+		t, func(c *Config) {
+			c.Times.Header = 100 * time.Millisecond
+			c.Times.Body = 100 * time.Millisecond
+		})
 	w.session()
 	for name, text := range map[string]string{
 		"header":  "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-",
@@ -450,7 +529,10 @@ func TestConfig(t *testing.T) {
 	for name, c := range map[string]Config{
 		"token":  {Tokens: map[string]noderpc.Principal{"abc": {Tenant: "t"}}},
 		"tenant": {Tokens: map[string]noderpc.Principal{auth.HashToken("a"): {}}},
-		"scope":  {Tokens: map[string]noderpc.Principal{auth.HashToken("a"): {Tenant: "t", Scopes: []string{"all"}}}},
+		"scope": {Tokens: map[string]noderpc.Principal{auth.HashToken("a"): {
+			Tenant: "t",
+			Scopes: []string{"all"},
+		}}},
 		"host":   {AllowedHosts: []string{"http://x"}},
 		"origin": {AllowedOrigins: []string{"*"}},
 		"path":   {AllowedOrigins: []string{"https://x/"}},

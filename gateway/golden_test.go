@@ -14,10 +14,13 @@ import (
 func goldenTypes() map[string]any {
 	return map[string]any{
 		"GET /v1": description{}, "GET /v1/status": statusReply{},
-		"POST /v1/tickets": ticketRequest{}, "POST /v1/tickets result": ticketReply{}, "POST /v1/tickets result for runs": runTokenReply{},
-		"POST /v1/sessions/{id}/ports": portRequest{}, "POST /v1/sessions/{id}/ports result": portReply{},
-		"POST /v1/sessions/{id}/links": viewLinkRequest{}, "POST /v1/sessions/{id}/links result": viewLinkReply{},
-		"POST /auth/token result": userToken{},
+		"POST /v1/tickets": ticketRequest{}, "POST /v1/tickets result": ticketReply{},
+		"POST /v1/tickets result for runs":    runTokenReply{},
+		"POST /v1/sessions/{id}/ports":        portRequest{},
+		"POST /v1/sessions/{id}/ports result": portReply{},
+		"POST /v1/sessions/{id}/links":        viewLinkRequest{},
+		"POST /v1/sessions/{id}/links result": viewLinkReply{},
+		"POST /auth/token result":             userToken{},
 	}
 }
 
@@ -39,7 +42,14 @@ func TestGoldenRoutes(t *testing.T) {
 		for _, f := range []struct {
 			is   bool
 			name string
-		}{{r.Body > 0, "body"}, {r.Upgrade, "upgrade"}, {r.Run, "run-ticket"}, {r.Public, "public"}, {r.Cookie, "cookie"}, {r.Port, "port"}} {
+		}{
+			{r.Body > 0, "body"},
+			{r.Upgrade, "upgrade"},
+			{r.Run, "run-ticket"},
+			{r.Public, "public"},
+			{r.Cookie, "cookie"},
+			{r.Port, "port"},
+		} {
 			if f.is {
 				line += " " + f.name
 			}

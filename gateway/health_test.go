@@ -37,7 +37,8 @@ func TestReadiness(t *testing.T) {
 
 	w.fake.change(func() { w.fake.fail = nil })
 	w.g.health.SetCheckedAt(time.Time{})
-	if status, body := get(t, url+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "not ended yet") {
+	if status, body := get(t, url+"/readyz", ""); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "not ended yet") {
 		t.Errorf("before the first check: %d %s", status, body)
 	}
 	// The fake's program prints something other than 42.
@@ -70,7 +71,8 @@ func TestReadinessWithoutCheck(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.SelfCheck = -1 })
 	await(t, "http://"+w.addr+"/readyz", http.StatusOK, `"check":"off"`)
 	url, _ := serveNode(t, withoutLinks{w.g.node})
-	if status, body := get(t, url+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "sent any keys") {
+	if status, body := get(t, url+"/readyz", ""); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "sent any keys") {
 		t.Errorf("before the node has told of its keys: %d %s", status, body)
 	}
 }
@@ -81,8 +83,14 @@ func TestReload(t *testing.T) {
 	w := newWorld(t, nil)
 	url := "http://" + w.addr + "/v1"
 	all := testTokens()[auth.HashToken(tokenAll)]
-	next := Config{AllowedHosts: []string{"localhost"}, AllowedOrigins: []string{"https://a.example"}}.withDefaults().changeable()
-	next.Tokens = map[string]noderpc.Principal{auth.HashToken("new"): all, auth.HashToken("ends"): all}
+	next := Config{
+		AllowedHosts:   []string{"localhost"},
+		AllowedOrigins: []string{"https://a.example"},
+	}.withDefaults().changeable()
+	next.Tokens = map[string]noderpc.Principal{
+		auth.HashToken("new"):  all,
+		auth.HashToken("ends"): all,
+	}
 	next.Until = map[string]time.Time{auth.HashToken("ends"): time.Now().Add(-time.Second)}
 	bad := next
 	bad.AllowedOrigins = []string{"nonsense"}

@@ -48,7 +48,8 @@ func nextKeys(link Link) (n tenant.News, err error) {
 			return n, err
 		}
 		var event protocol.Reply
-		if f.Type != stream.Control || json.Unmarshal(f.Body, &event) != nil || event.Event != protocol.EventKeys {
+		if f.Type != stream.Control || json.Unmarshal(f.Body, &event) != nil ||
+			event.Event != protocol.EventKeys {
 			continue
 		}
 		return n, fault.Wrap(fault.Malformed, "gateway.keys", json.Unmarshal(event.Params, &n))

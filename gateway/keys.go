@@ -40,7 +40,8 @@ func (c *credentialAPI) setQuota(q *request) error {
 		return err
 	}
 	var state protocol.KeyState
-	return q.changeKeys(fiber.StatusOK, protocol.OpTenantQuota, protocol.TenantQuota{Tenant: name, Quota: &p}, &state, &state.Version)
+	return q.changeKeys(fiber.StatusOK, protocol.OpTenantQuota,
+		protocol.TenantQuota{Tenant: name, Quota: &p}, &state, &state.Version)
 }
 
 func (c *credentialAPI) clearQuota(q *request) error {
@@ -49,5 +50,6 @@ func (c *credentialAPI) clearQuota(q *request) error {
 		return err
 	}
 	var state protocol.KeyState
-	return q.changeKeys(fiber.StatusOK, protocol.OpTenantQuota, protocol.TenantQuota{Tenant: name}, &state, &state.Version)
+	return q.changeKeys(fiber.StatusOK, protocol.OpTenantQuota, protocol.TenantQuota{Tenant: name},
+		&state, &state.Version)
 }

@@ -64,7 +64,8 @@ func TestKeysOverTheAPI(t *testing.T) {
 		t.Errorf("rotated: %d", r.StatusCode)
 	}
 	// A key of another tenant is reported as unknown.
-	foreign := wantFault(t, w.do("DELETE", "/v1/keys/"+made.Key.ID, tokenOther, nil, nil), fault.NotFound)
+	foreign := wantFault(t, w.do("DELETE", "/v1/keys/"+made.Key.ID, tokenOther, nil, nil),
+		fault.NotFound)
 	none := wantFault(t, w.do("DELETE", "/v1/keys/nothere", tokenOther, nil, nil), fault.NotFound)
 	odd := wantFault(t, w.do("DELETE", "/v1/keys/a%2e%2eb", tokenOther, nil, nil), fault.NotFound)
 	if foreign != none || none != odd {
@@ -74,7 +75,8 @@ func TestKeysOverTheAPI(t *testing.T) {
 		t.Fatal(r.StatusCode)
 	}
 	wantFault(t, w.do("GET", "/v1/sessions", second.Secret, nil, nil), fault.Unauthenticated)
-	if log := w.log.String(); strings.Contains(log, made.Secret) || strings.Contains(log, second.Secret) || !strings.Contains(log, "subject=key:"+made.Key.ID) {
+	if log := w.log.String(); strings.Contains(log, made.Secret) ||
+		strings.Contains(log, second.Secret) || !strings.Contains(log, "subject=key:"+made.Key.ID) {
 		t.Errorf("log:\n%s", log)
 	}
 }
@@ -89,14 +91,16 @@ func TestRevokedKeyClosesConnections(t *testing.T) {
 	other := w.dial(tokenAll).hello()
 	ticket := func() string {
 		var r ticketReply
-		if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/tickets", secret, nil, nil))), &r); err != nil {
+		if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/tickets", secret, nil, nil))),
+			&r); err != nil {
 			t.Fatal(err)
 		}
 		return r.Protocol
 	}
 	first, second := ticket(), ticket()
 	open := func(ticket string) (*websocket.Conn, *http.Response, error) {
-		return websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket}})
+		return websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws",
+			&websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket}})
 	}
 	if ws, _, err := open(first); err != nil {
 		t.Fatal(err)
@@ -104,7 +108,8 @@ func TestRevokedKeyClosesConnections(t *testing.T) {
 		_ = ws.CloseNow()
 	}
 	var port portReply
-	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/sessions/"+session+"/ports", secret, strings.NewReader(`{"port":1}`), nil))), &port); err != nil {
+	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/sessions/"+session+"/ports", secret,
+		strings.NewReader(`{"port":1}`), nil))), &port); err != nil {
 		t.Fatal(err)
 	}
 	r := w.do("GET", port.URL, "", nil, nil)
@@ -118,7 +123,8 @@ func TestRevokedKeyClosesConnections(t *testing.T) {
 	}
 	wantFault(t, withCookie(), fault.Unavailable) // accepted: nothing listens on the port
 	var button runTokenReply
-	r = w.do("POST", "/v1/tickets", secret, strings.NewReader(`{"scopes":["run"],"origin":"http://`+w.addr+`","uses":5}`), nil)
+	r = w.do("POST", "/v1/tickets", secret, strings.NewReader(`{"scopes":["run"],"origin":"http://`+
+		w.addr+`","uses":5}`), nil)
 	if err := json.Unmarshal([]byte(read(t, r)), &button); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +154,10 @@ func TestRevokedKeyClosesConnections(t *testing.T) {
 
 func TestExpiredKeyIsClosed(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Ping = 20 * time.Millisecond })
-	k, secret := w.keyOf(tenant.Key{Tenant: "t1", Role: tenant.Viewer, Expires: time.Now().Add(time.Hour)})
+	k, secret := w.keyOf(tenant.Key{
+		Tenant: "t1", Role: tenant.Viewer,
+		Expires: time.Now().Add(time.Hour),
+	})
 	c := w.dial(secret).hello()
 	// The test cannot move the clock. The gateway gets a table in which the key has expired.
 	x, _ := w.fake.keys.Index()
@@ -172,13 +181,15 @@ func TestKeysOutliveTheNode(t *testing.T) {
 	_, secret := w.key(tenant.Owner)
 	w.node()
 	wantFault(t, w.do("GET", "/v1/sessions", secret, nil, nil), fault.Unavailable)
-	wantFault(t, w.do("GET", "/v1/sessions", secret[:len(secret)-1], nil, nil), fault.Unauthenticated)
+	wantFault(t, w.do("GET", "/v1/sessions", secret[:len(secret)-1], nil, nil),
+		fault.Unauthenticated)
 
 	fresh, err := New(Config{}, w.g.node, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fresh.auth.Bearer(secret); !fault.Is(err, fault.Unavailable) || fault.PublicOf(err).RetryAfter == 0 {
+	if _, err := fresh.auth.Bearer(secret); !fault.Is(err, fault.Unavailable) ||
+		fault.PublicOf(err).RetryAfter == 0 {
 		t.Errorf("before the first table: %v", err)
 	}
 }
@@ -190,7 +201,10 @@ func TestUncertainKeys(t *testing.T) {
 	_, secret := w.key(tenant.Owner)
 	other := secret[:len(secret)-4] + "aaaa"
 	k := w.g.auth.Keys
-	get := func(secret string) *http.Response { return w.do("GET", "/v1/sessions", secret, nil, nil) }
+	get := func(secret string) *http.Response {
+		return w.do("GET", "/v1/sessions", secret, nil,
+			nil)
+	}
 	wantFault(t, get(other), fault.Unauthenticated)
 	k.Update(tenant.News{Away: true, GraceMS: 60_000})
 	if r := get(secret); r.StatusCode != 200 {
@@ -202,14 +216,17 @@ func TestUncertainKeys(t *testing.T) {
 		t.Errorf("the operator's token: %d", r.StatusCode)
 	}
 	var ticket ticketReply
-	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/tickets", secret, nil, nil))), &ticket); err != nil {
+	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/tickets", secret, nil, nil))),
+		&ticket); err != nil {
 		t.Fatal(err)
 	}
 	k.Update(tenant.News{Away: true, GraceMS: 1})
-	testenv.Eventually(t, "the end of the grace", func() bool { _, err := k.Stale(); return err != nil })
+	testenv.Eventually(t, "the end of the grace",
+		func() bool { _, err := k.Stale(); return err != nil })
 	wantFault(t, get(secret), fault.Unavailable)
 	wantFault(t, get(other), fault.Unavailable)
-	_, r, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket.Protocol}})
+	_, r, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws",
+		&websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket.Protocol}})
 	if err == nil || r == nil || r.StatusCode != 503 {
 		t.Errorf("a ticket made with the key: %v %v", r, err)
 	}
@@ -222,7 +239,10 @@ func TestUncertainKeys(t *testing.T) {
 	k.Disconnected()
 	wantFault(t, get(other), fault.Unavailable)
 	x, _ := k.Get()
-	if k.Update(tenant.News{Table: tenant.Table{Version: x.Version - 1, Seal: x.Seal}, GraceMS: 60_000}) {
+	if k.Update(tenant.News{
+		Table:   tenant.Table{Version: x.Version - 1, Seal: x.Seal},
+		GraceMS: 60_000,
+	}) {
 		t.Error("an older table counts")
 	}
 	if r := get(secret); r.StatusCode != 200 {

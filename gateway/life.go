@@ -12,10 +12,12 @@ import (
 func (g *Gateway) buildTemplate(q *request) error {
 	name := q.Params("id")
 	if !surface.ValidID(name) {
-		return fault.Invalid("gateway.template", "name", "a template's name has letters, digits and hyphens")
+		return fault.Invalid("gateway.template", "name",
+			"a template's name has letters, digits and hyphens")
 	}
 	var t protocol.Template
-	if err := g.files.Upload(q.base(), q.who, protocol.OpTemplateBuild, protocol.TemplateRef{Name: name}, q.body, &t); err != nil {
+	if err := g.files.Upload(q.base(), q.who, protocol.OpTemplateBuild,
+		protocol.TemplateRef{Name: name}, q.body, &t); err != nil {
 		return err
 	}
 	return q.json(fiber.StatusOK, t)

@@ -194,7 +194,8 @@ func (c *conn) refusal(answer []byte) error {
 	case c.refused != nil:
 		return c.refused
 	case bytes.HasPrefix(answer, []byte("HTTP/1.1 431 ")):
-		return fault.New(fault.TooLarge, op, "the request's header is over %d bytes", c.l.g.cfg.Limits.Header)
+		return fault.New(fault.TooLarge, op, "the request's header is over %d bytes",
+			c.l.g.cfg.Limits.Header)
 	}
 	return fault.New(fault.Malformed, op, "the request is not valid HTTP")
 }

@@ -38,7 +38,10 @@ const (
 
 // limits returns the values of the label limit.
 func limits() []string {
-	all := []limit{limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns, limitTenant, limitKey}
+	all := []limit{
+		limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns,
+		limitTenant, limitKey,
+	}
 	names := make([]string, len(all))
 	for i, l := range all {
 		names[i] = string(l)
@@ -92,21 +95,25 @@ func newMetrics(g *Gateway) *metrics {
 			Buckets: prometheus.ExponentialBucketsRange(0.0005, 60, 12),
 		}, []string{"route"}),
 		nodeUp: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: metricPrefix + "node_up", Help: "1 if the node sent its metrics for this response, else 0.",
+			Name: metricPrefix + "node_up",
+			Help: "1 if the node sent its metrics for this response, else 0.",
 		}),
 	}
 	m.registry.MustRegister(m.requests, m.seconds, m.nodeUp)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: metricPrefix + "build_info", Help: "Always 1. The label is the server's version.", ConstLabels: prometheus.Labels{"version": g.cfg.Version},
+		Name: metricPrefix + "build_info", Help: "Always 1. The label is the server's version.",
+		ConstLabels: prometheus.Labels{"version": g.cfg.Version},
 	}, func() float64 { return 1 }))
 	m.registerSockets(g.sockets.Stats())
 	m.counter("trace_spans_sent_total", "Spans that a collector accepted.", nil,
 		func() int64 { sent, _ := g.cfg.Tracer.Counts(); return sent })
 	m.counter("trace_spans_dropped_total",
-		"Spans that were dropped because the queue was full or the collector did not accept them.", nil,
+		"Spans that were dropped because the queue was full or the collector did not accept them.",
+		nil,
 		func() int64 { _, dropped := g.cfg.Tracer.Counts(); return dropped })
 	m.gauge("connections", "Connections that are open.", g.stats.connections.Load)
-	m.gauge("requests_under_way", "HTTP requests that are in progress.", func() int64 { return int64(len(g.slots)) })
+	m.gauge("requests_under_way", "HTTP requests that are in progress.",
+		func() int64 { return int64(len(g.slots)) })
 	prometheus.WrapRegistererWithPrefix(metricPrefix, m.registry).
 		MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.initLabels(g)
@@ -115,13 +122,16 @@ func newMetrics(g *Gateway) *metrics {
 
 // registerSockets registers the metrics that package relay counts.
 func (m *metrics) registerSockets(ws *relay.Stats) {
-	const bytesHelp, messagesHelp = "Bytes on WebSockets, including the headers of frames.", "Messages on WebSockets."
+	const bytesHelp, messagesHelp = "Bytes on WebSockets, including the headers of frames.",
+		"Messages on WebSockets."
 	in, out := prometheus.Labels{"direction": "in"}, prometheus.Labels{"direction": "out"}
 	m.counter("websocket_bytes_total", bytesHelp, in, ws.BytesIn.Load)
 	m.counter("websocket_bytes_total", bytesHelp, out, ws.BytesOut.Load)
 	m.counter("websocket_messages_total", messagesHelp, in, ws.MessagesIn.Load)
 	m.counter("websocket_messages_total", messagesHelp, out, ws.MessagesOut.Load)
-	m.counter("pings_ignored_total", "Pings of clients that were not answered because they were over 50 per second.", nil, ws.PingsIgnored.Load)
+	m.counter("pings_ignored_total",
+		"Pings of clients that were not answered because they were over 50 per second.", nil,
+		ws.PingsIgnored.Load)
 	m.gauge("websockets", "WebSockets that are open.", ws.Open.Load)
 }
 
@@ -132,7 +142,10 @@ func (m *metrics) counter(name, help string, labels prometheus.Labels, read func
 }
 
 func (m *metrics) gauge(name, help string, read func() int64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help},
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: metricPrefix + name,
+		Help: help,
+	},
 		func() float64 { return float64(read()) }))
 }
 

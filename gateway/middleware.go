@@ -47,7 +47,8 @@ type request struct {
 func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	x, ok := c.Context().UserValue(exchangeKey{}).(*exchange)
 	if !ok {
-		return fault.New(fault.Internal, "gateway.serve", "the request did not come through net/http")
+		return fault.New(fault.Internal, "gateway.serve",
+			"the request did not come through net/http")
 	}
 	q := &request{Ctx: c, x: x, g: g, route: r, start: time.Now()}
 	q.method = r.method(q)
@@ -86,7 +87,8 @@ func (q *request) closeUnlessRead() {
 	}
 	q.x.conn.linger.Store(true)
 	// net/http reads the rest of the body, which is usually short.
-	_ = q.x.conn.SetReadDeadline(time.Now().Add(time.Second)) // a closed connection needs no deadline
+	// a closed connection needs no deadline
+	_ = q.x.conn.SetReadDeadline(time.Now().Add(time.Second))
 }
 
 // handle runs the handler within the limit of concurrent requests.
@@ -99,7 +101,10 @@ func (q *request) handle() error {
 	case g.slots <- struct{}{}:
 	default:
 		g.full(limitInFlight)
-		return &fault.Error{Kind: fault.Exhausted, Op: "gateway.request", RetryAfter: 1, Message: "too many requests are in progress"}
+		return &fault.Error{
+			Kind: fault.Exhausted, Op: "gateway.request", RetryAfter: 1,
+			Message: "too many requests are in progress",
+		}
 	}
 	defer func() {
 		if !q.streams {

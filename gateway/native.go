@@ -51,7 +51,10 @@ func (g *Gateway) serveNative(h native.Handler) func(*request) error {
 // nativeRequest is a request as package native sees it.
 type nativeRequest struct{ q *request }
 
-func (r nativeRequest) Param(name string) string          { return r.q.Params(native.PublicName(name)) }
+func (r nativeRequest) Param(name string) string {
+	return r.q.Params(
+		native.PublicName(name))
+}
 func (r nativeRequest) Query(name string) string          { return r.q.Query(name) }
 func (r nativeRequest) Decode(v any, optional bool) error { return r.q.body.decode(v, optional) }
 

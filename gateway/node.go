@@ -31,6 +31,8 @@ func (r remote) Open(ctx context.Context, who noderpc.Principal) (Link, error) {
 	return l, nil
 }
 
-func (r remote) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
+func (r remote) Call(ctx context.Context, who noderpc.Principal, op string,
+	params, result any,
+) error {
 	return r.c.Call(ctx, who, op, params, result)
 }

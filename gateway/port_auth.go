@@ -47,14 +47,16 @@ func (g *Gateway) openPort(q *request) error {
 		return fault.New(fault.PermissionDenied, op, "these credentials cannot be delegated")
 	}
 	// A session of another tenant is unknown.
-	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
+	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id},
+		new(protocol.Session)); err != nil {
 		return err
 	}
 	t := ports.Target{Session: id, Port: p.Port}
 	address := g.ports.URL(id, p.Port, string(q.Request().Header.Host()))
 	if address == "" {
 		if p.Embed {
-			return fault.New(fault.Unsupported, op, "ports have no host names here; see ports_domain")
+			return fault.New(fault.Unsupported, op,
+				"ports have no host names here; see ports_domain")
 		}
 		address = "/v1/sessions/" + id + "/ports/" + strconv.Itoa(p.Port) + "/"
 	}
@@ -69,7 +71,8 @@ func (g *Gateway) openPort(q *request) error {
 		}
 		return err
 	}
-	return q.json(fiber.StatusCreated, portReply{Port: p.Port, URL: address + "?" + ports.TicketParam + "=" + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
+	return q.json(fiber.StatusCreated, portReply{Port: p.Port, URL: address + "?" +
+		ports.TicketParam + "=" + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
 }
 
 // embedMark follows the port in the purpose of a ticket for a frame on a page of
@@ -107,9 +110,11 @@ func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 			}
 		}
 	}
-	who, ok := g.auth.OpenPortCookie(string(q.Request().Header.Cookie(g.portCookieName(p))), p.Key())
+	who, ok := g.auth.OpenPortCookie(string(q.Request().Header.Cookie(g.portCookieName(p))),
+		p.Key())
 	if !ok {
-		return noderpc.Principal{}, fault.New(fault.Unauthenticated, op, "a bearer token is needed, or a link from POST /v1/sessions/{id}/ports")
+		return noderpc.Principal{}, fault.New(fault.Unauthenticated, op,
+			"a bearer token is needed, or a link from POST /v1/sessions/{id}/ports")
 	}
 	if err := ownPage(q); err != nil {
 		return noderpc.Principal{}, err
@@ -126,10 +131,12 @@ func ownPage(q *request) error {
 		return nil
 	}
 	dest := q.Get("Sec-Fetch-Dest")
-	if q.Get("Sec-Fetch-Mode") == "navigate" && (q.Method() == fiber.MethodGet || q.Method() == fiber.MethodHead) && (dest == "document" || dest == "iframe") {
+	if q.Get("Sec-Fetch-Mode") == "navigate" && (q.Method() == fiber.MethodGet ||
+		q.Method() == fiber.MethodHead) && (dest == "document" || dest == "iframe") {
 		return nil
 	}
-	return fault.New(fault.PermissionDenied, "gateway.port", "a page of another origin may not use this port")
+	return fault.New(fault.PermissionDenied, "gateway.port",
+		"a page of another origin may not use this port")
 }
 
 // portCookieName returns the name of a port's cookie. Over TLS it has the prefix
@@ -148,8 +155,9 @@ func (g *Gateway) setPortCookie(q *request, who noderpc.Principal, embed bool) {
 	}
 	c := &http.Cookie{
 		Name: g.portCookieName(q.port), Value: value, Path: q.port.Prefix + "/",
-		MaxAge: int(auth.PortCookieLife / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		Secure: g.ports.Scheme == "https" && q.port.OwnHost,
+		MaxAge: int(auth.PortCookieLife / time.Second), HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
+		Secure:   g.ports.Scheme == "https" && q.port.OwnHost,
 	}
 	if embed && q.port.OwnHost {
 		// The cookie belongs to the page around the frame as well as to the port.

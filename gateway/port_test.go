@@ -37,7 +37,10 @@ type portWorld struct {
 
 func newPortWorld(t *testing.T, handler http.HandlerFunc) *portWorld {
 	t.Helper()
-	w := &portWorld{world: newWorld(t, func(c *Config) { c.PortsDomain = "localhost" }), seen: make(chan *http.Request, 16)}
+	w := &portWorld{
+		world: newWorld(t, func(c *Config) { c.PortsDomain = "localhost" }),
+		seen:  make(chan *http.Request, 16),
+	}
 	program := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		select {
 		case w.seen <- r:
@@ -56,7 +59,9 @@ func newPortWorld(t *testing.T, handler http.HandlerFunc) *portWorld {
 }
 
 // at sends a request to the host name of the port.
-func (w *portWorld) at(method, path string, body io.Reader, change func(*http.Request)) *http.Response {
+func (w *portWorld) at(method, path string, body io.Reader,
+	change func(*http.Request),
+) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequest(method, "http://"+w.addr+path, body)
 	if err != nil {
@@ -79,7 +84,9 @@ func bearer(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenAll)
 // cookie opens the port as a browser does, and returns the cookie that it gets.
 func (w *portWorld) cookie(t *testing.T, embed bool) *http.Cookie {
 	t.Helper()
-	r := w.do("POST", "/v1/sessions/s_"+portID+"/ports", tokenAll, strings.NewReader(fmt.Sprintf(`{"port":%d,"embed":%v}`, w.port, embed)), func(r *http.Request) { r.Host = "127.0.0.1:" + strings.Split(w.addr, ":")[1] })
+	r := w.do("POST", "/v1/sessions/s_"+portID+"/ports", tokenAll,
+		strings.NewReader(fmt.Sprintf(`{"port":%d,"embed":%v}`, w.port, embed)),
+		func(r *http.Request) { r.Host = "127.0.0.1:" + strings.Split(w.addr, ":")[1] })
 	var reply portReply
 	if err := json.Unmarshal([]byte(read(t, r)), &reply); err != nil || r.StatusCode != 201 {
 		t.Fatal(r.StatusCode, err)
@@ -89,7 +96,8 @@ func (w *portWorld) cookie(t *testing.T, embed bool) *http.Cookie {
 		t.Fatalf("the address is %s, %v", reply.URL, err)
 	}
 	resp := w.at("GET", "/deep/page?a=1&"+u.RawQuery+"&b=%20", nil, nil)
-	if to := resp.Header.Get("Location"); resp.StatusCode != 303 || to != "http://"+w.host+"/deep/page?a=1&b=%20" {
+	if to := resp.Header.Get("Location"); resp.StatusCode != 303 || to != "http://"+w.host+
+		"/deep/page?a=1&b=%20" {
 		t.Fatalf("%d to %q", resp.StatusCode, to)
 	}
 	if len(resp.Cookies()) != 1 {
@@ -113,13 +121,18 @@ func TestPortCredentials(t *testing.T) {
 		io.WriteString(rw, "hello")
 	})
 	wantFault(t, w.at("GET", "/", nil, nil), fault.Unauthenticated)
-	wantFault(t, w.at("GET", "/", nil, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenViewer) }), fault.PermissionDenied)
-	wantFault(t, w.at("GET", "/", nil, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenOther) }), fault.NotFound)
+	wantFault(t, w.at("GET", "/", nil,
+		func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenViewer) }),
+		fault.PermissionDenied)
+	wantFault(t, w.at("GET", "/", nil,
+		func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenOther) }),
+		fault.NotFound)
 	wantFault(t, w.do("GET", w.base+"/", tokenViewer, nil, nil), fault.PermissionDenied)
 	wantFault(t, w.do("GET", w.base+"/", tokenOther, nil, nil), fault.NotFound)
 
 	c := w.cookie(t, false)
-	if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge <= 0 {
+	if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" ||
+		c.MaxAge <= 0 {
 		t.Errorf("the cookie is %+v", c)
 	}
 	framed := w.cookie(t, true)
@@ -131,14 +144,29 @@ func TestPortCredentials(t *testing.T) {
 		change func(*http.Request)
 		want   map[string]string
 	}{
-		{"bearer", func(r *http.Request) { bearer(r); r.Header.Set("X-Forwarded-For", "1.2.3.4") }, map[string]string{"Authorization": "", "X-Forwarded-For": ""}},
+		{
+			"bearer", func(r *http.Request) {
+				bearer(r)
+				r.Header.Set("X-Forwarded-For",
+					"1.2.3.4")
+			},
+			map[string]string{"Authorization": "", "X-Forwarded-For": ""},
+		},
 		{"cookie", func(r *http.Request) {
 			r.AddCookie(c)
 			r.AddCookie(&http.Cookie{Name: "own", Value: "1"})
 			r.Header.Set("Origin", "http://"+w.host)
-		}, map[string]string{"Cookie": "own=1", "Origin": "http://localhost:" + strconv.Itoa(w.port)}},
-		{"the program's own authorization", func(r *http.Request) { r.AddCookie(c); r.Header.Set("Authorization", "Basic eDp5") }, map[string]string{"Authorization": "Basic eDp5", "Cookie": ""}},
-		{"both", func(r *http.Request) { r.AddCookie(c); bearer(r) }, map[string]string{"Authorization": "", "Cookie": ""}},
+		}, map[string]string{"Cookie": "own=1", "Origin": "http://localhost:" +
+			strconv.Itoa(w.port)}},
+		{
+			"the program's own authorization",
+			func(r *http.Request) { r.AddCookie(c); r.Header.Set("Authorization", "Basic eDp5") },
+			map[string]string{"Authorization": "Basic eDp5", "Cookie": ""},
+		},
+		{
+			"both", func(r *http.Request) { r.AddCookie(c); bearer(r) },
+			map[string]string{"Authorization": "", "Cookie": ""},
+		},
 	} {
 		resp := w.at("GET", "/x?y=1", nil, x.change)
 		if body := read(t, resp); resp.StatusCode != 200 || body != "hello" {
@@ -151,28 +179,46 @@ func TestPortCredentials(t *testing.T) {
 				t.Errorf("%s: %s is %q, want %q", x.name, name, got, want)
 			}
 		}
-		if r.Host != "localhost:"+strconv.Itoa(w.port) || r.URL.String() != "/x?y=1" || r.Header.Get("X-Forwarded-Host") != w.host {
+		if r.Host != "localhost:"+strconv.Itoa(w.port) || r.URL.String() != "/x?y=1" ||
+			r.Header.Get("X-Forwarded-Host") != w.host {
 			t.Errorf("%s: the program got %s %s %v", x.name, r.Host, r.URL, r.Header)
 		}
 		var names []string
 		for _, c := range resp.Cookies() {
 			names = append(names, c.Name)
 		}
-		if fmt.Sprint(names) != "[own]" || resp.Header.Get("Clear-Site-Data") != "*" || resp.Header.Get("X-Content-Type-Options") != "" {
+		if fmt.Sprint(names) != "[own]" || resp.Header.Get("Clear-Site-Data") != "*" ||
+			resp.Header.Get("X-Content-Type-Options") != "" {
 			t.Errorf("%s: the answer has %v", x.name, resp.Header)
 		}
 	}
 	// The cookie is valid for this port and nothing else.
 	for name, change := range map[string]func(*http.Request){
-		"another port":    func(r *http.Request) { r.Host = "9" + r.Host[strings.Index(r.Host, "-"):] },
-		"another session": func(r *http.Request) { r.Host = strings.Replace(r.Host, "aaaa", "aaab", 1) },
-		"forged":          func(r *http.Request) { r.Header.Set("Cookie", "sandgate-port="+c.Value[:len(c.Value)-2]+"AA") },
-		"later":           func(r *http.Request) { r.Header.Set("Cookie", "sandgate-port=z"+c.Value) },
-		"the API":         func(r *http.Request) { r.Host, r.URL.Path = "localhost", "/v1/sessions" },
-		"by path":         func(r *http.Request) { r.Host, r.URL.Path = "localhost", w.base+"/" },
+		"another port": func(r *http.Request) {
+			r.Host = "9" +
+				r.Host[strings.Index(r.Host, "-"):]
+		},
+		"another session": func(r *http.Request) {
+			r.Host = strings.Replace(r.Host, "aaaa", "aaab",
+				1)
+		},
+		"forged": func(r *http.Request) {
+			r.Header.Set("Cookie", "sandgate-port="+
+				c.Value[:len(c.Value)-2]+"AA")
+		},
+		"later": func(r *http.Request) {
+			r.Header.Set("Cookie", "sandgate-port=z"+
+				c.Value)
+		},
+		"the API": func(r *http.Request) {
+			r.Host, r.URL.Path = "localhost",
+				"/v1/sessions"
+		},
+		"by path": func(r *http.Request) { r.Host, r.URL.Path = "localhost", w.base+"/" },
 	} {
 		resp := w.at("GET", "/", nil, func(r *http.Request) { r.AddCookie(c); change(r) })
-		if resp.StatusCode != 401 && name != "by path" || name == "by path" && resp.StatusCode != 200 {
+		if resp.StatusCode != 401 && name != "by path" || name == "by path" &&
+			resp.StatusCode != 200 {
 			t.Errorf("%s: %d", name, resp.StatusCode)
 		}
 	}
@@ -192,7 +238,10 @@ func TestPortCredentials(t *testing.T) {
 	} {
 		resp := w.at(x.method, "/", nil, func(r *http.Request) {
 			r.AddCookie(c)
-			for name, value := range map[string]string{"Sec-Fetch-Site": x.site, "Sec-Fetch-Mode": x.mode, "Sec-Fetch-Dest": x.dest, "Origin": x.origin} {
+			for name, value := range map[string]string{
+				"Sec-Fetch-Site": x.site,
+				"Sec-Fetch-Mode": x.mode, "Sec-Fetch-Dest": x.dest, "Origin": x.origin,
+			} {
 				if value != "" {
 					r.Header.Set(name, value)
 				}
@@ -203,8 +252,11 @@ func TestPortCredentials(t *testing.T) {
 		}
 	}
 	// A ticket for a port does not open a WebSocket of the gateway.
-	secret, _ := w.g.auth.PortTickets.Issue(context.Background(), testTokens()[auth.HashToken(tokenAll)], "s_"+portID+":1")
-	if _, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{"sandgate.v1", auth.TicketPrefix + secret}}); err == nil {
+	secret, _ := w.g.auth.PortTickets.Issue(context.Background(),
+		testTokens()[auth.HashToken(tokenAll)], "s_"+portID+":1")
+	if _, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws",
+		&websocket.DialOptions{Subprotocols: []string{"sandgate.v1", auth.TicketPrefix +
+			secret}}); err == nil {
 		t.Error("a port's ticket opened the gateway's WebSocket")
 	}
 	if strings.Contains(w.log.String(), ports.TicketParam) {
@@ -216,7 +268,11 @@ func TestPortCredentials(t *testing.T) {
 // gateway's rights.
 func TestPortByPath(t *testing.T) {
 	w := newPortWorld(t, func(rw http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", "Service-Worker-Allowed", "Access-Control-Allow-Origin", "Www-Authenticate", "Nel", "Report-To"} {
+		for _, name := range []string{
+			"Set-Cookie", "Strict-Transport-Security", "Alt-Svc",
+			"Clear-Site-Data", "Service-Worker-Allowed", "Access-Control-Allow-Origin",
+			"Www-Authenticate", "Nel", "Report-To",
+		} {
 			rw.Header().Set(name, "x=1")
 		}
 		rw.Header().Set("Content-Security-Policy", "default-src *")
@@ -236,30 +292,39 @@ func TestPortByPath(t *testing.T) {
 		t.Errorf("%d %q", resp.StatusCode, body)
 	}
 	for _, name := range []string{
-		"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", "Service-Worker-Allowed",
+		"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data",
+		"Service-Worker-Allowed",
 		"Nel", "Report-To", "Www-Authenticate",
 	} {
 		if resp.Header.Get(name) != "" {
 			t.Errorf("the answer has %s: %s", name, resp.Header.Get(name))
 		}
 	}
-	if p := resp.Header["Content-Security-Policy"]; len(p) != 2 || !strings.HasPrefix(strings.Join(p, ";"), "default-src *;sandbox ") || strings.Contains(p[1], "allow-same-origin") {
+	if p := resp.Header["Content-Security-Policy"]; len(p) != 2 ||
+		!strings.HasPrefix(strings.Join(p, ";"), "default-src *;sandbox ") ||
+		strings.Contains(p[1], "allow-same-origin") {
 		t.Errorf("the policy is %q", p)
 	}
-	if resp.Header.Get("Access-Control-Allow-Origin") != "" || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if resp.Header.Get("Access-Control-Allow-Origin") != "" ||
+		resp.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("the answer has %v", resp.Header)
 	}
 	r := <-w.seen
-	if r.Header.Get("Cookie") != "" || r.Header.Get("Referer") != "" || r.Header.Get("Authorization") != "" || r.Header.Get("X-Forwarded-Prefix") != w.base {
+	if r.Header.Get("Cookie") != "" || r.Header.Get("Referer") != "" ||
+		r.Header.Get("Authorization") != "" || r.Header.Get("X-Forwarded-Prefix") != w.base {
 		t.Errorf("the program got %v", r.Header)
 	}
-	if resp := w.do("GET", w.base+"/old", tokenAll, nil, nil); resp.Header.Get("Location") != w.base+"/new?x" {
+	if resp := w.do("GET", w.base+"/old", tokenAll, nil,
+		nil); resp.Header.Get("Location") != w.base+"/new?x" {
 		t.Errorf("%d to %s", resp.StatusCode, resp.Header.Get("Location"))
 	}
-	for _, path := range []string{"/v1/sessions/s_" + portID + "/ports/0/", "/v1/sessions/s_" + portID + "/ports/65536/", "/v1/sessions/s_" + portID + "/ports/x/", "/v1/sessions/s_" + portID + "/ports/08/"} {
+	for _, path := range []string{"/v1/sessions/s_" + portID + "/ports/0/", "/v1/sessions/s_" +
+		portID + "/ports/65536/", "/v1/sessions/s_" + portID + "/ports/x/", "/v1/sessions/s_" +
+		portID + "/ports/08/"} {
 		wantFault(t, w.do("GET", path, tokenAll, nil, nil), fault.InvalidArgument)
 	}
-	wantFault(t, w.do("GET", "/v1/sessions/s_"+portID+"/ports/1/", tokenAll, nil, nil), fault.Unavailable)
+	wantFault(t, w.do("GET", "/v1/sessions/s_"+portID+"/ports/1/", tokenAll, nil, nil),
+		fault.Unavailable)
 }
 
 // TestPortHTTP forwards all kinds of HTTP: large bodies in both directions, concurrently, HEAD,
@@ -274,9 +339,11 @@ func TestPortHTTP(t *testing.T) {
 			n, err := io.Copy(sum, r.Body)
 			fmt.Fprintf(rw, "%d %x %v", n, sum.Sum(nil), err)
 		case "/zeros":
-			io.CopyN(rw, readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil }), 64<<20)
+			io.CopyN(rw, readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil }),
+				64<<20)
 		case "/range":
-			http.ServeContent(rw, r, "x.txt", time.Unix(1700000000, 0), strings.NewReader("0123456789"))
+			http.ServeContent(rw, r, "x.txt", time.Unix(1700000000, 0),
+				strings.NewReader("0123456789"))
 		case "/early":
 			rw.Header().Set("Link", "</x.css>; rel=preload")
 			rw.WriteHeader(http.StatusEarlyHints)
@@ -308,7 +375,8 @@ func TestPortHTTP(t *testing.T) {
 		case "/endless":
 			c, b, _ := rw.(http.Hijacker).Hijack()
 			for {
-				if _, err := b.WriteString("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: b\r\n", 1000)); err != nil {
+				if _, err := b.WriteString("HTTP/1.1 200 OK\r\n" +
+					strings.Repeat("X-A: b\r\n", 1000)); err != nil {
 					break
 				}
 			}
@@ -330,19 +398,24 @@ func TestPortHTTP(t *testing.T) {
 			t.Errorf("chunked %v: %d %s", chunked, resp.StatusCode, got)
 		}
 	}
-	resp := w.at("POST", "/hash", bytes.NewReader(body), func(r *http.Request) { bearer(r); r.Header.Set("Expect", "100-continue") })
+	resp := w.at("POST", "/hash", bytes.NewReader(body),
+		func(r *http.Request) { bearer(r); r.Header.Set("Expect", "100-continue") })
 	if got := read(t, resp); got != want {
 		t.Errorf("with 100-continue: %d %s", resp.StatusCode, got)
 	}
-	if n, err := io.Copy(io.Discard, w.at("GET", "/zeros", nil, bearer).Body); n != 64<<20 || err != nil {
+	if n, err := io.Copy(io.Discard, w.at("GET", "/zeros", nil, bearer).Body); n != 64<<20 ||
+		err != nil {
 		t.Errorf("%d bytes came, %v", n, err)
 	}
-	resp = w.at("GET", "/range", nil, func(r *http.Request) { bearer(r); r.Header.Set("Range", "bytes=3-5") })
-	if got := read(t, resp); resp.StatusCode != 206 || got != "345" || resp.Header.Get("Content-Range") != "bytes 3-5/10" {
+	resp = w.at("GET", "/range", nil,
+		func(r *http.Request) { bearer(r); r.Header.Set("Range", "bytes=3-5") })
+	if got := read(t, resp); resp.StatusCode != 206 || got != "345" ||
+		resp.Header.Get("Content-Range") != "bytes 3-5/10" {
 		t.Errorf("%d %q %v", resp.StatusCode, got, resp.Header)
 	}
 	resp = w.at("HEAD", "/range", nil, bearer)
-	if got := read(t, resp); resp.StatusCode != 200 || got != "" || resp.ContentLength != 10 || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+	if got := read(t, resp); resp.StatusCode != 200 || got != "" || resp.ContentLength != 10 ||
+		resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("%d %q %d %v", resp.StatusCode, got, resp.ContentLength, resp.Header)
 	}
 	if got := read(t, w.at("GET", "/early", nil, bearer)); got != "late" {
@@ -373,7 +446,9 @@ func TestPortHTTP(t *testing.T) {
 		t.Errorf("an early refusal became %d", resp.StatusCode)
 	}
 	// Both directions at once, much more data than all windows together.
-	resp = w.at("POST", "/echo", io.LimitReader(readerFunc(func(p []byte) (int, error) { return len(p), nil }), 32<<20), bearer)
+	resp = w.at("POST", "/echo",
+		io.LimitReader(readerFunc(func(p []byte) (int, error) { return len(p), nil }), 32<<20),
+		bearer)
 	if n, err := io.Copy(io.Discard, resp.Body); n != 32<<20 || err != nil {
 		t.Errorf("%d bytes came back, %v", n, err)
 	}
@@ -415,8 +490,14 @@ func TestPortWebSocket(t *testing.T) {
 	})
 	c := w.cookie(t, false)
 	for name, o := range map[string]*websocket.DialOptions{
-		"by name": {Host: w.host, HTTPHeader: http.Header{"Cookie": {c.String()}, "Origin": {"http://" + w.host}}, Subprotocols: []string{"chat", "ticket.secret"}},
-		"by path": {HTTPHeader: http.Header{"Authorization": {"Bearer " + tokenAll}}, Subprotocols: []string{"chat"}},
+		"by name": {Host: w.host, HTTPHeader: http.Header{
+			"Cookie": {c.String()},
+			"Origin": {"http://" + w.host},
+		}, Subprotocols: []string{"chat", "ticket.secret"}},
+		"by path": {
+			HTTPHeader:   http.Header{"Authorization": {"Bearer " + tokenAll}},
+			Subprotocols: []string{"chat"},
+		},
 	} {
 		path := "/socket"
 		if name == "by path" {
@@ -441,7 +522,11 @@ func TestPortWebSocket(t *testing.T) {
 			}
 		}
 	}
-	_, resp, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/socket", &websocket.DialOptions{Host: w.host, HTTPHeader: http.Header{"Cookie": {c.String()}, "Origin": {"http://evil.localhost"}}})
+	_, resp, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/socket",
+		&websocket.DialOptions{Host: w.host, HTTPHeader: http.Header{
+			"Cookie": {c.String()},
+			"Origin": {"http://evil.localhost"},
+		}})
 	if err == nil || resp.StatusCode != 403 {
 		t.Errorf("a foreign page opened a WebSocket: %v", err)
 	}
@@ -479,7 +564,8 @@ func TestPortTunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\nearly", path, tokenAll)
+	fmt.Fprintf(
+		c, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\nearly", path, tokenAll)
 	in := bufio.NewReader(c)
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil || resp.StatusCode != 101 {

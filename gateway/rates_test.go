@@ -16,7 +16,8 @@ import (
 func TestRequestQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.dial(tokenAll).hello()
-	if err := w.fake.keys.SetQuota(context.Background(), "t1", &tenant.Quota{RequestsPerSecond: 0.01}); err != nil {
+	if err := w.fake.keys.SetQuota(context.Background(), "t1",
+		&tenant.Quota{RequestsPerSecond: 0.01}); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitKeys()
@@ -28,11 +29,13 @@ func TestRequestQuota(t *testing.T) {
 	p := wantFault(t, r, fault.Exhausted)
 	// The next request is allowed 100 s after the first.
 	least := int(math.Ceil((100*time.Second - time.Since(began)).Seconds()))
-	if p.Field != "quota.requests_per_second" || p.RetryAfter < least || p.RetryAfter > 100 || r.Header.Get("Retry-After") != fmt.Sprint(p.RetryAfter) {
+	if p.Field != "quota.requests_per_second" || p.RetryAfter < least || p.RetryAfter > 100 ||
+		r.Header.Get("Retry-After") != fmt.Sprint(p.RetryAfter) {
 		t.Errorf("%+v, Retry-After %s", p, r.Header.Get("Retry-After"))
 	}
 	c.text(`{"id":2,"op":"session.list"}`)
-	if r := c.reply(); r.ID != 2 || r.Error == nil || r.Error.Field != "quota.requests_per_second" || r.Error.RetryAfter == 0 {
+	if r := c.reply(); r.ID != 2 || r.Error == nil ||
+		r.Error.Field != "quota.requests_per_second" || r.Error.RetryAfter == 0 {
 		t.Errorf("on a WebSocket: %+v", r)
 	}
 	if r := w.do("GET", "/v1/sessions", tokenOther, nil, nil); r.StatusCode != 200 {

@@ -119,7 +119,8 @@ func (s *requestCheck) endLine() error {
 	case atRequestLine:
 		if len(line) > 0 { // RFC 9112 allows empty lines before a request
 			s.where = inHeader
-			s.old = !bytes.Contains(s.tail[:], []byte("HTTP/1.")) || bytes.Contains(s.tail[:], []byte("HTTP/1.0"))
+			s.old = !bytes.Contains(s.tail[:], []byte("HTTP/1.")) ||
+				bytes.Contains(s.tail[:], []byte("HTTP/1.0"))
 		}
 	case inHeader:
 		if len(line) > 0 {

@@ -20,24 +20,43 @@ func TestRequestCheck(t *testing.T) {
 		good int // number of bytes before the rejected line
 		bad  string
 	}{
-		"plain":                {get + "\r\n", 0, ""},
-		"two requests":         {get + "\r\n" + get + "\r\n", 0, ""},
-		"empty lines before":   {"\r\n\r\n" + get + "\r\n", 0, ""},
-		"long lines":           {get + "X-" + strings.Repeat("long", 40) + ": " + strings.Repeat("v", 999) + "\r\n\r\n", 0, ""},
-		"body":                 {get + "Content-Length: 9\r\n\r\nno header" + get + "\r\n", 0, ""},
-		"chunks":               {get + "Transfer-Encoding: chunked\r\n\r\n9;x=y\r\nno header\r\n0\r\nTrailer: t\r\n\r\n" + get + "\r\n", 0, ""},
-		"upgrade":              {get + "Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n no HTTP\r\nany more\n", 0, ""},
-		"folded":               {get + " x\r\n\r\n", len(get), "folded"},
-		"no colon":             {get + "nothing\r\n\r\n", len(get), "no colon"},
-		"two hosts":            {get + "hOST: h\r\n\r\n", len(get), "repeated"},
-		"two lengths":          {get + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", len(get) + 19, "repeated"},
-		"both":                 {get + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", len(get) + 19, "not both"},
-		"odd encoding":         {get + "Transfer-Encoding: gzip, chunked\r\n\r\n", len(get), "only transfer encoding"},
-		"long encoding":        {get + "Transfer-Encoding: " + strings.Repeat(" ", 99) + "chunked\r\n\r\n", len(get), "too long"},
-		"old with chunks":      {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 16, "only transfer encoding"},
-		"in a second request":  {get + "\r\n" + get + "\tx\r\n\r\n", 2*len(get) + 2, "folded"},
-		"behind a body":        {get + "Content-Length: 1\r\n\r\nx" + get + " x\r\n\r\n", 2*len(get) + 22, "folded"},
-		"behind chunks":        {get + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + get + " x\r\n\r\n", 2*len(get) + 35, "folded"},
+		"plain":              {get + "\r\n", 0, ""},
+		"two requests":       {get + "\r\n" + get + "\r\n", 0, ""},
+		"empty lines before": {"\r\n\r\n" + get + "\r\n", 0, ""},
+		"long lines": {get + "X-" + strings.Repeat("long", 40) + ": " +
+			strings.Repeat("v", 999) + "\r\n\r\n", 0, ""},
+		"body": {get + "Content-Length: 9\r\n\r\nno header" + get + "\r\n", 0, ""},
+		"chunks": {get +
+			"Transfer-Encoding: chunked\r\n\r\n9;x=y\r\nno header\r\n0\r\nTrailer: t\r\n\r\n" +
+			get + "\r\n", 0, ""},
+		"upgrade": {get +
+			"Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n no HTTP\r\nany more\n", 0, ""},
+		"folded":    {get + " x\r\n\r\n", len(get), "folded"},
+		"no colon":  {get + "nothing\r\n\r\n", len(get), "no colon"},
+		"two hosts": {get + "hOST: h\r\n\r\n", len(get), "repeated"},
+		"two lengths": {get + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", len(get) +
+			19, "repeated"},
+		"both": {
+			get + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+			len(get) + 19, "not both",
+		},
+		"odd encoding": {
+			get + "Transfer-Encoding: gzip, chunked\r\n\r\n", len(get),
+			"only transfer encoding",
+		},
+		"long encoding": {get + "Transfer-Encoding: " + strings.Repeat(" ", 99) +
+			"chunked\r\n\r\n", len(get), "too long"},
+		"old with chunks": {
+			"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 16,
+			"only transfer encoding",
+		},
+		"in a second request": {get + "\r\n" + get + "\tx\r\n\r\n", 2*len(get) + 2, "folded"},
+		"behind a body": {
+			get + "Content-Length: 1\r\n\r\nx" + get + " x\r\n\r\n",
+			2*len(get) + 22, "folded",
+		},
+		"behind chunks": {get + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + get +
+			" x\r\n\r\n", 2*len(get) + 35, "folded"},
 		"origin twice, spaced": {get + "Origin: a\r\norigin:b\r\n\r\n", len(get) + 11, "repeated"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +66,8 @@ func TestRequestCheck(t *testing.T) {
 				switch {
 				case c.bad == "" && (err != nil || good != len(c.text)):
 					t.Errorf("in parts of %d: %d bytes of %d, %v", size, good, len(c.text), err)
-				case c.bad != "" && (!fault.Is(err, fault.Malformed) || !strings.Contains(err.Error(), c.bad)):
+				case c.bad != "" && (!fault.Is(err, fault.Malformed) ||
+					!strings.Contains(err.Error(), c.bad)):
 					t.Errorf("in parts of %d: %v, want %q", size, err, c.bad)
 				case c.bad != "" && size == len(c.text) && good != c.good:
 					t.Errorf("%d bytes are good, want %d", good, c.good)
@@ -71,7 +91,8 @@ func checkIn(s *requestCheck, b []byte, size int) (good int, err error) {
 // FuzzRequestCheck compares with net/http where a request ends.
 func FuzzRequestCheck(f *testing.F) {
 	for _, s := range []string{
-		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\nHost: a\nContent-Length: 3\n\nabc", "\n:\r\n \t",
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\nHost: a\nContent-Length: 3\n\nabc",
+		"\n:\r\n \t",
 		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nX: y\r\n\r\nGET",
 	} {
 		f.Add([]byte(s))

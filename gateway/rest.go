@@ -85,10 +85,14 @@ func (g *Gateway) describe(q *request) error {
 		Protocol: protocol.Subprotocol, Server: "sandgate/" + g.cfg.Version,
 		Languages: languages, Scopes: q.who.Scopes,
 		Limits: map[string]int64{
-			"control_bytes": protocol.MaxControl, "code_bytes": protocol.MaxCode, "key_bytes": protocol.MaxKey,
-			"input_bytes": protocol.MaxInput, "frame_bytes": stream.MaxBody, "channels": protocol.MaxChannels,
-			"attached": protocol.MaxAttached, "window_default": protocol.DefaultWindow, "window_max": protocol.MaxWindow,
-			"queue": protocol.MaxQueue, "file_bytes": g.cfg.Limits.File, "run_body_bytes": g.cfg.Limits.RunBody,
+			"control_bytes": protocol.MaxControl, "code_bytes": protocol.MaxCode,
+			"key_bytes":   protocol.MaxKey,
+			"input_bytes": protocol.MaxInput, "frame_bytes": stream.MaxBody,
+			"channels": protocol.MaxChannels,
+			"attached": protocol.MaxAttached, "window_default": protocol.DefaultWindow,
+			"window_max": protocol.MaxWindow,
+			"queue":      protocol.MaxQueue, "file_bytes": g.cfg.Limits.File,
+			"run_body_bytes": g.cfg.Limits.RunBody,
 			"run_timeout_ms": run.MaxTimeout.Milliseconds(), "run_output_bytes": run.MaxOutput,
 		},
 	})
@@ -96,5 +100,8 @@ func (g *Gateway) describe(q *request) error {
 
 // gatewayItself is the principal of the gateway's own requests. It owns no session.
 func gatewayItself() noderpc.Principal {
-	return noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway", Scopes: []string{string(protocol.ScopeAdmin)}}
+	return noderpc.Principal{
+		Tenant: noderpc.GatewayTenant, Subject: "gateway",
+		Scopes: []string{string(protocol.ScopeAdmin)},
+	}
 }

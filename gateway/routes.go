@@ -42,15 +42,30 @@ func (g *Gateway) table() []route {
 	all := append(g.nativeRoutes(), g.credentials.routes()...)
 	return append(all, []route{
 		{Method: "GET", Path: "/v1/openapi.json", Access: protocol.ScopeOpen, handler: g.openAPI},
-		{Method: "OPTIONS", Path: "/v1/run", Access: protocol.ScopeOpen, Run: true, handler: g.preflight},
-		{Method: "OPTIONS", Path: "/v1/run/*", Access: protocol.ScopeOpen, Run: true, handler: g.preflight},
+		{
+			Method: "OPTIONS", Path: "/v1/run", Access: protocol.ScopeOpen, Run: true,
+			handler: g.preflight,
+		},
+		{
+			Method: "OPTIONS", Path: "/v1/run/*", Access: protocol.ScopeOpen, Run: true,
+			handler: g.preflight,
+		},
 		{Method: "OPTIONS", Path: "/v1/*", Access: protocol.ScopeOpen, handler: g.preflight},
 		{Method: "GET", Path: "/v1", Access: protocol.ScopeAny, handler: g.describe},
 		{Method: "GET", Path: "/v1/status", Access: protocol.ScopeAdmin, handler: g.status},
 		{Method: "GET", Path: "/metrics", Access: protocol.ScopeMetrics, handler: g.serveMetrics},
-		{Method: "GET", Path: "/v1/ws", Access: protocol.ScopeAny, Upgrade: true, handler: g.socket},
-		{Method: "PUT", Path: "/v1/templates/:id", Access: protocol.ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
-		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: protocol.ScopeWrite, Body: 256 << 10, handler: g.openPort},
+		{
+			Method: "GET", Path: "/v1/ws", Access: protocol.ScopeAny, Upgrade: true,
+			handler: g.socket,
+		},
+		{
+			Method: "PUT", Path: "/v1/templates/:id", Access: protocol.ScopeManage,
+			Body: g.cfg.Limits.File, handler: g.buildTemplate,
+		},
+		{
+			Method: "POST", Path: "/v1/sessions/:id/ports", Access: protocol.ScopeWrite,
+			Body: 256 << 10, handler: g.openPort,
+		},
 	}...)
 }
 
@@ -67,7 +82,8 @@ func (r *route) method(q *request) string {
 func (g *Gateway) preflight(q *request) error {
 	h := &q.Response().Header
 	h.Set(fiber.HeaderAccessControlAllowMethods, "GET, HEAD, POST, PUT, PATCH, DELETE")
-	h.Set(fiber.HeaderAccessControlAllowHeaders, "Authorization, Content-Type, Accept, Range, If-Match, If-None-Match, If-Range")
+	h.Set(fiber.HeaderAccessControlAllowHeaders,
+		"Authorization, Content-Type, Accept, Range, If-Match, If-None-Match, If-Range")
 	h.Set(fiber.HeaderAccessControlMaxAge, strconv.Itoa(600))
 	q.Status(fiber.StatusNoContent)
 	return nil

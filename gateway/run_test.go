@@ -55,18 +55,22 @@ func types(events []run.Event) string {
 
 func (w *world) deleted(n int) {
 	w.t.Helper()
-	w.fake.await(w.t.(*testing.T), "the sessions' deletion", func() bool { return w.fake.deleted == n && w.fake.links == 0 })
+	w.fake.await(w.t.(*testing.T), "the sessions' deletion",
+		func() bool { return w.fake.deleted == n && w.fake.links == 0 })
 }
 
 func TestRunJSON(t *testing.T) {
 	w := newWorld(t, nil)
-	r := w.run(tokenRun, "", `{"language":"python","code":"print:hello;foreign;stderr:oops;display;result;error:bad;exit:3","files":[{"path":"a.txt","content":"text"},{"path":"b","content":"aGk=","encoding":"base64"}]}`)
+	r := w.run(
+		tokenRun, "", `{"language":"python","code":"print:hello;foreign;stderr:oops;display;result;error:bad;exit:3","files":[{"path":"a.txt","content":"text"},{"path":"b","content":"aGk=","encoding":"base64"}]}`)
 	var out run.Result
 	if err := json.Unmarshal([]byte(read(t, r)), &out); err != nil {
 		t.Fatal(err)
 	}
-	if r.StatusCode != 200 || out.Stdout != "hello" || out.Stderr != "oops" || out.Status != "error" || len(out.Results) != 2 ||
-		out.Error == nil || out.Error.EValue != "bad" || out.ExitCode == nil || *out.ExitCode != 3 || out.Session != "s1" || out.Cell != 1 || out.ElapsedMS != 1.5 {
+	if r.StatusCode != 200 || out.Stdout != "hello" || out.Stderr != "oops" ||
+		out.Status != "error" || len(out.Results) != 2 ||
+		out.Error == nil || out.Error.EValue != "bad" || out.ExitCode == nil ||
+		*out.ExitCode != 3 || out.Session != "s1" || out.Cell != 1 || out.ElapsedMS != 1.5 {
 		t.Errorf("%+v", out)
 	}
 	a, _ := w.file("s1/a.txt")
@@ -136,7 +140,8 @@ func TestRunTruncated(t *testing.T) {
 		n += len(e.Text)
 	}
 	last := got[len(got)-2]
-	if n != 100_000 || last.Type != "truncated" || last.Bytes < 2_900_000 || got[len(got)-1].Status != "ok" {
+	if n != 100_000 || last.Type != "truncated" || last.Bytes < 2_900_000 ||
+		got[len(got)-1].Status != "ok" {
 		t.Errorf("%d bytes, %+v", n, last)
 	}
 }
@@ -164,7 +169,8 @@ func TestRunEnds(t *testing.T) {
 	} {
 		got := w.lines(`{"code":"` + code + `"}`)
 		done := got[len(got)-1]
-		if types(got) != "start stdout done" || done.Status != want.status || done.Fault == nil || done.Fault.Kind != want.kind {
+		if types(got) != "start stdout done" || done.Status != want.status || done.Fault == nil ||
+			done.Fault.Kind != want.kind {
 			t.Errorf("%s: %+v", code, got)
 		}
 	}
@@ -173,9 +179,11 @@ func TestRunEnds(t *testing.T) {
 func TestRunSession(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.session()
-	wantFault(t, w.run(tokenRun, "", `{"code":"print:a","session":"fixed"}`), fault.PermissionDenied)
+	wantFault(t, w.run(tokenRun, "", `{"code":"print:a","session":"fixed"}`),
+		fault.PermissionDenied)
 	wantFault(t, w.run(tokenOther, "", `{"code":"print:a","session":"fixed"}`), fault.NotFound)
-	if got := w.lines(`{"code":"print:a","session":"` + id + `"}`); got[0].Session != id || types(got) != "start stdout done" {
+	if got := w.lines(`{"code":"print:a","session":"` + id + `"}`); got[0].Session != id ||
+		types(got) != "start stdout done" {
 		t.Errorf("%+v", got)
 	}
 	w.deleted(0)
@@ -206,14 +214,18 @@ func TestRunRefused(t *testing.T) {
 func TestRunHangUp(t *testing.T) {
 	// The failed write of a keepalive event would also reveal the disconnect, so there are none.
 	w := newWorld(t, func(c *Config) { c.Times.KeepAlive = time.Hour })
-	for i, accept := range []string{"application/json", "text/event-stream", "application/x-ndjson"} {
+	for i, accept := range []string{
+		"application/json", "text/event-stream",
+		"application/x-ndjson",
+	} {
 		t.Run(accept, func(t *testing.T) {
 			c, err := net.Dial("tcp", w.addr)
 			if err != nil {
 				t.Fatal(err)
 			}
 			body := `{"code":"print:a;loop","timeout_ms":600000}`
-			fmt.Fprintf(c, "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s", tokenAll, accept, len(body), body)
+			fmt.Fprintf(
+				c, "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s", tokenAll, accept, len(body), body)
 			if accept != "application/json" {
 				br := bufio.NewReader(c)
 				for { // the first output arrives long before the end
@@ -226,7 +238,8 @@ func TestRunHangUp(t *testing.T) {
 					}
 				}
 			} else {
-				w.fake.await(t, "the run", func() bool { return len(w.fake.sessions) == 1 && w.fake.acks > 0 })
+				w.fake.await(t, "the run",
+					func() bool { return len(w.fake.sessions) == 1 && w.fake.acks > 0 })
 			}
 			_ = c.Close()
 			w.fake.await(t, "the interrupt and the deletion", func() bool {

@@ -35,10 +35,12 @@ func (c *credentialAPI) issueRunToken(q *request, p ticketRequest) error {
 		}
 	}
 	spec := auth.RunTokenSpec{
-		Origin: strings.ToLower(p.Origin), Embed: p.Embed, Uses: p.Uses, ExpiresSeconds: p.ExpiresSeconds, Limits: p.Limits,
+		Origin: strings.ToLower(p.Origin), Embed: p.Embed, Uses: p.Uses,
+		ExpiresSeconds: p.ExpiresSeconds, Limits: p.Limits,
 	}
 	if _, err := parseOrigins([]string{spec.Origin}); err != nil {
-		return fault.Invalid(op, "origin", "%q is not an origin such as https://chat.example.com", p.Origin)
+		return fault.Invalid(op, "origin", "%q is not an origin such as https://chat.example.com",
+			p.Origin)
 	}
 	who := q.who
 	who.Scopes = p.Scopes
@@ -50,7 +52,8 @@ func (c *credentialAPI) issueRunToken(q *request, p ticketRequest) error {
 		return err
 	}
 	return q.json(fiber.StatusCreated, runTokenReply{
-		Ticket: secret, ID: t.ID, Origin: t.Origin, Uses: spec.Uses, ExpiresSeconds: spec.ExpiresSeconds, Limits: t.Limits,
+		Ticket: secret, ID: t.ID, Origin: t.Origin, Uses: spec.Uses,
+		ExpiresSeconds: spec.ExpiresSeconds, Limits: t.Limits,
 	})
 }
 

@@ -28,7 +28,8 @@ func (w *world) runTicket(body string) runTokenReply {
 	w.t.Helper()
 	r := w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(body), nil)
 	var out runTokenReply
-	if b := read(w.t, r); r.StatusCode != 201 || json.Unmarshal([]byte(b), &out) != nil || !strings.HasPrefix(out.Ticket, auth.RunTokenPrefix) {
+	if b := read(w.t, r); r.StatusCode != 201 || json.Unmarshal([]byte(b), &out) != nil ||
+		!strings.HasPrefix(out.Ticket, auth.RunTokenPrefix) {
 		w.t.Fatalf("%d %s", r.StatusCode, b)
 	}
 	return out
@@ -93,9 +94,13 @@ func TestRunTicket(t *testing.T) {
 	w, clock, _ := newClockWorld(t)
 	w.session()
 	const code = `{"code":"print:a"}`
-	wantFault(t, w.from(chat, "POST", "/v1/run", auth.RunTokenPrefix+"none", code), fault.PermissionDenied) // no ticket names that origin
-	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://Chat.example","uses":2,"expires_seconds":60}`)
-	if ticket.Origin != chat || ticket.Uses != 2 || ticket.ExpiresSeconds != 60 || ticket.Limits.Concurrent != 2 {
+	// no ticket names that origin
+	wantFault(t, w.from(chat, "POST", "/v1/run", auth.RunTokenPrefix+"none", code),
+		fault.PermissionDenied)
+	ticket := w.runTicket(
+		`{"scopes":["run"],"origin":"https://Chat.example","uses":2,"expires_seconds":60}`)
+	if ticket.Origin != chat || ticket.Uses != 2 || ticket.ExpiresSeconds != 60 ||
+		ticket.Limits.Concurrent != 2 {
 		t.Errorf("%+v", ticket)
 	}
 
@@ -104,21 +109,63 @@ func TestRunTicket(t *testing.T) {
 			origin, method, path, secret string
 			kind                         fault.Kind
 		}{
-			"another origin":             {"https://evil.example", "POST", "/v1/run", ticket.Ticket, fault.PermissionDenied},
-			"another scheme":             {"http://chat.example", "POST", "/v1/run", ticket.Ticket, fault.PermissionDenied},
-			"a subdomain":                {"https://x.chat.example", "POST", "/v1/run", ticket.Ticket, fault.PermissionDenied},
-			"null":                       {"null", "POST", "/v1/run", ticket.Ticket, fault.PermissionDenied},
-			"no origin":                  {"", "POST", "/v1/run", ticket.Ticket, fault.PermissionDenied},
-			"the server's own origin":    {"http://" + w.addr, "POST", "/v1/run", ticket.Ticket, fault.PermissionDenied},
-			"a forged ticket":            {chat, "POST", "/v1/run", ticket.Ticket + "x", fault.Unauthenticated},
-			"no ticket":                  {chat, "POST", "/v1/run", "", fault.Unauthenticated},
-			"a token from that origin":   {chat, "POST", "/v1/run", tokenAll, fault.PermissionDenied},
-			"sessions":                   {chat, "GET", "/v1/sessions", ticket.Ticket, fault.PermissionDenied},
-			"sessions without an origin": {"", "GET", "/v1/sessions", ticket.Ticket, fault.PermissionDenied},
-			"files":                      {"", "PUT", "/v1/sessions/fixed/files/a", ticket.Ticket, fault.PermissionDenied},
-			"the WebSocket":              {"", "GET", "/v1/ws", ticket.Ticket, fault.PermissionDenied},
-			"another ticket":             {"", "POST", "/v1/tickets", ticket.Ticket, fault.PermissionDenied},
-			"the operator's":             {"", "GET", "/v1/status", ticket.Ticket, fault.PermissionDenied},
+			"another origin": {
+				"https://evil.example", "POST", "/v1/run", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"another scheme": {
+				"http://chat.example", "POST", "/v1/run", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"a subdomain": {
+				"https://x.chat.example", "POST", "/v1/run",
+				ticket.Ticket, fault.PermissionDenied,
+			},
+			"null": {
+				"null", "POST", "/v1/run", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"no origin": {
+				"", "POST", "/v1/run", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"the server's own origin": {
+				"http://" + w.addr, "POST", "/v1/run", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"a forged ticket": {
+				chat, "POST", "/v1/run", ticket.Ticket + "x",
+				fault.Unauthenticated,
+			},
+			"no ticket": {chat, "POST", "/v1/run", "", fault.Unauthenticated},
+			"a token from that origin": {
+				chat, "POST", "/v1/run", tokenAll,
+				fault.PermissionDenied,
+			},
+			"sessions": {
+				chat, "GET", "/v1/sessions", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"sessions without an origin": {
+				"", "GET", "/v1/sessions", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"files": {
+				"", "PUT", "/v1/sessions/fixed/files/a", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"the WebSocket": {
+				"", "GET", "/v1/ws", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"another ticket": {
+				"", "POST", "/v1/tickets", ticket.Ticket,
+				fault.PermissionDenied,
+			},
+			"the operator's": {
+				"", "GET", "/v1/status", ticket.Ticket,
+				fault.PermissionDenied,
+			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				body := ""
@@ -128,7 +175,8 @@ func TestRunTicket(t *testing.T) {
 				wantFault(t, w.from(c.origin, c.method, c.path, c.secret, body), c.kind)
 			})
 		}
-		wantFault(t, w.from(chat, "POST", "/v1/run", ticket.Ticket, `{"code":"print:a","session":"fixed"}`), fault.PermissionDenied)
+		wantFault(t, w.from(chat, "POST", "/v1/run", ticket.Ticket,
+			`{"code":"print:a","session":"fixed"}`), fault.PermissionDenied)
 	})
 
 	t.Run("good", func(t *testing.T) {
@@ -137,10 +185,13 @@ func TestRunTicket(t *testing.T) {
 			t.Errorf("preflight: %d %v", r.StatusCode, r.Header)
 		}
 		wantFault(t, w.from(chat, "OPTIONS", "/v1/sessions", "", ""), fault.PermissionDenied)
-		wantFault(t, w.from("https://evil.example", "OPTIONS", "/v1/run", "", ""), fault.PermissionDenied)
+		wantFault(t, w.from("https://evil.example", "OPTIONS", "/v1/run", "", ""),
+			fault.PermissionDenied)
 		for range 2 { // the rejected requests above have not used up anything
 			r = w.from(chat, "POST", "/v1/run", ticket.Ticket, code)
-			if b := read(t, r); r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != chat || !strings.Contains(b, `"stdout"`) {
+			if b := read(t, r); r.StatusCode != 200 ||
+				r.Header.Get("Access-Control-Allow-Origin") != chat ||
+				!strings.Contains(b, `"stdout"`) {
 				t.Errorf("%d %s", r.StatusCode, b)
 			}
 		}
@@ -155,9 +206,11 @@ func TestRunTicket(t *testing.T) {
 	w.deleted(2)
 
 	t.Run("expired", func(t *testing.T) {
-		other := w.runTicket(`{"scopes":["run"],"origin":"https://other.example","expires_seconds":30}`)
+		other := w.runTicket(
+			`{"scopes":["run"],"origin":"https://other.example","expires_seconds":30}`)
 		clock(31 * time.Second)
-		wantFault(t, w.from("https://other.example", "POST", "/v1/run", other.Ticket, code), fault.PermissionDenied)
+		wantFault(t, w.from("https://other.example", "POST", "/v1/run", other.Ticket, code),
+			fault.PermissionDenied)
 		if !w.named(chat) || w.named("https://other.example") {
 			t.Error("the wrong origin is forgotten")
 		}
@@ -181,11 +234,14 @@ func TestRunTicket(t *testing.T) {
 func TestRunTicketEmbedded(t *testing.T) {
 	w := newWorld(t, nil)
 	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","embed":true}`)
-	if got, err := w.g.auth.RunTokens.Framing(context.Background()); err != nil || len(got) != 1 || got[0] != chat {
+	if got, err := w.g.auth.RunTokens.Framing(context.Background()); err != nil || len(got) != 1 ||
+		got[0] != chat {
 		t.Error(got, err)
 	}
-	wantFault(t, w.from(chat, "POST", "/v1/run", ticket.Ticket, `{"code":"x"}`), fault.PermissionDenied)
-	if r := w.from("http://"+w.addr, "POST", "/v1/run", ticket.Ticket, `{"code":"x"}`); r.StatusCode != 200 {
+	wantFault(t, w.from(chat, "POST", "/v1/run", ticket.Ticket, `{"code":"x"}`),
+		fault.PermissionDenied)
+	if r := w.from("http://"+w.addr, "POST", "/v1/run", ticket.Ticket,
+		`{"code":"x"}`); r.StatusCode != 200 {
 		t.Errorf("%d %s", r.StatusCode, read(t, r))
 	}
 	w.deleted(1)
@@ -214,16 +270,19 @@ func TestRunTicketRequest(t *testing.T) {
 		}
 	}
 	const good = `{"scopes":["run"],"origin":"https://chat.example"}`
-	wantFault(t, w.do("POST", "/v1/tickets", tokenViewer, strings.NewReader(good), nil), fault.PermissionDenied)
+	wantFault(t, w.do("POST", "/v1/tickets", tokenViewer, strings.NewReader(good), nil),
+		fault.PermissionDenied)
 	w.runTicket(good)
-	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(good), nil), fault.Exhausted)
+	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(good), nil),
+		fault.Exhausted)
 }
 
 // TestRunTicketLimits checks the limits of a ticket: time, output, number and rate of runs. The
 // place of a run is free again when it has ended.
 func TestRunTicketLimits(t *testing.T) {
 	w, clock, left := newClockWorld(t)
-	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":100,"expires_seconds":3600,
+	ticket := w.runTicket(
+		`{"scopes":["run"],"origin":"https://chat.example","uses":100,"expires_seconds":3600,
 		"limits":{"concurrent":1,"per_minute":3,"max_output_bytes":1000,"timeout_ms":5000}}`).Ticket
 	first := w.from(chat, "POST", "/v1/run", ticket, `{"code":"loop","timeout_ms":600000}`)
 	br := bufio.NewReader(first.Body)
@@ -237,7 +296,8 @@ func TestRunTicketLimits(t *testing.T) {
 	_ = first.Body.Close()
 	w.deleted(1)
 	<-left // a place was given back
-	body := read(t, w.from(chat, "POST", "/v1/run", ticket, `{"code":"flood:50000","max_output_bytes":60000000}`))
+	body := read(t, w.from(chat, "POST", "/v1/run", ticket,
+		`{"code":"flood:50000","max_output_bytes":60000000}`))
 	if !strings.Contains(body, `{"type":"truncated","bytes":49000}`) {
 		t.Errorf("%.300s", body)
 	}
@@ -254,20 +314,25 @@ func TestRunTicketLimits(t *testing.T) {
 // TestRunInteractive sends input to a run and stops another run, from its page and from others.
 func TestRunInteractive(t *testing.T) {
 	w, clock, _ := newClockWorld(t)
-	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":9,"expires_seconds":60}`).Ticket
-	stranger := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","expires_seconds":60}`).Ticket
-	p := wantFault(t, w.from(chat, "POST", "/v1/run", ticket, `{"code":"x","stdin":"","interactive":true}`), fault.InvalidArgument)
+	ticket := w.runTicket(
+		`{"scopes":["run"],"origin":"https://chat.example","uses":9,"expires_seconds":60}`).Ticket
+	stranger := w.runTicket(
+		`{"scopes":["run"],"origin":"https://chat.example","expires_seconds":60}`).Ticket
+	p := wantFault(t, w.from(chat, "POST", "/v1/run", ticket,
+		`{"code":"x","stdin":"","interactive":true}`), fault.InvalidArgument)
 	if p.Field != "interactive" {
 		t.Error(p.Field)
 	}
-	wantFault(t, w.run(tokenAll, "application/json", `{"code":"x","interactive":true}`), fault.InvalidArgument)
+	wantFault(t, w.run(tokenAll, "application/json", `{"code":"x","interactive":true}`),
+		fault.InvalidArgument)
 
 	begin := func(code string) (run.Event, *bufio.Reader, io.Closer) {
 		r := w.from(chat, "POST", "/v1/run", ticket, `{"code":"`+code+`","interactive":true}`)
 		br := bufio.NewReader(r.Body)
 		line, err := br.ReadString('\n')
 		var start run.Event
-		if err != nil || json.Unmarshal([]byte(line), &start) != nil || start.Type != "start" || start.Channel == "" {
+		if err != nil || json.Unmarshal([]byte(line), &start) != nil || start.Type != "start" ||
+			start.Channel == "" {
 			t.Fatal(line, err)
 		}
 		return start, br, r.Body
@@ -281,7 +346,8 @@ func TestRunInteractive(t *testing.T) {
 	path := "/v1/run/" + start.Session
 	wantFault(t, w.from(chat, "POST", path+"/input", stranger, answer), fault.NotFound)
 	clock(61 * time.Second) // a run that has begun gets input until its end
-	wantFault(t, w.from("https://evil.example", "POST", path+"/input", ticket, answer), fault.PermissionDenied)
+	wantFault(t, w.from("https://evil.example", "POST", path+"/input", ticket, answer),
+		fault.PermissionDenied)
 	wantFault(t, w.from("", "POST", path+"/input", tokenOther, answer), fault.NotFound)
 	if r := w.from(chat, "POST", path+"/input", ticket, answer); r.StatusCode != 200 {
 		t.Fatalf("%d %s", r.StatusCode, read(t, r))
@@ -297,7 +363,8 @@ func TestRunInteractive(t *testing.T) {
 
 	ticket = w.runTicket(`{"scopes":["run"],"origin":"https://chat.example"}`).Ticket
 	start, br, body = begin("loop")
-	if r := w.from(chat, "POST", "/v1/run/"+start.Session+"/interrupt", ticket, `{"channel":"k1"}`); r.StatusCode != 200 {
+	if r := w.from(chat, "POST", "/v1/run/"+start.Session+"/interrupt", ticket,
+		`{"channel":"k1"}`); r.StatusCode != 200 {
 		t.Fatalf("%d %s", r.StatusCode, read(t, r))
 	}
 	if rest, _ = io.ReadAll(br); !strings.Contains(string(rest), `"status":"error"`) {
@@ -308,7 +375,8 @@ func TestRunInteractive(t *testing.T) {
 
 	// A caller with only the scope run cannot use a session that is not a run.
 	w.session()
-	wantFault(t, w.from("", "POST", "/v1/run/fixed/interrupt", tokenRun, `{"channel":"k1"}`), fault.NotFound)
+	wantFault(t, w.from("", "POST", "/v1/run/fixed/interrupt", tokenRun, `{"channel":"k1"}`),
+		fault.NotFound)
 }
 
 // TestRunTicketWithoutStore: while the store cannot be reached, no run starts, and the page is
@@ -332,12 +400,15 @@ func TestRunTicketWithoutStore(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	for _, key := range c.Keys(context.Background(), "*ticket:*").Val() {
 		thing := c.HGet(context.Background(), key, "thing").Val()
-		if _, err := c.HSet(context.Background(), key, "thing", "A"+thing[1:]).Result(); err != nil || thing[0] == '{' {
+		if _, err := c.HSet(context.Background(), key, "thing", "A"+
+			thing[1:]).Result(); err != nil || thing[0] == '{' {
 			t.Errorf("%q %v", thing, err)
 		}
 	}
 	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unauthenticated)
 	_ = shared.Close()
 	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unavailable)
-	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(`{"scopes":["run"],"origin":"https://chat.example"}`), nil), fault.Unavailable)
+	wantFault(t, w.do("POST", "/v1/tickets", tokenAll,
+		strings.NewReader(`{"scopes":["run"],"origin":"https://chat.example"}`), nil),
+		fault.Unavailable)
 }

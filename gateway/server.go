@@ -28,7 +28,8 @@ func (g *Gateway) build() error {
 		}
 	}
 	g.portHost = &route{
-		Path: "(port)", Access: protocol.ScopeWrite, Body: g.cfg.Limits.File, Port: true, standard: g.portSurface.Handler(),
+		Path: "(port)", Access: protocol.ScopeWrite, Body: g.cfg.Limits.File, Port: true,
+		standard: g.portSurface.Handler(),
 	}
 	g.contexts.New = newRequestCtx
 	g.fiber = g.newFiber()
@@ -143,7 +144,8 @@ const flushLimit = 3 * time.Second
 func flush(lns []*listener) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(flushLimit); slices.ContainsFunc(lns, (*listener).busy) && time.Now().Before(end); {
+	for end := time.Now().Add(flushLimit); slices.ContainsFunc(lns, (*listener).busy) &&
+		time.Now().Before(end); {
 		<-tick.C
 	}
 }

@@ -69,7 +69,10 @@ func (c *credentialAPI) exchangeSession(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.json(fiber.StatusOK, userToken{token, u.Tenant, u.Subject, u.Role, int(u.Left() / time.Second)})
+	return q.json(fiber.StatusOK, userToken{
+		token, u.Tenant, u.Subject, u.Role,
+		int(u.Left() / time.Second),
+	})
 }
 
 // logout removes the cookie.

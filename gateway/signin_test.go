@@ -45,7 +45,10 @@ func newLiar(t *testing.T) *liar {
 		t.Fatal(err)
 	}
 	l := &liar{key: key, sign: key}
-	description := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: "k", Algorithm: "RS256"}}}
+	description := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{
+		PublicKey: key.Public(),
+		KeyID:     "k", Algorithm: "RS256",
+	}}}
 	mux := http.NewServeMux()
 	mux.Handle("/", description)
 	mux.HandleFunc("/token", l.token)
@@ -59,25 +62,29 @@ func (l *liar) token(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
-	if r.FormValue("code") != "good" || base64.RawURLEncoding.EncodeToString(sum[:]) != l.challenge {
+	if r.FormValue("code") != "good" ||
+		base64.RawURLEncoding.EncodeToString(sum[:]) != l.challenge {
 		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
 		return
 	}
 	claims := map[string]any{
 		"iss": l.srv.URL, "aud": "sandgate", "sub": "ann@example.com", "nonce": l.nonce,
-		"exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(), "org": "acme", "groups": []string{"driver", "cooks"},
+		"exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(), "org": "acme",
+		"groups": []string{"driver", "cooks"},
 	}
 	maps.Copy(claims, l.claims)
 	text, _ := json.Marshal(claims)
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"access_token":"a","token_type":"Bearer","id_token":%q}`, oidctest.SignIDToken(l.sign, "k", "RS256", string(text)))
+	fmt.Fprintf(w, `{"access_token":"a","token_type":"Bearer","id_token":%q}`,
+		oidctest.SignIDToken(l.sign, "k", "RS256", string(text)))
 }
 
 // signInWorld is a gateway at which users sign in with l.
 func signInWorld(t *testing.T, l *liar, change func(*auth.SignIn)) *world {
 	w := newWorld(t, func(c *Config) {
 		c.SignIn = &auth.SignIn{
-			Issuer: l.srv.URL, ClientID: "sandgate", PublicURL: "http://localhost", TenantClaim: "org", RoleClaim: "groups",
+			Issuer: l.srv.URL, ClientID: "sandgate", PublicURL: "http://localhost",
+			TenantClaim: "org", RoleClaim: "groups",
 			HTTP: l.srv.Client(),
 		}
 		if change != nil {
@@ -93,18 +100,21 @@ func (w *world) begin(l *liar, to string) (state string, cookie *http.Cookie) {
 	w.t.Helper()
 	r := w.do("GET", "/auth/login?to="+url.QueryEscape(to), "", nil, nil)
 	at, err := url.Parse(r.Header.Get("Location"))
-	if err != nil || r.StatusCode != 303 || !strings.HasPrefix(at.String(), l.srv.URL+"/") || len(r.Cookies()) != 1 {
+	if err != nil || r.StatusCode != 303 || !strings.HasPrefix(at.String(), l.srv.URL+"/") ||
+		len(r.Cookies()) != 1 {
 		w.t.Fatalf("%d to %s, %v", r.StatusCode, at, err)
 	}
 	q := at.Query()
-	if q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" || q.Get("redirect_uri") != "http://localhost/auth/callback" {
+	if q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" ||
+		q.Get("redirect_uri") != "http://localhost/auth/callback" {
 		w.t.Fatalf("asked with %v", q)
 	}
 	l.mu.Lock()
 	l.challenge, l.nonce = q.Get("code_challenge"), q.Get("nonce")
 	l.mu.Unlock()
 	cookie = r.Cookies()[0]
-	if cookie.Name != auth.SignInCookie || !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.Domain != "" {
+	if cookie.Name != auth.SignInCookie || !cookie.Secure || !cookie.HttpOnly ||
+		cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.Domain != "" {
 		w.t.Errorf("the cookie is %v", cookie)
 	}
 	return q.Get("state"), cookie
@@ -112,11 +122,12 @@ func (w *world) begin(l *liar, to string) (state string, cookie *http.Cookie) {
 
 func (w *world) comeBack(code, state string, cookie *http.Cookie) *http.Response {
 	w.t.Helper()
-	return w.do("GET", "/auth/callback?code="+code+"&state="+url.QueryEscape(state), "", nil, func(r *http.Request) {
-		if cookie != nil {
-			r.AddCookie(cookie)
-		}
-	})
+	return w.do("GET", "/auth/callback?code="+code+"&state="+url.QueryEscape(state), "", nil,
+		func(r *http.Request) {
+			if cookie != nil {
+				r.AddCookie(cookie)
+			}
+		})
 }
 
 func cookieOf(r *http.Response, name string) *http.Cookie {
@@ -138,7 +149,8 @@ func TestSignIn(t *testing.T) {
 		t.Fatalf("%d %s: %s", r.StatusCode, r.Header.Get("Location"), read(t, r))
 	}
 	session := cookieOf(r, auth.SessionCookie)
-	if session == nil || !session.Secure || !session.HttpOnly || session.SameSite != http.SameSiteLaxMode || session.Domain != "" || session.Path != "/" {
+	if session == nil || !session.Secure || !session.HttpOnly ||
+		session.SameSite != http.SameSiteLaxMode || session.Domain != "" || session.Path != "/" {
 		t.Fatalf("the cookie is %v", session)
 	}
 	ask := func(origin string, c *http.Cookie) *http.Response {
@@ -151,7 +163,9 @@ func TestSignIn(t *testing.T) {
 	}
 	var got userToken
 	r = ask("http://"+w.addr, session)
-	if err := json.Unmarshal([]byte(read(t, r)), &got); err != nil || got.Tenant != "acme" || got.Subject != "user:ann@example.com" || got.Role != tenant.Driver || !strings.HasPrefix(got.Token, "sgs_") {
+	if err := json.Unmarshal([]byte(read(t, r)), &got); err != nil || got.Tenant != "acme" ||
+		got.Subject != "user:ann@example.com" || got.Role != tenant.Driver ||
+		!strings.HasPrefix(got.Token, "sgs_") {
 		t.Fatalf("%d %+v %v", r.StatusCode, got, err)
 	}
 	// The token has the role's scopes in the tenant.
@@ -163,7 +177,8 @@ func TestSignIn(t *testing.T) {
 	// The port opens for the user. The same cookie does not open another port.
 	w.fake.change(func() { w.fake.sessions["theirs"] = "acme" })
 	var port portReply
-	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/sessions/theirs/ports", got.Token, strings.NewReader(`{"port":1}`), nil))), &port); err != nil {
+	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/sessions/theirs/ports", got.Token,
+		strings.NewReader(`{"port":1}`), nil))), &port); err != nil {
 		t.Fatal(err)
 	}
 	seat := w.do("GET", port.URL, "", nil, nil).Cookies()
@@ -171,7 +186,8 @@ func TestSignIn(t *testing.T) {
 		t.Fatalf("a port's cookies: %v", seat)
 	}
 	sit := func(port string) *http.Response {
-		return w.do("GET", "/v1/sessions/theirs/ports/"+port+"/", "", nil, func(r *http.Request) { r.AddCookie(seat[0]) })
+		return w.do("GET", "/v1/sessions/theirs/ports/"+port+"/", "", nil,
+			func(r *http.Request) { r.AddCookie(seat[0]) })
 	}
 	wantFault(t, sit("1"), fault.Unavailable) // accepted: nothing listens on the port
 	wantFault(t, sit("2"), fault.Unauthenticated)
@@ -179,16 +195,20 @@ func TestSignIn(t *testing.T) {
 	wantFault(t, ask("", session), fault.PermissionDenied)
 	wantFault(t, ask("https://evil.example", session), fault.PermissionDenied)
 	wantFault(t, ask("http://"+w.addr, cookie), fault.Unauthenticated)
-	wantFault(t, w.do("GET", "/v1/sessions", "", nil, func(r *http.Request) { r.AddCookie(session) }), fault.Unauthenticated)
+	wantFault(t, w.do("GET", "/v1/sessions", "", nil,
+		func(r *http.Request) { r.AddCookie(session) }), fault.Unauthenticated)
 	wantFault(t, w.do("GET", "/v1/sessions", "sgs_"+session.Value, nil, nil), fault.Unauthenticated)
 	bent := *session
 	bent.Value = bent.Value[:len(bent.Value)-2] + "AA"
 	wantFault(t, ask("http://"+w.addr, &bent), fault.Unauthenticated)
-	r = w.do("POST", "/auth/logout", "", nil, func(r *http.Request) { r.AddCookie(session); r.Header.Set("Origin", "http://"+w.addr) })
-	if r.StatusCode != 200 || len(r.Cookies()) != 1 || r.Cookies()[0].Value != "" || r.Cookies()[0].Expires.After(time.Now()) {
+	r = w.do("POST", "/auth/logout", "", nil,
+		func(r *http.Request) { r.AddCookie(session); r.Header.Set("Origin", "http://"+w.addr) })
+	if r.StatusCode != 200 || len(r.Cookies()) != 1 || r.Cookies()[0].Value != "" ||
+		r.Cookies()[0].Expires.After(time.Now()) {
 		t.Errorf("sign-out: %d %v", r.StatusCode, r.Cookies())
 	}
-	if log := w.log.String(); strings.Contains(log, got.Token) || strings.Contains(log, session.Value) || strings.Contains(log, state) {
+	if log := w.log.String(); strings.Contains(log, got.Token) ||
+		strings.Contains(log, session.Value) || strings.Contains(log, state) {
 		t.Errorf("the log has a secret:\n%s", log)
 	}
 }
@@ -206,18 +226,24 @@ func TestSignInIsRefused(t *testing.T) {
 		claims map[string]any
 		kind   fault.Kind
 	}{
-		"another's nonce":   {map[string]any{"nonce": "x"}, fault.Unauthenticated},
-		"no nonce":          {map[string]any{"nonce": ""}, fault.Unauthenticated},
-		"another client's":  {map[string]any{"aud": "other"}, fault.Unauthenticated},
-		"another provider":  {map[string]any{"iss": "https://evil.example"}, fault.Unauthenticated},
-		"an old one":        {map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}, fault.Unauthenticated},
+		"another's nonce":  {map[string]any{"nonce": "x"}, fault.Unauthenticated},
+		"no nonce":         {map[string]any{"nonce": ""}, fault.Unauthenticated},
+		"another client's": {map[string]any{"aud": "other"}, fault.Unauthenticated},
+		"another provider": {map[string]any{"iss": "https://evil.example"}, fault.Unauthenticated},
+		"an old one": {
+			map[string]any{"exp": time.Now().Add(-time.Hour).Unix()},
+			fault.Unauthenticated,
+		},
 		"no tenant":         {map[string]any{"org": nil}, fault.PermissionDenied},
 		"two tenants":       {map[string]any{"org": []string{"a", "b"}}, fault.PermissionDenied},
 		"a path for tenant": {map[string]any{"org": "../x"}, fault.PermissionDenied},
 		"the gateway":       {map[string]any{"org": "sandgate:gateway"}, fault.PermissionDenied},
 		"no role":           {map[string]any{"groups": []string{"cooks"}}, fault.PermissionDenied},
 		"no name":           {map[string]any{"sub": ""}, fault.PermissionDenied},
-		"a long name":       {map[string]any{"sub": strings.Repeat("a", 300)}, fault.PermissionDenied},
+		"a long name": {
+			map[string]any{"sub": strings.Repeat("a", 300)},
+			fault.PermissionDenied,
+		},
 	} {
 		state, cookie := w.begin(l, "/")
 		l.mu.Lock()
@@ -246,7 +272,10 @@ func TestSignInIsRefused(t *testing.T) {
 }
 
 func TestSignInSettings(t *testing.T) {
-	good := auth.SignIn{Issuer: "https://id.example", ClientID: "c", PublicURL: "https://s.example", Tenant: "users", Role: tenant.Viewer}
+	good := auth.SignIn{
+		Issuer: "https://id.example", ClientID: "c", PublicURL: "https://s.example",
+		Tenant: "users", Role: tenant.Viewer,
+	}
 	for field, change := range map[string]func(*auth.SignIn){
 		"oidc.public_url": func(s *auth.SignIn) { s.PublicURL = "http://s.example" },
 		"oidc.issuer":     func(s *auth.SignIn) { s.Issuer = "id.example" },
@@ -267,7 +296,8 @@ func TestSignInSettings(t *testing.T) {
 	w := newWorld(t, func(c *Config) { s := good; s.Issuer = "http://127.0.0.1:1"; c.SignIn = &s })
 	w.awaitKeys()
 	wantFault(t, w.do("GET", "/auth/login", "", nil, nil), fault.Unavailable)
-	if r := w.do("GET", "/auth", "", nil, nil); r.StatusCode != 200 || !strings.Contains(read(t, r), "/auth/login") {
+	if r := w.do("GET", "/auth", "", nil, nil); r.StatusCode != 200 ||
+		!strings.Contains(read(t, r), "/auth/login") {
 		t.Errorf("ways in: %d", r.StatusCode)
 	}
 	none := newWorld(t, nil)
@@ -282,7 +312,11 @@ func TestSignInEnds(t *testing.T) {
 	l := newLiar(t)
 	w := newWorld(t, func(c *Config) {
 		c.Times.Ping = 20 * time.Millisecond
-		c.SignIn = &auth.SignIn{Issuer: l.srv.URL, ClientID: "sandgate", PublicURL: "http://localhost", Tenant: "users", Role: tenant.Owner, HTTP: l.srv.Client(), Life: 3 * time.Second}
+		c.SignIn = &auth.SignIn{
+			Issuer: l.srv.URL, ClientID: "sandgate",
+			PublicURL: "http://localhost", Tenant: "users", Role: tenant.Owner,
+			HTTP: l.srv.Client(), Life: 3 * time.Second,
+		}
 	})
 	w.awaitKeys()
 	state, cookie := w.begin(l, "/")
@@ -292,7 +326,12 @@ func TestSignInEnds(t *testing.T) {
 		t.Fatalf("%d %s", r.StatusCode, read(t, r))
 	}
 	exchange := func() *http.Response {
-		return w.do("POST", "/auth/token", "", nil, func(r *http.Request) { r.AddCookie(session); r.Header.Set("Origin", "http://"+w.addr) })
+		return w.do("POST", "/auth/token", "", nil,
+			func(r *http.Request) {
+				r.AddCookie(session)
+				r.Header.Set("Origin", "http://"+
+					w.addr)
+			})
 	}
 	var got userToken
 	if err := json.Unmarshal([]byte(read(t, exchange())), &got); err != nil {

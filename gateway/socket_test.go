@@ -30,9 +30,11 @@ type client struct {
 
 func (w *world) dial(token string) *client {
 	w.t.Helper()
-	ws, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{
-		Subprotocols: []string{protocol.Subprotocol}, HTTPHeader: http.Header{"Authorization": {"Bearer " + token}},
-	})
+	ws, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws",
+		&websocket.DialOptions{
+			Subprotocols: []string{protocol.Subprotocol},
+			HTTPHeader:   http.Header{"Authorization": {"Bearer " + token}},
+		})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -50,7 +52,8 @@ func (c *client) text(s string) {
 
 func (c *client) frame(f stream.Frame) {
 	c.t.Helper()
-	if err := c.ws.Write(context.Background(), websocket.MessageBinary, stream.AppendMessage(nil, f)); err != nil {
+	if err := c.ws.Write(context.Background(), websocket.MessageBinary,
+		stream.AppendMessage(nil, f)); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -101,7 +104,8 @@ func (c *client) hello() *client {
 	c.text(`{"id":1,"op":"hello","params":{"client":"test"}}`)
 	r := c.reply()
 	var wel protocol.Welcome
-	if err := json.Unmarshal(r.Result, &wel); err != nil || r.ID != 1 || wel.Protocol != protocol.Subprotocol || wel.Server != "sandgate/test" {
+	if err := json.Unmarshal(r.Result, &wel); err != nil || r.ID != 1 ||
+		wel.Protocol != protocol.Subprotocol || wel.Server != "sandgate/test" {
 		c.t.Fatalf("%+v", r)
 	}
 	return c
@@ -121,7 +125,10 @@ func TestRelay(t *testing.T) {
 	c.reply()
 	for i := range 3 {
 		want := fmt.Sprintf("input %d", i)
-		c.frame(stream.Frame{Type: stream.Input, Channel: 9, Body: append(binary.BigEndian.AppendUint64(nil, uint64(i+1)), want...)})
+		c.frame(stream.Frame{
+			Type: stream.Input, Channel: 9,
+			Body: append(binary.BigEndian.AppendUint64(nil, uint64(i+1)), want...),
+		})
 		_, b := c.next()
 		f, err := stream.ParseMessage(b)
 		if err != nil || f.Type != stream.Records || f.Channel != 9 {
@@ -132,7 +139,8 @@ func TestRelay(t *testing.T) {
 			t.Fatal(rec, err)
 		}
 	}
-	c.frame(stream.Frame{Type: stream.Ack, Channel: 9, Body: binary.BigEndian.AppendUint64(nil, 77)})
+	c.frame(stream.Frame{Type: stream.Ack, Channel: 9, Body: binary.BigEndian.AppendUint64(nil,
+		77)})
 	w.fake.await(t, "the ack", func() bool { return w.fake.acks == 77 })
 	if err := c.ws.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Error(err)
@@ -173,7 +181,10 @@ func TestAbuse24_Messages(t *testing.T) {
 	w := newWorld(t, nil)
 	big := strings.Repeat("a", protocol.MaxControl)
 	input := func(n int) []byte {
-		return stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Channel: 1, Body: make([]byte, n)})
+		return stream.AppendMessage(nil, stream.Frame{
+			Type: stream.Input, Channel: 1,
+			Body: make([]byte, n),
+		})
 	}
 	for name, row := range map[string]struct {
 		token  string
@@ -181,22 +192,64 @@ func TestAbuse24_Messages(t *testing.T) {
 		msg    string
 		want   websocket.StatusCode
 	}{
-		"no json":       {tokenAll, false, `{`, code(fault.Malformed)},
-		"array":         {tokenAll, false, `[]`, code(fault.Malformed)},
-		"no utf-8":      {tokenAll, false, "{\"id\":2,\"op\":\"\xff\"}", code(fault.Malformed)},
-		"twice":         {tokenAll, false, `{"id":2,"op":"session.list","op":"status"}`, code(fault.Malformed)},
-		"case":          {tokenAll, false, `{"id":2,"op":"session.list","Op":"status"}`, code(fault.Malformed)},
-		"escaped":       {tokenAll, false, `{"id":2,"op":"session.list","\u006fp":"status"}`, code(fault.Malformed)},
-		"bad id":        {tokenAll, false, `{"id":-2,"op":"session.list"}`, code(fault.InvalidArgument)},
-		"large":         {tokenAll, false, `{"id":2,"op":"session.list","params":"` + big + `"}`, code(fault.TooLarge)},
-		"short frame":   {tokenAll, true, "abc", code(fault.Malformed)},
-		"output frame":  {tokenAll, true, string(stream.AppendMessage(nil, stream.Frame{Type: stream.Stdout})), code(fault.Malformed)},
-		"control frame": {tokenAll, true, string(stream.AppendMessage(nil, stream.Frame{Type: stream.Control, Body: []byte("{}")})), code(fault.Malformed)},
-		"long ack":      {tokenAll, true, string(stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Body: make([]byte, 9)})), code(fault.Malformed)},
-		"negative ack":  {tokenAll, true, string(stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Body: []byte{0x80, 0, 0, 0, 0, 0, 0, 0}})), code(fault.Malformed)},
-		"flags":         {tokenAll, true, string(stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Flags: 2, Body: make([]byte, 8)})), code(fault.Malformed)},
-		"large input":   {tokenAll, true, string(input(8 + protocol.MaxInput + 1)), code(fault.TooLarge)},
-		"viewer input":  {tokenViewer, true, string(input(9)), code(fault.PermissionDenied)},
+		"no json":  {tokenAll, false, `{`, code(fault.Malformed)},
+		"array":    {tokenAll, false, `[]`, code(fault.Malformed)},
+		"no utf-8": {tokenAll, false, "{\"id\":2,\"op\":\"\xff\"}", code(fault.Malformed)},
+		"twice": {
+			tokenAll, false, `{"id":2,"op":"session.list","op":"status"}`,
+			code(fault.Malformed),
+		},
+		"case": {
+			tokenAll, false, `{"id":2,"op":"session.list","Op":"status"}`,
+			code(fault.Malformed),
+		},
+		"escaped": {
+			tokenAll, false, `{"id":2,"op":"session.list","\u006fp":"status"}`,
+			code(fault.Malformed),
+		},
+		"bad id": {
+			tokenAll, false, `{"id":-2,"op":"session.list"}`,
+			code(fault.InvalidArgument),
+		},
+		"large": {
+			tokenAll, false, `{"id":2,"op":"session.list","params":"` + big + `"}`,
+			code(fault.TooLarge),
+		},
+		"short frame": {tokenAll, true, "abc", code(fault.Malformed)},
+		"output frame": {
+			tokenAll, true,
+			string(stream.AppendMessage(nil, stream.Frame{Type: stream.Stdout})),
+			code(fault.Malformed),
+		},
+		"control frame": {
+			tokenAll, true,
+			string(stream.AppendMessage(nil,
+				stream.Frame{Type: stream.Control, Body: []byte("{}")})), code(fault.Malformed),
+		},
+		"long ack": {
+			tokenAll, true,
+			string(stream.AppendMessage(nil,
+				stream.Frame{Type: stream.Ack, Body: make([]byte, 9)})), code(fault.Malformed),
+		},
+		"negative ack": {
+			tokenAll, true,
+			string(stream.AppendMessage(nil, stream.Frame{
+				Type: stream.Ack,
+				Body: []byte{0x80, 0, 0, 0, 0, 0, 0, 0},
+			})), code(fault.Malformed),
+		},
+		"flags": {
+			tokenAll, true,
+			string(stream.AppendMessage(nil, stream.Frame{
+				Type: stream.Input, Flags: 2,
+				Body: make([]byte, 8),
+			})), code(fault.Malformed),
+		},
+		"large input": {
+			tokenAll, true, string(input(8 + protocol.MaxInput + 1)),
+			code(fault.TooLarge),
+		},
+		"viewer input": {tokenViewer, true, string(input(9)), code(fault.PermissionDenied)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := w.dial(row.token).hello()
@@ -253,11 +306,20 @@ func TestHandshake(t *testing.T) {
 		text string
 		kind fault.Kind
 	}{
-		"no upgrade":     {head + key + "\r\n", fault.Malformed},
-		"version":        {head + up + key + "Sec-WebSocket-Version: 8\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n", fault.Malformed},
-		"key":            {head + up + "Sec-WebSocket-Key: short\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n", fault.Malformed},
-		"no subprotocol": {head + up + key + "Sec-WebSocket-Version: 13\r\n\r\n", fault.InvalidArgument},
-		"bad ticket":     {strings.Replace(head, "Authorization: Bearer "+tokenAll+"\r\n", "", 1) + up + key + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sandgate.v1, ticket.abc\r\n\r\n", fault.Unauthenticated},
+		"no upgrade": {head + key + "\r\n", fault.Malformed},
+		"version": {
+			head + up + key +
+				"Sec-WebSocket-Version: 8\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n",
+			fault.Malformed,
+		},
+		"key": {head + up +
+			"Sec-WebSocket-Key: short\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n", fault.Malformed},
+		"no subprotocol": {
+			head + up + key + "Sec-WebSocket-Version: 13\r\n\r\n",
+			fault.InvalidArgument,
+		},
+		"bad ticket": {strings.Replace(head, "Authorization: Bearer "+tokenAll+"\r\n", "", 1) +
+			up + key + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sandgate.v1, ticket.abc\r\n\r\n", fault.Unauthenticated},
 	} {
 		t.Run(name, func(t *testing.T) { wantFault(t, w.raw(row.text), row.kind) })
 	}
@@ -268,11 +330,15 @@ func TestHandshake(t *testing.T) {
 	}
 	defer c.Close()
 	hello := `{"id":1,"op":"hello"}`
-	_, _ = io.WriteString(c, head+up+key+"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n"+string(masked(0x81, []byte(hello))))
+	_, _ = io.WriteString(c, head+up+key+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n"+
+		string(masked(0x81, []byte(hello))))
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	br := bufio.NewReader(c)
 	r, err := http.ReadResponse(br, nil)
-	if err != nil || r.StatusCode != 101 || r.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || r.Header.Get("Sec-WebSocket-Protocol") != protocol.Subprotocol {
+	if err != nil || r.StatusCode != 101 ||
+		r.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" ||
+		r.Header.Get("Sec-WebSocket-Protocol") != protocol.Subprotocol {
 		t.Fatal(r, err)
 	}
 	if op, p := readFrame(t, br); op != 1 || !strings.Contains(string(p), protocol.Subprotocol) {
@@ -283,15 +349,18 @@ func TestHandshake(t *testing.T) {
 func TestAbuse23_Ticket(t *testing.T) {
 	w := newWorld(t, nil)
 	page := "http://" + w.addr
-	r := w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(`{"scopes":["sessions:read"]}`), func(q *http.Request) { q.Header.Set("Origin", page) })
+	r := w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(`{"scopes":["sessions:read"]}`),
+		func(q *http.Request) { q.Header.Set("Origin", page) })
 	var ticket ticketReply
 	if err := json.Unmarshal([]byte(read(t, r)), &ticket); err != nil {
 		t.Fatal(err)
 	}
 	dial := func(origin string) (*websocket.Conn, error) {
-		ws, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{
-			Subprotocols: []string{protocol.Subprotocol, ticket.Protocol}, HTTPHeader: http.Header{"Origin": {origin}},
-		})
+		ws, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws",
+			&websocket.DialOptions{
+				Subprotocols: []string{protocol.Subprotocol, ticket.Protocol},
+				HTTPHeader:   http.Header{"Origin": {origin}},
+			})
 		return ws, err
 	}
 	ws, err := dial(page)
@@ -333,9 +402,11 @@ func TestPerPrincipal(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.PerPrincipal = 2 })
 	a := w.dial(tokenAll)
 	w.dial(tokenAll)
-	_, resp, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{
-		Subprotocols: []string{protocol.Subprotocol}, HTTPHeader: http.Header{"Authorization": {"Bearer " + tokenAll}},
-	})
+	_, resp, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws",
+		&websocket.DialOptions{
+			Subprotocols: []string{protocol.Subprotocol},
+			HTTPHeader:   http.Header{"Authorization": {"Bearer " + tokenAll}},
+		})
 	if err == nil || resp.StatusCode != 429 {
 		t.Fatal(resp, err)
 	}
@@ -405,7 +476,8 @@ func (w *world) upgrade() (net.Conn, *bufio.Reader) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = c.Close() })
-	fmt.Fprintf(c, "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n", tokenAll)
+	fmt.Fprintf(
+		c, "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n", tokenAll)
 	br := bufio.NewReader(c)
 	if r, err := http.ReadResponse(br, nil); err != nil || r.StatusCode != 101 {
 		w.t.Fatal(r, err)
@@ -423,9 +495,16 @@ func TestAbuse20_Frames(t *testing.T) {
 		sent []byte
 		want []websocket.StatusCode
 	}{
-		"unmasked":              {[]byte{0x81, 2, '{', '}'}, []websocket.StatusCode{1002}},
-		"length of 2^63":        {[]byte{0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}, []websocket.StatusCode{1002}},
-		"length of 2^62":        {append([]byte{0x82, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}, make([]byte, stream.MessageHeaderSize+8+protocol.MaxInput+1)...), []websocket.StatusCode{code(fault.TooLarge)}},
+		"unmasked": {[]byte{0x81, 2, '{', '}'}, []websocket.StatusCode{1002}},
+		"length of 2^63": {
+			[]byte{0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4},
+			[]websocket.StatusCode{1002},
+		},
+		"length of 2^62": {
+			append([]byte{0x82, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4},
+				make([]byte, stream.MessageHeaderSize+8+protocol.MaxInput+1)...),
+			[]websocket.StatusCode{code(fault.TooLarge)},
+		},
 		"rsv1":                  {masked(0xc1, []byte("{}")), []websocket.StatusCode{1002}},
 		"rsv2":                  {masked(0xa1, []byte("{}")), []websocket.StatusCode{1002}},
 		"rsv3":                  {masked(0x91, []byte("{}")), []websocket.StatusCode{1002}},
@@ -434,9 +513,12 @@ func TestAbuse20_Frames(t *testing.T) {
 		"control over 125":      {masked(0x89, make([]byte, 126)), []websocket.StatusCode{1002}},
 		"fragmented control":    {masked(0x09, nil), []websocket.StatusCode{1002}},
 		"continuation at first": {masked(0x80, []byte("{}")), []websocket.StatusCode{1002}},
-		"text in a message":     {append(masked(0x01, []byte("{")), masked(0x81, []byte("}"))...), []websocket.StatusCode{1002}},
-		"close of one byte":     {masked(0x88, []byte{3}), []websocket.StatusCode{1002}},
-		"close with 1005":       {masked(0x88, []byte{0x03, 0xed}), []websocket.StatusCode{1002}},
+		"text in a message": {
+			append(masked(0x01, []byte("{")), masked(0x81, []byte("}"))...),
+			[]websocket.StatusCode{1002},
+		},
+		"close of one byte": {masked(0x88, []byte{3}), []websocket.StatusCode{1002}},
+		"close with 1005":   {masked(0x88, []byte{0x03, 0xed}), []websocket.StatusCode{1002}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -447,7 +529,8 @@ func TestAbuse20_Frames(t *testing.T) {
 			if err != nil || op != 8 || len(p) < 2 {
 				t.Fatalf("got frame %d %q, %v; want a close", op, p, err)
 			}
-			if got := websocket.StatusCode(binary.BigEndian.Uint16(p)); !slices.Contains(row.want, got) {
+			if got := websocket.StatusCode(binary.BigEndian.Uint16(p)); !slices.Contains(row.want,
+				got) {
 				t.Errorf("closed with %d, want %d", got, row.want)
 			}
 			_ = c.Close()
@@ -459,7 +542,8 @@ func TestAbuse20_Fragments(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Message = 300 * time.Millisecond })
 	c, br := w.upgrade()
 	// A fragmented message counts as one message.
-	_, _ = c.Write(slices.Concat(masked(0x01, []byte(`{"id":2,"op":`)), masked(0x89, []byte("hi")), masked(0x00, []byte(`"session.list"`)), masked(0x80, []byte(`}`))))
+	_, _ = c.Write(slices.Concat(masked(0x01, []byte(`{"id":2,"op":`)), masked(0x89, []byte("hi")),
+		masked(0x00, []byte(`"session.list"`)), masked(0x80, []byte(`}`))))
 	if op, p := readFrame(t, br); op != 10 || string(p) != "hi" {
 		t.Errorf("no pong in between: %d %q", op, p)
 	}
@@ -527,7 +611,8 @@ func TestAbuse20_PingFlood(t *testing.T) {
 func TestAbuse19_NeverReads(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Write = time.Second })
 	c, br := w.upgrade()
-	_, _ = c.Write(masked(0x81, []byte(`{"id":2,"op":"execute","ch":1,"params":{"key":"k","code":"flood-unchecked"}}`)))
+	_, _ = c.Write(masked(0x81,
+		[]byte(`{"id":2,"op":"execute","ch":1,"params":{"key":"k","code":"flood-unchecked"}}`)))
 	testenv.Eventually(t, "a client that counts as slow", w.slow)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -551,7 +636,8 @@ func TestAbuse19_NeverReads(t *testing.T) {
 	w.fake.await(t, "the link's end", func() bool { return w.fake.links == 0 })
 	// A client that stops reading after one message and never resumes is also cut off.
 	c, br = w.upgrade()
-	_, _ = c.Write(masked(0x81, []byte(`{"id":2,"op":"execute","ch":1,"params":{"key":"k","code":"flood-unchecked"}}`)))
+	_, _ = c.Write(masked(0x81,
+		[]byte(`{"id":2,"op":"execute","ch":1,"params":{"key":"k","code":"flood-unchecked"}}`)))
 	readFrame(t, br)
 	w.fake.await(t, "the link's end", func() bool { return w.fake.links == 0 })
 }
@@ -564,16 +650,18 @@ func (w *world) slow() bool { return w.g.Stats().Slow > 0 }
 func TestAbuse19_HalfOpen(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Ping = 20 * time.Millisecond })
 	asked := make(chan struct{}, 100)
-	ws, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{
-		Subprotocols: []string{protocol.Subprotocol}, HTTPHeader: http.Header{"Authorization": {"Bearer " + tokenAll}},
-		OnPingReceived: func(context.Context, []byte) bool {
-			select {
-			case asked <- struct{}{}:
-			default:
-			}
-			return true
-		},
-	})
+	ws, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws",
+		&websocket.DialOptions{
+			Subprotocols: []string{protocol.Subprotocol},
+			HTTPHeader:   http.Header{"Authorization": {"Bearer " + tokenAll}},
+			OnPingReceived: func(context.Context, []byte) bool {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+				return true
+			},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -594,7 +682,10 @@ func TestAbuse19_HalfOpen(t *testing.T) {
 		}
 	}
 
-	w = newWorld(t, func(c *Config) { c.Times.Ping, c.Times.Pong = 20*time.Millisecond, time.Second })
+	w = newWorld(t, func(c *Config) {
+		c.Times.Ping, c.Times.Pong = 20*time.Millisecond,
+			time.Second
+	})
 	c, br := w.upgrade()
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	pings := 0

@@ -29,7 +29,8 @@ func newCounters() *counters {
 		return n
 	}
 	many := func(name, help, label string, values []string) *prometheus.CounterVec {
-		n := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, []string{label})
+		n := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help},
+			[]string{label})
 		for _, v := range values {
 			n.WithLabelValues(v)
 		}
@@ -39,15 +40,20 @@ func newCounters() *counters {
 	c.requests = one("requests_let_in_total", "Requests that were authorized.")
 	c.denied = one("denied_total", "Requests that were refused by authorization.")
 	c.badRequests = one("bad_requests_total", "Requests that could not be parsed.")
-	c.slow = one("slow_clients_total", "Clients that were disconnected because they read nothing for too long.")
-	c.notesLost = one("audit_notes_lost_total", "Entries for the audit log that the node did not accept.")
+	c.slow = one("slow_clients_total",
+		"Clients that were disconnected because they read nothing for too long.")
+	c.notesLost = one("audit_notes_lost_total",
+		"Entries for the audit log that the node did not accept.")
 	c.runs = one("runs_total", "Programs that POST /v1/run ran.")
-	c.refused = many("refused_total", "Requests and connections that were refused because a limit was reached, by limit.",
+	c.refused = many("refused_total",
+		"Requests and connections that were refused because a limit was reached, by limit.",
 		"limit", limits())
-	c.errors = many("errors_total", "Responses and replies of the gateway that were errors, by kind.", "kind", errorKinds())
+	c.errors = many("errors_total",
+		"Responses and replies of the gateway that were errors, by kind.", "kind", errorKinds())
 	c.closes = many("websocket_closes_total",
 		"WebSockets that ended, by close code. The value other stands for codes that only clients use.", "code", closeCodes())
-	c.checks = many("self_checks_total", "Cells that the gateway ran to check whether it is ready, by result.",
+	c.checks = many("self_checks_total",
+		"Cells that the gateway ran to check whether it is ready, by result.",
 		"result", []string{"ok", "failed"})
 	return c
 }
@@ -85,7 +91,8 @@ func (g *Gateway) Stats() Stats {
 	return Stats{
 		Connections: s.connections.Load(), Sockets: ws.Open.Load(),
 		Requests: total(s.requests), Denied: total(s.denied), Refused: total(s.refused),
-		Slow: total(s.slow), BadRequests: total(s.badRequests), PingsIgnored: ws.PingsIgnored.Load(),
-		Runs: total(s.runs),
+		Slow: total(s.slow), BadRequests: total(s.badRequests),
+		PingsIgnored: ws.PingsIgnored.Load(),
+		Runs:         total(s.runs),
 	}
 }

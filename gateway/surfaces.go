@@ -58,7 +58,8 @@ func (g *Gateway) runConfig() run.Config {
 
 func (g *Gateway) healthConfig() health.Config {
 	return health.Config{
-		Node: g.node, Who: gatewayItself(), Runner: g.runs, Interval: g.cfg.Times.SelfCheck, Go: g.start,
+		Node: g.node, Who: gatewayItself(), Runner: g.runs, Interval: g.cfg.Times.SelfCheck,
+		Go: g.start,
 		Keys: func() error {
 			_, err := g.auth.Keys.Index()
 			return err
@@ -113,11 +114,15 @@ func (n surfaceNode) Open(ctx context.Context, who noderpc.Principal) (nodecall.
 	return n.g.open(ctx, who)
 }
 
-func (n surfaceNode) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
+func (n surfaceNode) Call(ctx context.Context, who noderpc.Principal, op string,
+	params, result any,
+) error {
 	return n.g.node.Call(ctx, who, op, params, result)
 }
 
-func (n surfaceNode) WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error {
+func (n surfaceNode) WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef,
+	content string,
+) error {
 	return n.g.files.WriteText(ctx, who, file, content)
 }
 
@@ -128,8 +133,10 @@ func routeOf(r surface.Route) (route, error) {
 		return route{}, fault.New(fault.Internal, "gateway.surface",
 			"the route %q %q lacks a method, a path, a handler or a scope", r.Method, r.Path)
 	}
-	if r.Public && r.Access != protocol.ScopeOpen || r.Access != protocol.ScopeOpen && r.Access != protocol.ScopeAny && !r.Access.Grantable() {
-		return route{}, fault.New(fault.Internal, "gateway.surface", "the route %s %s has a scope that it cannot have", r.Method, r.Path)
+	if r.Public && r.Access != protocol.ScopeOpen || r.Access != protocol.ScopeOpen &&
+		r.Access != protocol.ScopeAny && !r.Access.Grantable() {
+		return route{}, fault.New(fault.Internal, "gateway.surface",
+			"the route %s %s has a scope that it cannot have", r.Method, r.Path)
 	}
 	return route{
 		Method: r.Method, Path: r.Path, Access: r.Access, Body: r.MaxBody,

@@ -42,7 +42,8 @@ func TestSurfaceStreamsOut(t *testing.T) {
 			t.Fatal(resp.StatusCode)
 		}
 	}
-	if rest := read(t, r); rest != "" || len(r.TransferEncoding) != 0 && r.TransferEncoding[0] != "chunked" {
+	if rest := read(t, r); rest != "" || len(r.TransferEncoding) != 0 &&
+		r.TransferEncoding[0] != "chunked" {
 		t.Errorf("%q %v", rest, r.TransferEncoding)
 	}
 }
@@ -80,15 +81,18 @@ func TestSurfaceStreamsBothWays(t *testing.T) {
 func TestSurfaceCancellation(t *testing.T) {
 	w, d := demoWorld(t)
 	for name, head := range map[string]string{
-		"GET":  "GET /demo/wait HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n",
-		"POST": "POST /demo/wait HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\nContent-Length: 2\r\n\r\nok",
+		"GET": "GET /demo/wait HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll +
+			"\r\n\r\n",
+		"POST": "POST /demo/wait HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll +
+			"\r\nContent-Length: 2\r\n\r\nok",
 	} {
 		c, err := net.Dial("tcp", w.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(c, head)
-		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil ||
+			!strings.Contains(line, "200") {
 			t.Fatal(name, line, err)
 		}
 		_ = c.Close()
@@ -112,7 +116,8 @@ func TestSurfaceUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "GET /demo/upgrade HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: demo\r\n\r\nno header\nat all\n", tokenAll)
+	fmt.Fprintf(
+		c, "GET /demo/upgrade HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: demo\r\n\r\nno header\nat all\n", tokenAll)
 	in := bufio.NewReader(c)
 	r, err := http.ReadResponse(in, nil)
 	if err != nil || r.StatusCode != 101 {
@@ -137,24 +142,35 @@ func TestSurfaceAuthorization(t *testing.T) {
 	w, _ := demoWorld(t)
 	wantFault(t, w.do("POST", "/demo/echo", "", nil, nil), fault.Unauthenticated)
 	wantFault(t, w.do("POST", "/demo/echo", tokenViewer, nil, nil), fault.PermissionDenied)
-	wantFault(t, w.do("POST", "/demo/echo", tokenAll, nil, func(r *http.Request) { r.Host = "evil.example" }), fault.PermissionDenied)
-	wantFault(t, w.do("POST", "/demo/echo", tokenAll, nil, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }), fault.PermissionDenied)
+	wantFault(t, w.do("POST", "/demo/echo", tokenAll, nil,
+		func(r *http.Request) { r.Host = "evil.example" }), fault.PermissionDenied)
+	wantFault(t, w.do("POST", "/demo/echo", tokenAll, nil,
+		func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }),
+		fault.PermissionDenied)
 	wantFault(t, w.do("GET", "/demo/echo", tokenAll, nil, nil), fault.NotFound)
 	r := w.do("GET", "/demo/who/x%20y", tokenViewer, nil, nil)
-	if body := read(t, r); body != "vic x%20y" || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if body := read(t, r); body != "vic x%20y" ||
+		r.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%q %v", body, r.Header)
 	}
 	if log := w.log.String(); !strings.Contains(log, "route=/demo/who/:name status=200 bytes=9") {
 		t.Errorf("the access log is\n%s", log)
 	}
 	for name, r := range map[string]surface.Route{
-		"no scope":      {Method: "GET", Path: "/x", Handler: http.NotFoundHandler()},
-		"unknown scope": {Method: "GET", Path: "/x", Access: "all", Handler: http.NotFoundHandler()},
-		"no handler":    {Method: "GET", Path: "/x", Access: protocol.ScopeRead},
-		"no method":     {Path: "/x", Access: protocol.ScopeRead, Handler: http.NotFoundHandler()},
-		"no path":       {Method: "GET", Access: protocol.ScopeRead, Handler: http.NotFoundHandler()},
+		"no scope": {Method: "GET", Path: "/x", Handler: http.NotFoundHandler()},
+		"unknown scope": {
+			Method: "GET", Path: "/x", Access: "all",
+			Handler: http.NotFoundHandler(),
+		},
+		"no handler": {Method: "GET", Path: "/x", Access: protocol.ScopeRead},
+		"no method":  {Path: "/x", Access: protocol.ScopeRead, Handler: http.NotFoundHandler()},
+		"no path": {
+			Method: "GET", Access: protocol.ScopeRead,
+			Handler: http.NotFoundHandler(),
+		},
 	} {
-		if _, err := New(Config{Surfaces: []surface.Surface{oneRoute(r)}}, nearNode{}, nil); !fault.Is(err, fault.Internal) {
+		if _, err := New(Config{Surfaces: []surface.Surface{oneRoute(r)}}, nearNode{},
+			nil); !fault.Is(err, fault.Internal) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -171,9 +187,11 @@ func TestSurfaceLimits(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.Surfaces, c.Times.Body, c.Limits.InFlight = []surface.Surface{d}, 100*time.Millisecond, 1
 	})
-	head := "POST /demo/size HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n"
+	head := "POST /demo/size HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll +
+		"\r\n"
 	wantFault(t, w.raw(head+"Content-Length: 99999999\r\n\r\n"), fault.TooLarge)
-	wantFault(t, w.raw(head+"Transfer-Encoding: chunked\r\n\r\n100001\r\n"+strings.Repeat("x", 0x100001)+"\r\n0\r\n\r\n"), fault.TooLarge)
+	wantFault(t, w.raw(head+"Transfer-Encoding: chunked\r\n\r\n100001\r\n"+
+		strings.Repeat("x", 0x100001)+"\r\n0\r\n\r\n"), fault.TooLarge)
 	wantFault(t, w.raw(head+"Content-Length: 9\r\n\r\nhalf"), fault.DeadlineExceeded)
 	wantFault(t, w.do("GET", "/demo/wait", tokenAll, strings.NewReader("x"), nil), fault.Malformed)
 	waiting := w.do("GET", "/demo/wait", tokenAll, nil, nil)
@@ -181,7 +199,8 @@ func TestSurfaceLimits(t *testing.T) {
 	_ = waiting.Body.Close()
 	<-d.Left
 	testenv.Eventually(t, "a free place", func() bool { return len(w.g.slots) == 0 })
-	if body := read(t, w.do("POST", "/demo/size", tokenAll, strings.NewReader("12345"), nil)); body != "5" {
+	if body := read(t, w.do("POST", "/demo/size", tokenAll, strings.NewReader("12345"),
+		nil)); body != "5" {
 		t.Errorf("%q", body)
 	}
 	// A handler that panics affects nothing else.
@@ -195,14 +214,18 @@ func textWorld(t *testing.T) *world {
 	node := openFunc(func(ctx context.Context, who noderpc.Principal) (Link, error) {
 		return surfaceNode{w.g}.Open(ctx, who)
 	})
-	w = newWorld(t, func(c *Config) { c.Surfaces = []surface.Surface{textsurface.Surface{Node: node}} })
+	w = newWorld(
+		t, func(c *Config) { c.Surfaces = []surface.Surface{textsurface.Surface{Node: node}} })
 	return w
 }
 
 // openFunc is a surface.Node.
 type openFunc func(context.Context, noderpc.Principal) (Link, error)
 
-func (f openFunc) Open(ctx context.Context, who noderpc.Principal) (Link, error) { return f(ctx, who) }
+func (f openFunc) Open(ctx context.Context, who noderpc.Principal) (Link, error) {
+	return f(ctx,
+		who)
+}
 
 // TestSmallSurface uses a surface of 30 lines: its output streams, its errors
 // are the gateway's, and a client that disconnects interrupts its code.
@@ -212,7 +235,8 @@ func TestSmallSurface(t *testing.T) {
 	post := func(token, path, code string) *http.Response {
 		return w.do("POST", path, token, strings.NewReader(code), nil)
 	}
-	if body := read(t, post(tokenAll, path, "print:one ;foreign:;stderr:two ;display:;print:three")); body != "one two three" {
+	if body := read(t, post(tokenAll, path,
+		"print:one ;foreign:;stderr:two ;display:;print:three")); body != "one two three" {
 		t.Errorf("the output is %q", body)
 	}
 	wantFault(t, post(tokenAll, "/text/other", "print:x"), fault.NotFound)
@@ -233,10 +257,12 @@ func TestSmallSurface(t *testing.T) {
 	// A response that cannot be completed is cut, so that its client notices.
 	r = post(tokenAll, path, "print:part;die")
 	defer r.Body.Close()
-	if body, err := io.ReadAll(r.Body); !errors.Is(err, io.ErrUnexpectedEOF) || string(body) != "part" {
+	if body, err := io.ReadAll(r.Body); !errors.Is(err, io.ErrUnexpectedEOF) ||
+		string(body) != "part" {
 		t.Errorf("of a kernel that died: %q, %v", body, err)
 	}
 	testenv.Eventually(t, "the log names the error", func() bool {
-		return strings.Contains(w.log.String(), "route=/text/:id status=200") && strings.Contains(w.log.String(), "kernel_died")
+		return strings.Contains(w.log.String(), "route=/text/:id status=200") &&
+			strings.Contains(w.log.String(), "kernel_died")
 	})
 }

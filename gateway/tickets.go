@@ -30,15 +30,43 @@ func (c *credentialAPI) routes() []route {
 		{Method: "GET", Path: "/auth", Access: protocol.ScopeOpen, handler: c.signInOptions},
 		{Method: "GET", Path: "/auth/login", Access: protocol.ScopeOpen, handler: c.login},
 		{Method: "GET", Path: "/auth/callback", Access: protocol.ScopeOpen, handler: c.callback},
-		{Method: "POST", Path: "/auth/token", Access: protocol.ScopeAny, Cookie: true, handler: c.exchangeSession},
-		{Method: "POST", Path: "/auth/logout", Access: protocol.ScopeAny, Cookie: true, handler: c.logout},
-		{Method: "POST", Path: "/v1/tickets", Access: protocol.ScopeAny, Body: 4 << 10, handler: c.issueTicket},
-		{Method: "DELETE", Path: "/v1/tickets/:id", Access: protocol.ScopeAny, handler: c.revokeTicket},
-		{Method: "PUT", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, Body: 4 << 10, handler: c.setQuota},
-		{Method: "DELETE", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, handler: c.clearQuota},
-		{Method: "POST", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite, Body: 4 << 10, handler: c.createViewLink},
-		{Method: "GET", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite, handler: c.listViewLinks},
-		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: protocol.ScopeWrite, handler: c.deleteViewLink},
+		{
+			Method: "POST", Path: "/auth/token", Access: protocol.ScopeAny, Cookie: true,
+			handler: c.exchangeSession,
+		},
+		{
+			Method: "POST", Path: "/auth/logout", Access: protocol.ScopeAny, Cookie: true,
+			handler: c.logout,
+		},
+		{
+			Method: "POST", Path: "/v1/tickets", Access: protocol.ScopeAny, Body: 4 << 10,
+			handler: c.issueTicket,
+		},
+		{
+			Method: "DELETE", Path: "/v1/tickets/:id", Access: protocol.ScopeAny,
+			handler: c.revokeTicket,
+		},
+		{
+			Method: "PUT", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin, Body: 4 << 10,
+			handler: c.setQuota,
+		},
+		{
+			Method: "DELETE", Path: "/v1/tenants/:id", Access: protocol.ScopeAdmin,
+			handler: c.clearQuota,
+		},
+		{
+			Method: "POST", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite,
+			Body:    4 << 10,
+			handler: c.createViewLink,
+		},
+		{
+			Method: "GET", Path: "/v1/sessions/:id/links", Access: protocol.ScopeWrite,
+			handler: c.listViewLinks,
+		},
+		{
+			Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: protocol.ScopeWrite,
+			handler: c.deleteViewLink,
+		},
 	}
 }
 
@@ -73,23 +101,29 @@ func (c *credentialAPI) issueTicket(q *request) error {
 		return c.issueRunToken(q, p)
 	}
 	if p.Embed || p.ExpiresSeconds != 0 || p.Uses != 0 || p.Limits != (auth.RunLimits{}) {
-		return fault.Invalid("gateway.ticket", "origin", "a ticket with its own duration, uses or limits needs an origin")
+		return fault.Invalid("gateway.ticket", "origin",
+			"a ticket with its own duration, uses or limits needs an origin")
 	}
 	who := q.who
 	if p.Scopes != nil {
 		for _, s := range p.Scopes {
 			if !auth.Allows(q.who, protocol.Scope(s)) {
-				return &fault.Error{Kind: fault.PermissionDenied, Op: "gateway.ticket", Field: "scopes", Message: "a ticket cannot have a scope that its creator lacks"}
+				return &fault.Error{
+					Kind: fault.PermissionDenied, Op: "gateway.ticket",
+					Field: "scopes", Message: "a ticket cannot have a scope that its creator lacks",
+				}
 			}
 		}
 		who.Scopes = p.Scopes
 	}
-	secret, err := c.auth.SocketTickets.Issue(c.base, who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
+	secret, err := c.auth.SocketTickets.Issue(c.base, who,
+		strings.ToLower(q.Get(fiber.HeaderOrigin)))
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
 			c.full(limitTickets)
 		}
 		return err
 	}
-	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: auth.TicketPrefix + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
+	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: auth.TicketPrefix +
+		secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
 }

@@ -52,14 +52,18 @@ func TestRanges(t *testing.T) {
 		if x.status == 416 {
 			body = ""
 		}
-		if r.StatusCode != x.status || body != x.body || r.Header.Get("Content-Range") != x.content {
-			t.Errorf("%s %s %s: %d %q %q", x.path, x.header, x.ifRange, r.StatusCode, body, r.Header.Get("Content-Range"))
+		if r.StatusCode != x.status || body != x.body ||
+			r.Header.Get("Content-Range") != x.content {
+			t.Errorf("%s %s %s: %d %q %q", x.path, x.header, x.ifRange, r.StatusCode, body,
+				r.Header.Get("Content-Range"))
 		}
-		if x.status == 200 && x.path == path && (r.Header.Get("ETag") != tag || r.Header.Get("Accept-Ranges") != "bytes") {
+		if x.status == 200 && x.path == path && (r.Header.Get("ETag") != tag ||
+			r.Header.Get("Accept-Ranges") != "bytes") {
 			t.Errorf("%s: the header is %v", x.header, r.Header)
 		}
 	}
-	r = w.do("GET", path, tokenAll, nil, func(r *http.Request) { r.Header.Set("If-None-Match", tag) })
+	r = w.do("GET", path, tokenAll, nil,
+		func(r *http.Request) { r.Header.Set("If-None-Match", tag) })
 	if body := read(t, r); r.StatusCode != 304 || body != "" {
 		t.Errorf("with its ETag: %d %q", r.StatusCode, body)
 	}
@@ -77,11 +81,26 @@ func TestFileOps(t *testing.T) {
 	}{
 		{"GET", base + "/?list", "", 200, `file.list {"session":"fixed","path":"."}`},
 		{"GET", base + "//?list", "", 200, `file.list {"session":"fixed","path":"/"}`},
-		{"GET", base + "/a/b/?list&limit=7&after=eA", "", 200, `file.list {"session":"fixed","path":"a/b","limit":7,"after":"eA"}`},
-		{"POST", base + "/a/b", `{"op":"mkdir"}`, 201, `file.mkdir {"session":"fixed","path":"a/b"}`},
-		{"POST", base + "/a", `{"op":"move","to":"/tmp/x","overwrite":true}`, 200, `file.move {"session":"fixed","path":"a","to":"/tmp/x","overwrite":true}`},
-		{"POST", base + "/a", `{"op":"copy","to":"b"}`, 200, `file.copy {"session":"fixed","path":"a","to":"b"}`},
-		{"DELETE", base + "/a?recursive=true", "", 200, `file.remove {"session":"fixed","path":"a","recursive":true}`},
+		{
+			"GET", base + "/a/b/?list&limit=7&after=eA", "", 200,
+			`file.list {"session":"fixed","path":"a/b","limit":7,"after":"eA"}`,
+		},
+		{
+			"POST", base + "/a/b", `{"op":"mkdir"}`, 201,
+			`file.mkdir {"session":"fixed","path":"a/b"}`,
+		},
+		{
+			"POST", base + "/a", `{"op":"move","to":"/tmp/x","overwrite":true}`, 200,
+			`file.move {"session":"fixed","path":"a","to":"/tmp/x","overwrite":true}`,
+		},
+		{
+			"POST", base + "/a", `{"op":"copy","to":"b"}`, 200,
+			`file.copy {"session":"fixed","path":"a","to":"b"}`,
+		},
+		{
+			"DELETE", base + "/a?recursive=true", "", 200,
+			`file.remove {"session":"fixed","path":"a","recursive":true}`,
+		},
 		{"GET", base + "/a?list&limit=x", "", 400, ""},
 		{"POST", base + "/a", `{"op":"format"}`, 400, ""},
 		{"POST", base + "/a", `{"op":"move"}`, 400, ""},
@@ -107,10 +126,13 @@ func TestFileOps(t *testing.T) {
 		w.fake.mu.Lock()
 		asked := slices.Clone(w.fake.asked)
 		w.fake.mu.Unlock()
-		if r.StatusCode != x.status || x.want == "" && len(asked) > 0 || x.want != "" && !slices.Equal(asked, []string{x.want}) {
-			t.Errorf("%s %s: %d %s, the node was asked %q", x.method, x.path, r.StatusCode, text, asked)
+		if r.StatusCode != x.status || x.want == "" && len(asked) > 0 || x.want != "" &&
+			!slices.Equal(asked, []string{x.want}) {
+			t.Errorf("%s %s: %d %s, the node was asked %q", x.method, x.path, r.StatusCode, text,
+				asked)
 		}
 	}
 	wantFault(t, w.do("DELETE", base+"/a", tokenViewer, nil, nil), fault.PermissionDenied)
-	wantFault(t, w.do("PUT", base+"/a", tokenAll, strings.NewReader("x"), func(r *http.Request) { r.Header.Set("If-Match", "*") }), fault.InvalidArgument)
+	wantFault(t, w.do("PUT", base+"/a", tokenAll, strings.NewReader("x"),
+		func(r *http.Request) { r.Header.Set("If-Match", "*") }), fault.InvalidArgument)
 }

@@ -18,7 +18,8 @@ func (g *Gateway) socket(q *request) error {
 		return err
 	}
 	if q.x.conn == nil {
-		return fault.New(fault.Internal, "gateway.upgrade", "the connection did not come through Serve")
+		return fault.New(fault.Internal, "gateway.upgrade",
+			"the connection did not come through Serve")
 	}
 	s, err := g.sockets.Join(q.who, q.route.Path, q.start)
 	if err != nil {

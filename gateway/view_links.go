@@ -46,12 +46,15 @@ func (c *credentialAPI) createViewLink(q *request) error {
 	life := time.Duration(p.ExpiresSeconds) * time.Second
 	orDefault(&life, defaultViewLife)
 	if life < minViewLife || life > maxViewLife {
-		return fault.Invalid(op, "expires_seconds", "the value must be from %d to %d", int(minViewLife/time.Second), int(maxViewLife/time.Second))
+		return fault.Invalid(op, "expires_seconds", "the value must be from %d to %d",
+			int(minViewLife/time.Second), int(maxViewLife/time.Second))
 	}
 	if !auth.Allows(q.who, protocol.ScopeRead) {
-		return fault.New(fault.PermissionDenied, op, "a link cannot have a scope that its creator lacks")
+		return fault.New(fault.PermissionDenied, op,
+			"a link cannot have a scope that its creator lacks")
 	}
-	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
+	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id},
+		new(protocol.Session)); err != nil {
 		return err
 	}
 	until := time.Now().Add(life)
@@ -59,7 +62,8 @@ func (c *credentialAPI) createViewLink(q *request) error {
 		until = q.who.Until // a link ends with the credentials that created it
 	}
 	var made protocol.NewLink
-	if err := q.ask(protocol.OpLinkCreate, protocol.LinkCreate{Session: id, ExpiresMS: until.UnixMilli()}, &made); err != nil {
+	if err := q.ask(protocol.OpLinkCreate,
+		protocol.LinkCreate{Session: id, ExpiresMS: until.UnixMilli()}, &made); err != nil {
 		return err
 	}
 	if err := c.auth.Keys.Await(c.base, made.Version); err != nil {
@@ -82,10 +86,12 @@ func (c *credentialAPI) listViewLinks(q *request) error {
 	if err != nil {
 		return err
 	}
-	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
+	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id},
+		new(protocol.Session)); err != nil {
 		return err
 	}
-	return q.call(fiber.StatusOK, protocol.OpLinkList, protocol.SessionRef{Session: id}, new(protocol.LinkList))
+	return q.call(fiber.StatusOK, protocol.OpLinkList, protocol.SessionRef{Session: id},
+		new(protocol.LinkList))
 }
 
 // deleteViewLink ends a link before its time. Every gateway closes the
@@ -97,11 +103,16 @@ func (c *credentialAPI) deleteViewLink(q *request) error {
 	}
 	link := q.Params("link")
 	if !surface.ValidID(link) {
-		return &fault.Error{Kind: fault.NotFound, Op: "gateway.view_link", Field: "link", Message: "no such link"}
+		return &fault.Error{
+			Kind: fault.NotFound, Op: "gateway.view_link", Field: "link",
+			Message: "no such link",
+		}
 	}
-	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
+	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id},
+		new(protocol.Session)); err != nil {
 		return err
 	}
 	var state protocol.KeyState
-	return q.changeKeys(fiber.StatusOK, protocol.OpLinkEnd, protocol.LinkRef{Session: id, Link: link}, &state, &state.Version)
+	return q.changeKeys(fiber.StatusOK, protocol.OpLinkEnd,
+		protocol.LinkRef{Session: id, Link: link}, &state, &state.Version)
 }

@@ -12,8 +12,9 @@ func TestGoldenMessages(t *testing.T) {
 		"driver request": Request{}, "driver reply": Reply{}, "manifest.json": Manifest{},
 		"message": Message{}, "execute_input": ExecuteInput{}, "execute_reply": ExecuteReply{},
 		"display_data, update_display_data, execute_result": Bundle{}, "error": Error{},
-		"clear_output": ClearOutput{}, "input_request": InputRequest{}, "kernel_event": KernelEvent{},
-		"status": Status{}, "comm": Comm{},
+		"clear_output": ClearOutput{}, "input_request": InputRequest{},
+		"kernel_event": KernelEvent{},
+		"status":       Status{}, "comm": Comm{},
 	}
 	// The functions in a request are not sent.
 	golden.Records(t, "messages.json", types)

@@ -52,7 +52,8 @@ func Load(dir string) ([]Manifest, error) {
 		}
 		for _, claim := range slices.Concat([]string{m.Name}, m.Aliases, m.Extensions) {
 			if other := owner[claim]; other != "" {
-				return nil, fault.Invalid(op, "aliases", "%q is claimed by %s and by %s", claim, other, m.Name)
+				return nil, fault.Invalid(op, "aliases", "%q is claimed by %s and by %s", claim,
+					other, m.Name)
 			}
 			owner[claim] = m.Name
 		}
@@ -74,7 +75,8 @@ func ParseManifest(data []byte) (Manifest, error) {
 	const op = "kernel.manifest"
 	var m Manifest
 	if len(data) > maxManifest {
-		return m, fault.New(fault.TooLarge, op, "a manifest has at most %d bytes, this one has %d", maxManifest, len(data))
+		return m, fault.New(fault.TooLarge, op, "a manifest has at most %d bytes, this one has %d",
+			maxManifest, len(data))
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -92,7 +94,8 @@ func (m Manifest) check() error {
 	const op = "kernel.manifest"
 	for _, name := range append([]string{m.Name}, m.Aliases...) {
 		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789+#-") != "" {
-			return fault.Invalid(op, "name", "%q is not a name: use lower-case letters, digits, +, # and -", name)
+			return fault.Invalid(op, "name",
+				"%q is not a name: use lower-case letters, digits, +, # and -", name)
 		}
 	}
 	if m.Display == "" {
@@ -103,14 +106,16 @@ func (m Manifest) check() error {
 	}
 	for _, ext := range m.Extensions {
 		if len(ext) < 2 || ext[0] != '.' || strings.ContainsAny(ext[1:], "./ ") {
-			return fault.Invalid(op, "extensions", "%q is not a file extension: use a dot and a word", ext)
+			return fault.Invalid(op, "extensions",
+				"%q is not a file extension: use a dot and a word", ext)
 		}
 	}
 	if len(m.Argv) == 0 || !path.IsAbs(m.Argv[0]) {
 		return fault.Invalid(op, "argv", "%s needs a driver with an absolute path", m.Name)
 	}
 	if !slices.Contains(m.Program, fileMark) || m.Program[0] == fileMark {
-		return fault.Invalid(op, "program", "%s needs a program and %s among its arguments", m.Name, fileMark)
+		return fault.Invalid(op, "program", "%s needs a program and %s among its arguments", m.Name,
+			fileMark)
 	}
 	for key := range m.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
@@ -118,7 +123,8 @@ func (m Manifest) check() error {
 		}
 	}
 	if m.Interrupt != "signal" && m.Interrupt != "message" && m.Interrupt != "announced" {
-		return fault.Invalid(op, "interrupt", "%q is not one of signal, message and announced", m.Interrupt)
+		return fault.Invalid(op, "interrupt", "%q is not one of signal, message and announced",
+			m.Interrupt)
 	}
 	return m.Packages.check()
 }
@@ -131,14 +137,17 @@ func (p *Packages) check() error {
 	if p == nil {
 		return nil
 	}
-	if _, err := regexp.Compile(p.Pattern); err != nil || !strings.HasPrefix(p.Pattern, "^") || !strings.HasSuffix(p.Pattern, "$") {
-		return fault.Invalid(op, "packages.pattern", "%q is not a regular expression from ^ to $", p.Pattern)
+	if _, err := regexp.Compile(p.Pattern); err != nil || !strings.HasPrefix(p.Pattern, "^") ||
+		!strings.HasSuffix(p.Pattern, "$") {
+		return fault.Invalid(op, "packages.pattern", "%q is not a regular expression from ^ to $",
+			p.Pattern)
 	}
 	if p.Form == "" {
 		return fault.Invalid(op, "packages.form", "the form of package names is missing")
 	}
 	if !installName.MatchString(p.Install) {
-		return fault.Invalid(op, "packages.install", "%q is not a file of the language's folder", p.Install)
+		return fault.Invalid(op, "packages.install", "%q is not a file of the language's folder",
+			p.Install)
 	}
 	return nil
 }
@@ -163,7 +172,8 @@ func FindFile(list []Manifest, file string) (Manifest, error) {
 			return m, nil
 		}
 	}
-	return Manifest{}, fault.Invalid("kernel.find", "file", "no language has files like %q", path.Base(file))
+	return Manifest{}, fault.Invalid("kernel.find", "file", "no language has files like %q",
+		path.Base(file))
 }
 
 // Run returns the argument vector that runs a file of the language.

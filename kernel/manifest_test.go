@@ -59,7 +59,8 @@ func write(t *testing.T, dir, name, manifest string) {
 	if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name, ManifestFile), []byte(manifest), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name, ManifestFile), []byte(manifest),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -67,7 +68,8 @@ func write(t *testing.T, dir, name, manifest string) {
 func TestLoadAndFind(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "toy", goodManifest)
-	write(t, dir, "bot", strings.NewReplacer(`"toy"`, `"bot"`, `"ty"`, `"bt"`, `".toy"`, `".bot"`).Replace(goodManifest))
+	write(t, dir, "bot", strings.NewReplacer(`"toy"`, `"bot"`, `"ty"`, `"bt"`, `".toy"`,
+		`".bot"`).Replace(goodManifest))
 	if err := os.MkdirAll(filepath.Join(dir, "without"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -99,10 +101,13 @@ func TestLoadAndFind(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	for name, second := range map[string]string{
-		"claimed alias":     strings.NewReplacer(`"toy"`, `"bot"`, `".toy"`, `".bot"`).Replace(goodManifest),
-		"claimed extension": strings.NewReplacer(`"toy"`, `"bot"`, `"ty"`, `"bt"`).Replace(goodManifest),
-		"another's name":    strings.NewReplacer(`"toy"`, `"cat"`, `"ty"`, `"bt"`, `".toy"`, `".bot"`).Replace(goodManifest),
-		"broken":            "{",
+		"claimed alias": strings.NewReplacer(`"toy"`, `"bot"`, `".toy"`,
+			`".bot"`).Replace(goodManifest),
+		"claimed extension": strings.NewReplacer(`"toy"`, `"bot"`, `"ty"`,
+			`"bt"`).Replace(goodManifest),
+		"another's name": strings.NewReplacer(`"toy"`, `"cat"`, `"ty"`, `"bt"`, `".toy"`,
+			`".bot"`).Replace(goodManifest),
+		"broken": "{",
 	} {
 		dir := t.TempDir()
 		write(t, dir, "toy", goodManifest)

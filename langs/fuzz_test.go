@@ -41,7 +41,8 @@ const maxRequests = 4
 func fuzzDriver(f *testing.F, language, code string) {
 	for _, seed := range []string{
 		`{"op":"execute","id":1,"cell":1,"code":"x","silent":false,"no_input":true,"program":true}`,
-		`{"op":"complete","id":2,"code":"s","cursor":1}` + "\n" + `{"op":"inspect","id":3,"code":"s","cursor":-1,"detail":1}`,
+		`{"op":"complete","id":2,"code":"s","cursor":1}` + "\n" +
+			`{"op":"inspect","id":3,"code":"s","cursor":-1,"detail":1}`,
 		`{"op":"is_complete","id":4,"code":"if (true) {"}` + "\n" + `{"op":"variables","id":5}`,
 		`{"op":"reseed","id":6,"seed":"` + strings.Repeat("ab", 32) + `","env":{"A":"b"}}`,
 		`{"op":"input","cell":1,"value":"x","eof":true}` + "\n" + `{"op":"interrupt","cell":9}`,
@@ -130,7 +131,10 @@ func startDriver(t *testing.T, language string) *driver {
 		t.Fatal(err)
 	}
 	// The first process of a namespace cannot be killed from inside: it is a shell.
-	argv := []string{filepath.Join(root, "bin/image.erofs"), "/bin/sh", "-c", `"$@"; exit`, "sh", "/usr/bin/env"}
+	argv := []string{
+		filepath.Join(root, "bin/image.erofs"), "/bin/sh", "-c", `"$@"; exit`, "sh",
+		"/usr/bin/env",
+	}
 	for k, v := range m.Env {
 		argv = append(argv, k+"="+v)
 	}
@@ -143,7 +147,8 @@ func startDriver(t *testing.T, language string) *driver {
 		t.Fatal(err)
 	}
 	var complaints bytes.Buffer
-	d := &driver{cmd: exec.Command(filepath.Join(root, "deploy/image/enter"), append(argv, m.Argv...)...), to: to, replies: make(chan uint64, 64), asked: 1 << 50}
+	d := &driver{cmd: exec.Command(filepath.Join(root, "deploy/image/enter"),
+		append(argv, m.Argv...)...), to: to, replies: make(chan uint64, 64), asked: 1 << 50}
 	d.cmd.ExtraFiles = []*os.File{theirs, ours}
 	d.cmd.Stderr = &complaints
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -163,14 +168,16 @@ func startDriver(t *testing.T, language string) *driver {
 				return
 			}
 			var reply kernel.Reply
-			if frame.Type == stream.Control && json.Unmarshal(frame.Body, &reply) == nil && (reply.ID == 0 && reply.Op == "ready" || reply.ID > 1<<50) {
+			if frame.Type == stream.Control && json.Unmarshal(frame.Body, &reply) == nil &&
+				(reply.ID == 0 && reply.Op == "ready" || reply.ID > 1<<50) {
 				d.replies <- reply.ID
 			}
 		}
 	}()
 	if !d.await(t, 0) {
 		_ = d.cmd.Wait()
-		t.Fatalf("the %s driver does not start; it needs root and a built image: %s", language, complaints.Bytes())
+		t.Fatalf("the %s driver does not start; it needs root and a built image: %s", language,
+			complaints.Bytes())
 	}
 	return d
 }
@@ -208,7 +215,8 @@ func (d *driver) await(t *testing.T, id uint64) bool {
 // end ends the driver with its namespace.
 func (d *driver) end() {
 	d.to.Close()
-	_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) // including the shell, and with it the whole namespace
+	// including the shell, and with it the whole namespace
+	_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
 	for range d.replies {
 		continue
 	}

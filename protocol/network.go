@@ -46,7 +46,10 @@ func (n *Network) UnmarshalJSON(b []byte) error {
 	if err := d.Decode(&v); err != nil {
 		var known *json.UnmarshalTypeError
 		if !errors.As(err, &known) { // a type that lets the caller name the field
-			err = &json.UnmarshalTypeError{Value: "value with fields other than allow", Type: reflect.TypeFor[networkAllow]()}
+			err = &json.UnmarshalTypeError{
+				Value: "value with fields other than allow",
+				Type:  reflect.TypeFor[networkAllow](),
+			}
 		}
 		return err
 	}

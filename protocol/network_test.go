@@ -9,8 +9,11 @@ import (
 // TestNetworkJSON reads and writes each form of Network.
 func TestNetworkJSON(t *testing.T) {
 	for in, want := range map[string]string{
-		`{}`: `{}`, `{"network":null}`: `{}`, `{"network":true}`: `{"network":true}`, `{"network":false}`: `{"network":false}`,
-		`{"network":{"allow":["a.example"]}}`: `{"network":{"allow":["a.example"]}}`, `{"network":{}}`: `{"network":{"allow":[]}}`, `{"network":{"allow":null}}`: `{"network":{"allow":[]}}`,
+		`{}`: `{}`, `{"network":null}`: `{}`, `{"network":true}`: `{"network":true}`,
+		`{"network":false}`:                   `{"network":false}`,
+		`{"network":{"allow":["a.example"]}}`: `{"network":{"allow":["a.example"]}}`,
+		`{"network":{}}`:                      `{"network":{"allow":[]}}`,
+		`{"network":{"allow":null}}`:          `{"network":{"allow":[]}}`,
 	} {
 		var r SessionCreate
 		err := json.Unmarshal([]byte(in), &r)
@@ -20,10 +23,12 @@ func TestNetworkJSON(t *testing.T) {
 		}
 	}
 	for in, field := range map[string]string{
-		`5`: "network", `"*"`: "network", `["a"]`: "network", `{"deny":[]}`: "network", `{"allow":"a"}`: "network.allow", `{"allow":[5]}`: "network.allow",
+		`5`: "network", `"*"`: "network", `["a"]`: "network", `{"deny":[]}`: "network",
+		`{"allow":"a"}`: "network.allow", `{"allow":[5]}`: "network.allow",
 	} {
 		err := json.Unmarshal([]byte(`{"network":`+in+`}`), new(SessionCreate))
-		if wrong := (*json.UnmarshalTypeError)(nil); !errors.As(err, &wrong) || wrong.Field != field {
+		if wrong := (*json.UnmarshalTypeError)(nil); !errors.As(err, &wrong) ||
+			wrong.Field != field {
 			t.Errorf("%s: %v, which names another field than %s", in, err, field)
 		}
 	}

@@ -69,13 +69,14 @@ type Scope string
 
 // The scopes that can be granted.
 const (
-	ScopeRead    Scope = "sessions:read"   // list and watch the tenant's sessions and their output
-	ScopeWrite   Scope = "sessions:write"  // run, feed and interrupt programs in them; write files
-	ScopeManage  Scope = "sessions:manage" // create, copy, change and delete sessions, snapshots and templates
-	ScopeRun     Scope = "run"             // use POST /v1/run without a session
-	ScopeKeys    Scope = "keys"            // create, list and revoke the tenant's keys
-	ScopeMetrics Scope = "metrics"         // read the server's metrics
-	ScopeAdmin   Scope = "admin"           // read the server's state; manage all tenants
+	ScopeRead  Scope = "sessions:read"  // list and watch the tenant's sessions and their output
+	ScopeWrite Scope = "sessions:write" // run, feed and interrupt programs in them; write files
+	// create, copy, change and delete sessions, snapshots and templates
+	ScopeManage  Scope = "sessions:manage"
+	ScopeRun     Scope = "run"     // use POST /v1/run without a session
+	ScopeKeys    Scope = "keys"    // create, list and revoke the tenant's keys
+	ScopeMetrics Scope = "metrics" // read the server's metrics
+	ScopeAdmin   Scope = "admin"   // read the server's state; manage all tenants
 )
 
 // ScopeAny stands for valid credentials with any scopes, ScopeOpen for no
@@ -89,7 +90,10 @@ const (
 
 // Scopes returns the scopes that can be granted.
 func Scopes() []Scope {
-	return []Scope{ScopeRead, ScopeWrite, ScopeManage, ScopeRun, ScopeKeys, ScopeMetrics, ScopeAdmin}
+	return []Scope{
+		ScopeRead, ScopeWrite, ScopeManage, ScopeRun, ScopeKeys, ScopeMetrics,
+		ScopeAdmin,
+	}
 }
 
 // Grantable reports whether s is a scope that can be granted.
@@ -135,8 +139,9 @@ const (
 	AllNodes            // every node; the answers are merged
 	SessionNode         // the node that owns Params.session, or the attached channel's session
 	ResourceNode        // the node that has the snapshot, template or volume that Params names
-	PlacedNode          // the node that has the session or resource that Params refers to, or else one with capacity
-	DirectNode          // the node that the caller has chosen; never routed
+	// the node that has the session or resource that Params refers to, or else one with capacity
+	PlacedNode
+	DirectNode // the node that the caller has chosen; never routed
 )
 
 // Effects is the largest effect of an operation.
@@ -184,7 +189,8 @@ const smallBody = 4 << 10
 func Operations() []Operation {
 	var all []Operation
 	for _, group := range [][]Operation{
-		connectionOperations(), sessionOperations(), moveOperations(), channelOperations(), kernelOperations(),
+		connectionOperations(), sessionOperations(), moveOperations(), channelOperations(),
+		kernelOperations(),
 		fileOperations(), processOperations(), snapshotOperations(), templateOperations(),
 		volumeOperations(), keyOperations(), linkOperations(), serverOperations(),
 	} {

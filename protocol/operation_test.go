@@ -44,7 +44,8 @@ func TestOperationsHasEveryConstant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?m)^\s+Op\w+\s+= "([\w.]+)"`).FindAllSubmatch(src, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\s+Op\w+\s+= "([\w.]+)"`).FindAllSubmatch(src,
+			-1) {
 			declared[string(m[1])] = true
 		}
 	}
@@ -74,7 +75,8 @@ func TestOperationsAreConsistent(t *testing.T) {
 		switch o.Transport {
 		case Internal:
 			if o.Scope != ScopeNode || len(o.REST) > 0 {
-				t.Errorf("%s is internal, and has the scope %s and %d routes", o.Name, o.Scope, len(o.REST))
+				t.Errorf("%s is internal, and has the scope %s and %d routes", o.Name, o.Scope,
+					len(o.REST))
 			}
 		case HTTPOnly:
 			if len(o.REST) == 0 {
@@ -84,7 +86,8 @@ func TestOperationsAreConsistent(t *testing.T) {
 		if o.Transport != Internal && o.Scope != ScopeAny && !slices.Contains(granted, o.Scope) {
 			t.Errorf("%s needs the scope %q, which nobody has", o.Name, o.Scope)
 		}
-		if o.Effects >= Writes && (o.Scope == ScopeRead || o.Scope == ScopeAny || o.Scope == ScopeMetrics) {
+		if o.Effects >= Writes && (o.Scope == ScopeRead || o.Scope == ScopeAny ||
+			o.Scope == ScopeMetrics) {
 			t.Errorf("%s writes and needs the scope %s only", o.Name, o.Scope)
 		}
 		if o.OneSession && o.Effects != Reads && o.Transport != Internal {
@@ -98,7 +101,8 @@ func TestOperationsAreConsistent(t *testing.T) {
 			t.Errorf("%s has no target", o.Name)
 		case SessionNode:
 			if o.Channel != NamesChannel && !slices.Contains(params, "session") {
-				t.Errorf("%s goes to its session's node, and its parameters name no session", o.Name)
+				t.Errorf("%s goes to its session's node, and its parameters name no session",
+					o.Name)
 			}
 		case ResourceNode:
 			if len(params) == 0 || !slices.Contains([]string{"name", "snapshot"}, params[0]) {
@@ -125,7 +129,8 @@ func checkRoutes(t *testing.T, o Operation, params []string) {
 		}
 		for _, m := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(r.Path, -1) {
 			if !slices.Contains(params, m[1]) {
-				t.Errorf("%s: %s names %s, which is no field of its parameters", o.Name, r.Path, m[1])
+				t.Errorf("%s: %s names %s, which is no field of its parameters", o.Name, r.Path,
+					m[1])
 			}
 		}
 		if r.Method == http.MethodGet && (o.Effects != Reads || r.Body != NoBody) {

@@ -61,7 +61,8 @@ func sessionOperations() []Operation {
 		{
 			Name: OpSessionCreate, ID: "createSession", Summary: "Create a session",
 			Params: SessionCreate{}, Result: Session{}, Scope: ScopeManage,
-			Target: PlacedNode, Effects: Writes, Limit: SlowLimit, REST: create(sessions, OptionalBody),
+			Target: PlacedNode, Effects: Writes, Limit: SlowLimit,
+			REST: create(sessions, OptionalBody),
 		},
 		{
 			Name: OpSessionGet, ID: "getSession", Summary: "Get one session",
@@ -99,31 +100,38 @@ func sessionOperations() []Operation {
 			Summary: "Count a session as busy for some time",
 			Params:  SessionKeepalive{}, Result: Session{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Unaudited: true,
-			REST: []Route{{Method: http.MethodPost, Path: one + "/keepalive", Body: OptionalBody, MaxBody: smallBody}},
+			REST: []Route{{
+				Method: http.MethodPost, Path: one + "/keepalive", Body: OptionalBody,
+				MaxBody: smallBody,
+			}},
 		},
 		{
 			Name: OpHibernate, ID: "hibernateSession",
 			Summary: "Write a session to disk; the next work in it resumes it",
 			Params:  SessionRef{}, Result: Session{}, Scope: ScopeWrite,
-			Target: SessionNode, Effects: Writes, Limit: SlowLimit, REST: post(one+"/hibernate", NoBody),
+			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
+			REST: post(one+"/hibernate", NoBody),
 		},
 		// The reply comes when the sandbox runs.
 		{
 			Name: OpResume, ID: "resumeSession", Summary: "Resume a paused or hibernated session",
 			Params: SessionRef{}, Result: Session{}, Scope: ScopeWrite,
-			Target: SessionNode, Effects: Writes, Limit: SlowLimit, REST: post(one+"/resume", NoBody),
+			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
+			REST: post(one+"/resume", NoBody),
 		},
 		{
 			Name: OpFork, ID: "forkSession",
 			Summary: "Copy a live session with all that runs in it, up to 32 times; all copies are made, or none",
 			Params:  SessionFork{}, Result: Forks{}, Scope: ScopeManage,
-			Target: SessionNode, Effects: Writes, Limit: SlowLimit, REST: create(one+"/fork", OptionalBody),
+			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
+			REST: create(one+"/fork", OptionalBody),
 		},
 		{
 			Name: OpSnapshot, ID: "takeSnapshot",
 			Summary: "Save the present state of a live session, so that new sessions can start from it",
 			Params:  SnapshotCreate{}, Result: Snapshot{}, Scope: ScopeManage,
-			Target: SessionNode, Effects: Writes, Limit: SlowLimit, REST: create(one+"/snapshots", OptionalBody),
+			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
+			REST: create(one+"/snapshots", OptionalBody),
 		},
 	}
 }
@@ -161,8 +169,9 @@ func channelOperations() []Operation {
 			Target: SessionNode, Effects: Writes, REST: create(channels, RequiredBody),
 		},
 		{
-			Name: OpChannelList, ID: "listChannels", Summary: "List a session's channels, oldest first",
-			Params: SessionRef{}, Result: ChannelList{}, Scope: ScopeRead,
+			Name: OpChannelList, ID: "listChannels",
+			Summary: "List a session's channels, oldest first",
+			Params:  SessionRef{}, Result: ChannelList{}, Scope: ScopeRead,
 			Target: SessionNode, OneSession: true, Unaudited: true, REST: get(channels),
 		},
 		{
@@ -249,7 +258,8 @@ func fileOperations() []Operation {
 		{
 			Name: OpFileWrite, Summary: "Write a file, completely or not at all",
 			Params: FileWrite{}, Result: File{}, Scope: ScopeWrite, Transport: HTTPOnly,
-			Order: Inline, Target: SessionNode, Effects: Writes, REST: []Route{custom(http.MethodPut, files)},
+			Order: Inline, Target: SessionNode, Effects: Writes,
+			REST: []Route{custom(http.MethodPut, files)},
 		},
 		// The reply is followed by Data frames with the content.
 		{
@@ -310,7 +320,8 @@ func fileOperations() []Operation {
 		{
 			Name: OpTreeWrite, Summary: "Unpack an archive into a folder",
 			Params: FileRef{}, Result: Tree{}, Scope: ScopeWrite, Transport: HTTPOnly,
-			Order: Inline, Target: SessionNode, Effects: Writes, REST: []Route{custom(http.MethodPut, files)},
+			Order: Inline, Target: SessionNode, Effects: Writes,
+			REST: []Route{custom(http.MethodPut, files)},
 		},
 	}
 }
@@ -328,7 +339,8 @@ func processOperations() []Operation {
 			Name: OpProcessSignal, ID: "signalProcess",
 			Summary: "Send a signal to one of the user's processes",
 			Params:  ProcessSignal{}, Scope: ScopeWrite,
-			Target: SessionNode, Effects: Writes, REST: post(one+"/processes/{pid}/signal", RequiredBody),
+			Target: SessionNode, Effects: Writes, REST: post(one+"/processes/{pid}/signal",
+				RequiredBody),
 		},
 		{
 			Name: OpPortList, ID: "listPorts",
@@ -378,11 +390,13 @@ func templateOperations() []Operation {
 			Name:    OpTemplateBuild,
 			Summary: "Create or replace a template from a tar; the reply comes when the tar is stored, before the build ends",
 			Params:  TemplateRef{}, Result: Template{}, Scope: ScopeManage, Transport: HTTPOnly,
-			Order: Inline, Target: PlacedNode, Effects: Writes, REST: []Route{custom(http.MethodPut, one)},
+			Order: Inline, Target: PlacedNode, Effects: Writes,
+			REST: []Route{custom(http.MethodPut, one)},
 		},
 		{
-			Name: OpTemplateList, ID: "listTemplates", Summary: "List the caller's templates, by name",
-			Result: TemplateList{}, Scope: ScopeRead,
+			Name: OpTemplateList, ID: "listTemplates",
+			Summary: "List the caller's templates, by name",
+			Result:  TemplateList{}, Scope: ScopeRead,
 			Target: AllNodes, Unaudited: true, REST: get("/v1/templates"),
 		},
 		{
@@ -420,13 +434,15 @@ func volumeOperations() []Operation {
 			Target: ResourceNode, Unaudited: true, REST: get(one),
 		},
 		{
-			Name: OpVolumeDelete, ID: "deleteVolume", Summary: "Delete a volume that no session uses",
-			Params: VolumeRef{}, Scope: ScopeManage,
+			Name: OpVolumeDelete, ID: "deleteVolume",
+			Summary: "Delete a volume that no session uses",
+			Params:  VolumeRef{}, Scope: ScopeManage,
 			Target: ResourceNode, Effects: Writes, Limit: SlowLimit, REST: del(one),
 		},
 		{
-			Name: OpVolumeLease, ID: "leaseVolume", Summary: "Take the lease of a volume, or renew it",
-			Params: VolumeLease{}, Result: Lease{}, Scope: ScopeWrite,
+			Name: OpVolumeLease, ID: "leaseVolume",
+			Summary: "Take the lease of a volume, or renew it",
+			Params:  VolumeLease{}, Result: Lease{}, Scope: ScopeWrite,
 			Target: ResourceNode, Effects: Writes, REST: post(one+"/lease", OptionalBody),
 		},
 		{
@@ -442,10 +458,14 @@ func keyOperations() []Operation {
 	const keys, one, tenants = "/v1/keys", "/v1/keys/{id}", "/v1/tenants"
 	return []Operation{
 		{
-			Name: OpKeyCreate, ID: "createKey", Summary: "Create a key; only this reply has its secret",
-			Params: KeyCreate{}, Result: NewKey{}, Scope: ScopeKeys, Transport: HTTPOnly,
+			Name: OpKeyCreate, ID: "createKey",
+			Summary: "Create a key; only this reply has its secret",
+			Params:  KeyCreate{}, Result: NewKey{}, Scope: ScopeKeys, Transport: HTTPOnly,
 			Target: AnyNode, Effects: Administers,
-			REST: []Route{{Method: http.MethodPost, Path: keys, Status: http.StatusCreated, Body: RequiredBody, MaxBody: smallBody}},
+			REST: []Route{{
+				Method: http.MethodPost, Path: keys, Status: http.StatusCreated,
+				Body: RequiredBody, MaxBody: smallBody,
+			}},
 		},
 		{
 			Name: OpKeyList, ID: "listKeys", Summary: "List the keys of the caller's tenant",
@@ -457,7 +477,10 @@ func keyOperations() []Operation {
 			Summary: "Give a key a new secret; the old one can stay valid for a while",
 			Params:  KeyRotate{}, Result: NewKey{}, Scope: ScopeKeys, Transport: HTTPOnly,
 			Target: AnyNode, Effects: Administers,
-			REST: []Route{{Method: http.MethodPost, Path: one + "/rotate", Body: OptionalBody, MaxBody: smallBody}},
+			REST: []Route{{
+				Method: http.MethodPost, Path: one + "/rotate", Body: OptionalBody,
+				MaxBody: smallBody,
+			}},
 		},
 		{
 			Name: OpKeyRevoke, ID: "revokeKey",
@@ -482,7 +505,10 @@ func keyOperations() []Operation {
 			Params: TenantQuota{}, Result: KeyState{}, Scope: ScopeAdmin, Transport: HTTPOnly,
 			Target: AnyNode, Effects: Administers,
 			REST: []Route{
-				{Method: http.MethodPut, Path: tenants + "/{tenant}", Body: RequiredBody, MaxBody: smallBody, Custom: true},
+				{
+					Method: http.MethodPut, Path: tenants + "/{tenant}", Body: RequiredBody,
+					MaxBody: smallBody, Custom: true,
+				},
 				custom(http.MethodDelete, tenants+"/{tenant}"),
 			},
 		},
@@ -508,7 +534,8 @@ func linkOperations() []Operation {
 		{
 			Name: OpLinkEnd, Summary: "Revoke a share link and close what was opened with it",
 			Params: LinkRef{}, Result: KeyState{}, Scope: ScopeWrite, Transport: HTTPOnly,
-			Target: SessionNode, Effects: Writes, REST: []Route{custom(http.MethodDelete, links+"/{link}")},
+			Target: SessionNode, Effects: Writes,
+			REST: []Route{custom(http.MethodDelete, links+"/{link}")},
 		},
 	}
 }

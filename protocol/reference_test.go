@@ -50,7 +50,8 @@ func operationsPage() string {
 		{protocol.Internal, "Only between gateways and nodes"},
 	} {
 		fmt.Fprintf(&b, "## %s\n\n", s.title)
-		b.WriteString("| operation | purpose | scope | channel | limit | link | routes |\n|---|---|---|---|---|---|---|\n")
+		b.WriteString(
+			"| operation | purpose | scope | channel | limit | link | routes |\n|---|---|---|---|---|---|---|\n")
 		for _, o := range protocol.Operations() {
 			if o.Transport == s.transport {
 				b.WriteString(operationRow(o))
@@ -63,7 +64,10 @@ func operationsPage() string {
 
 // operationRow returns one operation's row of the table.
 func operationRow(o protocol.Operation) string {
-	channel := map[protocol.ChannelUse]string{protocol.NamesChannel: "names", protocol.ChoosesChannel: "chooses"}[o.Channel]
+	channel := map[protocol.ChannelUse]string{
+		protocol.NamesChannel:   "names",
+		protocol.ChoosesChannel: "chooses",
+	}[o.Channel]
 	link := ""
 	if o.OneSession && o.Transport != protocol.Internal {
 		link = "yes"

@@ -15,8 +15,10 @@ func TestGoldenState(t *testing.T) {
 	golden.Covers(t, types)
 
 	s := NewScanner(Size{Cols: 80, Rows: 24})
-	s.Write([]byte("\x1b]2;title\x07\x1b[?1049h\x1b[?2004h\x1b[1;3;38;5;9;48;2;1;2;3m\x1b7\x1b(0\x1b[2;20r\x1b[4 q\x1b=" +
-		"\x1b]4;1;#010203\x07\x1b]10;#ffffff\x07\x1b[>5u\x1b[>4;2m\x1b[?1h\x1b[?1s\x1b[4:3m\x1b[12"))
+	s.Write(
+		[]byte(
+			"\x1b]2;title\x07\x1b[?1049h\x1b[?2004h\x1b[1;3;38;5;9;48;2;1;2;3m\x1b7\x1b(0\x1b[2;20r\x1b[4 q\x1b=" +
+				"\x1b]4;1;#010203\x07\x1b]10;#ffffff\x07\x1b[>5u\x1b[>4;2m\x1b[?1h\x1b[?1s\x1b[4:3m\x1b[12"))
 	state := s.State()
 	text, err := json.MarshalIndent(state, "", " ")
 	if err != nil {

@@ -59,7 +59,8 @@ func Open(s Size, uid, gid int) (master, program int, err error) {
 		_ = syscall.Close(master)
 		return -1, -1, err
 	}
-	if err = errors.Join(syscall.SetNonblock(master, true), syscall.SetNonblock(program, false), Resize(master, s)); err == nil {
+	if err = errors.Join(syscall.SetNonblock(master, true), syscall.SetNonblock(program, false),
+		Resize(master, s)); err == nil {
 		err = own(program, uid, gid)
 	}
 	if err != nil {
@@ -91,7 +92,8 @@ func duplicate(f *os.File) (int, error) {
 // Resize sets the size of a terminal by a descriptor of either end. The
 // foreground program gets SIGWINCH if the size has changed.
 func Resize(fd int, s Size) error {
-	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(s.Rows), Col: uint16(s.Cols)})
+	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ,
+		&unix.Winsize{Row: uint16(s.Rows), Col: uint16(s.Cols)})
 }
 
 // SignalKey returns the byte for which the terminal sends sig, which is SIGINT,
@@ -132,7 +134,11 @@ type signalKey struct {
 }
 
 func signalKeys() [3]signalKey {
-	return [3]signalKey{{syscall.SIGINT, unix.VINTR}, {syscall.SIGQUIT, unix.VQUIT}, {syscall.SIGTSTP, unix.VSUSP}}
+	return [3]signalKey{
+		{syscall.SIGINT, unix.VINTR},
+		{syscall.SIGQUIT, unix.VQUIT},
+		{syscall.SIGTSTP, unix.VSUSP},
+	}
 }
 
 // FlushInput drops input that the program has not read. program is the descriptor of the program's

@@ -76,7 +76,8 @@ func (p *parser) write(b []byte) {
 		}
 		if p.in >= osc {
 			n := i
-			for n < len(b) && b[n] != esc && b[n] != 0xc2 && b[n] != bel && b[n] != can && b[n] != sub {
+			for n < len(b) && b[n] != esc && b[n] != 0xc2 && b[n] != bel && b[n] != can &&
+				b[n] != sub {
 				n++
 			}
 			p.add(b[i:n])

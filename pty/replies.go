@@ -96,7 +96,8 @@ func (q *QueryFilter) emit(k kind, b []byte) {
 	}
 	q.out = append(q.out, b...)
 	if n := len(b); n > 0 {
-		q.open = k >= osc && b[n-1] != bel || k == broken && b[n-1] != can && b[n-1] != sub || k == plain && b[n-1] >= 0x80
+		q.open = k >= osc && b[n-1] != bel || k == broken && b[n-1] != can && b[n-1] != sub ||
+			k == plain && b[n-1] >= 0x80
 	}
 }
 
@@ -161,7 +162,8 @@ func isQuery(k kind, b []byte) bool {
 		return isOSCQuery(content(b))
 	case dcs:
 		t := strings.TrimLeft(content(b), "0123456789;")
-		return strings.HasPrefix(t, "$q") || strings.HasPrefix(t, "+q") || strings.HasPrefix(t, "+Q")
+		return strings.HasPrefix(t, "$q") || strings.HasPrefix(t, "+q") ||
+			strings.HasPrefix(t, "+Q")
 	case apc: // images of the kitty protocol are acknowledged
 		return bytes.HasPrefix(b, []byte("\x1b_G")) || bytes.HasPrefix(b, []byte("\xc2\x9fG"))
 	}
@@ -197,7 +199,8 @@ func isOSCQuery(text string) bool {
 	head, rest, _ := strings.Cut(text, ";")
 	switch n := number(head); {
 	case head == "":
-	case n == 4, n == 5, n >= 10 && n <= 19, n == 21, n == 22, n == 52, n == 60, n == 61, n == 99, n == 5522:
+	case n == 4, n == 5, n >= 10 && n <= 19, n == 21, n == 22, n == 52, n == 60, n == 61, n == 99,
+		n == 5522:
 		return strings.Contains(rest, "?")
 	case n == 1337:
 		return strings.HasPrefix(rest, "Report") || strings.HasPrefix(rest, "Request")
@@ -216,7 +219,8 @@ func StripReplies(b []byte) []byte {
 	dropped, ended := false, false // ended: the terminator of a dropped string may follow
 	p := parser{}
 	p.emit = func(k kind, piece []byte) {
-		drop := k == dcs || k == osc || k == apc || k == part || k == csi && parseCSI(piece).isReply() || ended && k == escape && string(piece) == "\x1b\\"
+		drop := k == dcs || k == osc || k == apc || k == part || k == csi &&
+			parseCSI(piece).isReply() || ended && k == escape && string(piece) == "\x1b\\"
 		ended = drop && k >= osc
 		if drop {
 			dropped = true

@@ -42,13 +42,18 @@ type savedKeys struct {
 // MarshalJSON implements json.Marshaler.
 func (s State) MarshalJSON() ([]byte, error) {
 	v := savedState{
-		Size: s.Size, Modes: [2]uint32{s.modes.on, s.modes.touched}, Saved: [2]uint32{s.saved.on, s.saved.touched},
-		Alt: s.alt, WasAlt: s.wasAlt, Shape: s.shape, Top: s.top, Bottom: s.bottom, Keypad: s.keypad, Title: s.title,
+		Size: s.Size, Modes: [2]uint32{s.modes.on, s.modes.touched},
+		Saved: [2]uint32{s.saved.on, s.saved.touched},
+		Alt:   s.alt, WasAlt: s.wasAlt, Shape: s.shape, Top: s.top, Bottom: s.bottom,
+		Keypad: s.keypad, Title: s.title,
 		Colours: s.colours, Other: s.other, Partial: s.partial,
 	}
 	for i, c := range s.cursor {
 		t := c.style
-		v.Cursor[i] = savedCursor{Flags: t.flags, Line: t.line, Over: t.over, Charsets: c.charsets, Shift: c.shift}
+		v.Cursor[i] = savedCursor{
+			Flags: t.flags, Line: t.line, Over: t.over, Charsets: c.charsets,
+			Shift: c.shift,
+		}
 		for j, o := range []colour{t.fg, t.bg, t.ul} {
 			v.Cursor[i].Colours[j] = [4]uint8{o.kind, o.r, o.g, o.b}
 		}
@@ -68,13 +73,17 @@ func (s *State) UnmarshalJSON(b []byte) error {
 	}
 	*s = State{
 		Size: v.Size, modes: modes{v.Modes[0], v.Modes[1]}, saved: modes{v.Saved[0], v.Saved[1]},
-		alt: v.Alt, wasAlt: v.WasAlt, shape: v.Shape, top: v.Top, bottom: v.Bottom, keypad: v.Keypad, title: v.Title,
+		alt: v.Alt, wasAlt: v.WasAlt, shape: v.Shape, top: v.Top, bottom: v.Bottom,
+		keypad: v.Keypad, title: v.Title,
 		colours: v.Colours, other: v.Other, partial: v.Partial,
 	}
 	for i, c := range v.Cursor {
 		of := func(j int) colour { o := c.Colours[j]; return colour{o[0], o[1], o[2], o[3]} }
 		s.cursor[i] = cursor{
-			style:    style{flags: c.Flags, line: c.Line, over: c.Over, fg: of(0), bg: of(1), ul: of(2)},
+			style: style{
+				flags: c.Flags, line: c.Line, over: c.Over, fg: of(0), bg: of(1),
+				ul: of(2),
+			},
 			charsets: c.Charsets, shift: c.Shift,
 		}
 		s.keys[i] = keys{v.Keys[i].Flags, v.Keys[i].Depth}

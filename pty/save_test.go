@@ -9,7 +9,9 @@ import (
 // TestSaveState: a state that was written and read back is unchanged.
 func TestSaveState(t *testing.T) {
 	c := NewScanner(Size{Cols: 90, Rows: 20})
-	c.Write([]byte("\x1b]0;a title\a\x1b[1;3;31;48;5;7;58;2;1;2;3m\x1b7\x1b[?2004h\x1b[?1049h\x1b[2;9r\x1b(0\x0e\x1b]4;3;#102030\a\x1b]10;red\a\x1b[>5u\x1b[>4;2m\x1b=\x1b[3 q\x1b[?2004s\x1b[3"))
+	c.Write(
+		[]byte(
+			"\x1b]0;a title\a\x1b[1;3;31;48;5;7;58;2;1;2;3m\x1b7\x1b[?2004h\x1b[?1049h\x1b[2;9r\x1b(0\x0e\x1b]4;3;#102030\a\x1b]10;red\a\x1b[>5u\x1b[>4;2m\x1b=\x1b[3 q\x1b[?2004s\x1b[3"))
 	want := c.State()
 	b, err := json.Marshal(want)
 	if err != nil {
@@ -28,7 +30,14 @@ func TestSaveState(t *testing.T) {
 	for _, s := range []State{got, want} {
 		c := ResumeScanner(s)
 		c.Write([]byte("1;4mx"))
-		if a, b := string(c.State().Restore()), string(func() []byte { d := ResumeScanner(want); d.Write([]byte("1;4mx")); return []byte(d.State().Restore()) }()); a != b {
+		if a, b := string(c.State().Restore()),
+			string(
+				func() []byte {
+					d := ResumeScanner(want)
+					d.Write([]byte("1;4mx"))
+					return []byte(
+						d.State().Restore())
+				}()); a != b {
 			t.Errorf("it goes on as %q, want %q", a, b)
 		}
 	}

@@ -184,7 +184,10 @@ func (s *State) escape(b []byte) {
 	}
 	switch code {
 	case "c": // RIS
-		*s = State{Size: s.Size, shape: -1, modes: defaultModes(), saved: defaultModes(), wasAlt: s.wasAlt}
+		*s = State{
+			Size: s.Size, shape: -1, modes: defaultModes(), saved: defaultModes(),
+			wasAlt: s.wasAlt,
+		}
 		s.modes.touched = 1<<modeCount - 1
 	case "7":
 		s.cursor[1] = s.cursor[0]
@@ -375,7 +378,8 @@ func (s *State) osc(text string) {
 // isColour reports whether spec may be a colour and is not a query.
 func isColour(spec string) bool {
 	return spec != "" && len(spec) <= maxColour && !strings.ContainsFunc(spec, func(r rune) bool {
-		return r != '#' && r != ':' && r != '/' && r != '.' && r != ',' && r != ' ' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		return r != '#' && r != ':' && r != '/' && r != '.' && r != ',' && r != ' ' &&
+			(r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
 }
 
@@ -403,7 +407,8 @@ func PlainTitle(s string) string {
 		switch {
 		case r < ' ', r >= 0x7f && r < 0xa0, r == utf8.RuneError:
 			return -1
-		case r == 0x200e, r == 0x200f, r == 0x61c, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		case r == 0x200e, r == 0x200f, r == 0x61c, r >= 0x202a && r <= 0x202e, r >= 0x2066 &&
+			r <= 0x2069:
 			return -1
 		}
 		return r

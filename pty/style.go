@@ -7,8 +7,10 @@ import (
 
 // style is the state that CSI Pm m sets.
 type style struct {
-	flags uint16 // bit n is attribute n: 1 bold, 2 faint, 3 italic, 5 and 6 blink, 7 inverse, 8 hidden, 9 struck out
-	line  uint8  // underline: 0 none, 1 single, 2 double, 3 curly, 4 dotted, 5 dashed
+	// bit n is attribute n: 1 bold, 2 faint, 3 italic, 5 and 6 blink, 7 inverse, 8 hidden, 9 struck
+	// out
+	flags uint16
+	line  uint8 // underline: 0 none, 1 single, 2 double, 3 curly, 4 dotted, 5 dashed
 	over  bool
 	fg    colour
 	bg    colour
@@ -138,7 +140,8 @@ func (s style) append(b []byte) []byte {
 		case 1:
 			b = append(b, ";"+c.base+";5;"+strconv.Itoa(int(c.r))...)
 		case 2:
-			b = append(b, ";"+c.base+";2;"+strconv.Itoa(int(c.r))+";"+strconv.Itoa(int(c.g))+";"+strconv.Itoa(int(c.b))...)
+			b = append(b, ";"+c.base+";2;"+strconv.Itoa(int(c.r))+";"+strconv.Itoa(int(c.g))+";"+
+				strconv.Itoa(int(c.b))...)
 		}
 	}
 	return append(b, 'm')

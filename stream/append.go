@@ -51,14 +51,16 @@ func (l *Log) End(kind Kind, payload []byte) error {
 
 func (l *Log) append(op string, kind Kind, cell uint32, payload []byte, final bool) (int64, error) {
 	if len(payload) > MaxPayload {
-		return 0, fault.New(fault.TooLarge, op, "a record has %d bytes, the limit is %d", len(payload), MaxPayload)
+		return 0, fault.New(fault.TooLarge, op, "a record has %d bytes, the limit is %d",
+			len(payload), MaxPayload)
 	}
 	// A record over half a block gets a block of its own size, and is copied before
 	// the lock is taken.
 	size := RecordHeaderSize + int64(len(payload))
 	var own []byte
 	if size > l.blockSize/2 {
-		own = AppendRecord(slices.Grow([]byte(nil), int(size)), Record{Kind: kind, Cell: cell, Payload: payload})
+		own = AppendRecord(slices.Grow([]byte(nil), int(size)),
+			Record{Kind: kind, Cell: cell, Payload: payload})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +89,9 @@ func (l *Log) append(op string, kind Kind, cell uint32, payload []byte, final bo
 }
 
 // place puts the record into a block, or returns a channel to wait for.
-func (l *Log) place(kind Kind, cell uint32, payload, own []byte, now time.Time) (int64, chan struct{}) {
+func (l *Log) place(kind Kind, cell uint32, payload, own []byte,
+	now time.Time,
+) (int64, chan struct{}) {
 	output := kind == KindStdout || kind == KindStderr
 	if output && l.join(kind, cell, payload, now) {
 		return l.open.offset, nil
@@ -121,11 +125,17 @@ func (l *Log) place(kind Kind, cell uint32, payload, own []byte, now time.Time) 
 		b := l.active
 		l.grow(b, size)
 		if output {
-			l.open = openRecord{live: true, offset: offset, at: len(b.buf), kind: kind, cell: cell, time: now}
+			l.open = openRecord{
+				live: true, offset: offset, at: len(b.buf), kind: kind, cell: cell,
+				time: now,
+			}
 		} else {
 			l.seal()
 		}
-		b.buf = AppendRecord(b.buf, Record{Kind: kind, Cell: cell, Time: now.UnixMicro(), Payload: payload})
+		b.buf = AppendRecord(b.buf, Record{
+			Kind: kind, Cell: cell, Time: now.UnixMicro(),
+			Payload: payload,
+		})
 		b.size += size
 	}
 	l.end += size

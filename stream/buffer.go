@@ -32,4 +32,6 @@ type readBuffer struct {
 	body []byte
 }
 
-var readBuffers = sync.Pool{New: func() any { return &readBuffer{r: bufio.NewReaderSize(nil, 64<<10)} }}
+var readBuffers = sync.Pool{
+	New: func() any { return &readBuffer{r: bufio.NewReaderSize(nil, 64<<10)} },
+}

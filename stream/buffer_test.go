@@ -62,7 +62,8 @@ func TestLeanReader(t *testing.T) {
 	var frames [][]byte
 	for range 300 {
 		body := bytes.Repeat([]byte{byte(rnd.IntN(256))}, rnd.IntN(1<<rnd.IntN(20)))
-		frames = append(frames, AppendFrame(nil, Frame{Type: Data, Channel: uint32(len(frames)), Body: body}))
+		frames = append(frames,
+			AppendFrame(nil, Frame{Type: Data, Channel: uint32(len(frames)), Body: body}))
 		wire = append(wire, frames[len(frames)-1]...)
 	}
 	between := true
@@ -91,7 +92,8 @@ func TestLeanReader(t *testing.T) {
 		}
 		want, err := kept.Next()
 		if err != nil || f.Channel != want.Channel || !bytes.Equal(f.Body, want.Body) {
-			t.Fatalf("frame %d: %d bytes came, not %d, %v", want.Channel, len(f.Body), len(want.Body), err)
+			t.Fatalf("frame %d: %d bytes came, not %d, %v", want.Channel, len(f.Body),
+				len(want.Body), err)
 		}
 	}
 	between = false
@@ -109,7 +111,8 @@ func TestLeanReader(t *testing.T) {
 			lean.Wait()
 		}
 		_, err := lean.Next()
-		if cut == 0 && err != io.EOF || cut > 0 && err != io.ErrUnexpectedEOF || !bytes.Equal(lean.Rest(), wire[:cut]) {
+		if cut == 0 && err != io.EOF || cut > 0 && err != io.ErrUnexpectedEOF ||
+			!bytes.Equal(lean.Rest(), wire[:cut]) {
 			t.Errorf("cut at %d: %v, the rest is %q", cut, err, lean.Rest())
 		}
 	}

@@ -73,7 +73,10 @@ func (f *Fork) write(dir string) (Saved, error) {
 			} else if err != nil {
 				return s, err
 			}
-			s.Blocks = append(s.Blocks, SavedBlock{Start: p.start, Size: p.at.size, File: name, Pos: p.at.pos, Sum: p.at.sum})
+			s.Blocks = append(s.Blocks, SavedBlock{
+				Start: p.start, Size: p.at.size, File: name,
+				Pos: p.at.pos, Sum: p.at.sum,
+			})
 			continue
 		}
 		if out == nil || p.start != next {
@@ -83,7 +86,8 @@ func (f *Fork) write(dir string) (Saved, error) {
 				}
 			}
 			var err error
-			if out, err = os.OpenFile(filepath.Join(dir, fmt.Sprintf("%012x-%020d.mem", s.Epoch, p.start)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+			if out, err = os.OpenFile(filepath.Join(dir, fmt.Sprintf("%012x-%020d.mem", s.Epoch,
+				p.start)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 				return s, err
 			}
 			pos = 0
@@ -92,7 +96,10 @@ func (f *Fork) write(dir string) (Saved, error) {
 			return s, err
 		}
 		size := int64(len(p.buf))
-		s.Blocks = append(s.Blocks, SavedBlock{Start: p.start, Size: size, File: filepath.Base(out.Name()), Pos: pos, Sum: checksum(p.buf)})
+		s.Blocks = append(s.Blocks, SavedBlock{
+			Start: p.start, Size: size,
+			File: filepath.Base(out.Name()), Pos: pos, Sum: checksum(p.buf),
+		})
 		pos, next = pos+size, p.start+size
 	}
 	if out == nil {
@@ -109,8 +116,10 @@ func (s Saved) Clone(from, to string) (Saved, error) {
 	}
 	for _, b := range s.Blocks {
 		name := filepath.Base(b.File)
-		if err := link(filepath.Join(from, name), filepath.Join(to, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return Saved{}, errors.Join(fault.Wrap(fault.Host, "stream.fork", err), os.RemoveAll(to))
+		if err := link(filepath.Join(from, name), filepath.Join(to, name)); err != nil &&
+			!errors.Is(err, os.ErrNotExist) {
+			return Saved{}, errors.Join(fault.Wrap(fault.Host, "stream.fork", err),
+				os.RemoveAll(to))
 		}
 	}
 	s.Epoch = newEpoch()

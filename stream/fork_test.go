@@ -48,7 +48,8 @@ func TestFork(t *testing.T) {
 					t.Fatal(err)
 				}
 				if other.Epoch == s.Epoch || other.End != s.End {
-					t.Errorf("another log has epoch %x and end %d, the first %x and %d", other.Epoch, other.End, s.Epoch, s.End)
+					t.Errorf("another log has epoch %x and end %d, the first %x and %d",
+						other.Epoch, other.End, s.Epoch, s.End)
 				}
 				m, err := OpenLog(o, other)
 				if err != nil {
@@ -63,7 +64,8 @@ func TestFork(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if got := readWhole(t, m); !bytes.HasPrefix(got, want) || len(got) != len(want)+2000*int(RecordHeaderSize+99) {
+				if got := readWhole(t, m); !bytes.HasPrefix(got, want) || len(got) != len(want)+
+					2000*int(RecordHeaderSize+99) {
 					t.Errorf("log %s goes on to %d bytes", name, len(got))
 				}
 				if err := m.Close(); err != nil {

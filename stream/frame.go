@@ -93,7 +93,8 @@ func AppendMessage(b []byte, f Frame) []byte {
 func ParseMessage(m []byte) (Frame, error) {
 	const op = "stream.parse"
 	if len(m) < MessageHeaderSize {
-		return Frame{}, fault.New(fault.Malformed, op, "a frame has at least %d bytes, got %d", MessageHeaderSize, len(m))
+		return Frame{}, fault.New(fault.Malformed, op, "a frame has at least %d bytes, got %d",
+			MessageHeaderSize, len(m))
 	}
 	if m[2] != 0 || m[3] != 0 {
 		return Frame{}, fault.New(fault.Malformed, op, "the reserved bytes of a frame must be zero")
@@ -122,7 +123,8 @@ func AppendRecords(b []byte, offset int64, records []byte) []byte {
 // ParseRecords splits the body of a Records frame. The records alias it.
 func ParseRecords(body []byte) (offset int64, records []byte, err error) {
 	if len(body) < offsetSize || body[0] > 0x7f {
-		return 0, nil, fault.New(fault.Malformed, "stream.records", "the body of a Records frame begins with an offset of %d bytes", offsetSize)
+		return 0, nil, fault.New(fault.Malformed, "stream.records",
+			"the body of a Records frame begins with an offset of %d bytes", offsetSize)
 	}
 	return int64(binary.BigEndian.Uint64(body)), body[offsetSize:], nil
 }
@@ -190,7 +192,8 @@ func (r *Reader) Next() (Frame, error) {
 	}
 	size := binary.BigEndian.Uint32(h)
 	if size > r.max {
-		return Frame{}, fault.New(fault.TooLarge, "stream.read", "a frame's body has %d bytes, the limit is %d", size, r.max)
+		return Frame{}, fault.New(fault.TooLarge, "stream.read",
+			"a frame's body has %d bytes, the limit is %d", size, r.max)
 	}
 	f, err := ParseMessage(h[4:])
 	if err != nil {
@@ -279,7 +282,8 @@ func (w *Writer) Write(frames ...Frame) error {
 	w.buf = w.buf[:0]
 	for _, f := range frames {
 		if len(f.Body) > MaxBody {
-			return fault.New(fault.TooLarge, "stream.write", "a frame's body has %d bytes, the limit is %d", len(f.Body), MaxBody)
+			return fault.New(fault.TooLarge, "stream.write",
+				"a frame's body has %d bytes, the limit is %d", len(f.Body), MaxBody)
 		}
 		w.buf = AppendFrame(w.buf, f)
 	}

@@ -15,7 +15,8 @@ import (
 func frames() []Frame {
 	return []Frame{
 		{Type: Control, Body: []byte(`{"id":1,"op":"hello"}`)},
-		{Type: Records, Channel: 7, Body: AppendRecords(nil, 42, AppendRecord(nil, Record{Kind: KindStdout, Cell: 3, Time: 5, Payload: []byte("x")}))},
+		{Type: Records, Channel: 7, Body: AppendRecords(nil, 42,
+			AppendRecord(nil, Record{Kind: KindStdout, Cell: 3, Time: 5, Payload: []byte("x")}))},
 		{Type: Input, Flags: FlagEnd, Channel: 1, Body: make([]byte, 8)},
 		{Type: Stdout, Cell: math.MaxUint32, Body: bytes.Repeat([]byte("out"), 50_000)},
 		{Type: Stderr, Flags: FlagClear, Channel: math.MaxUint32},
@@ -26,7 +27,8 @@ func frames() []Frame {
 }
 
 func sameFrame(a, b Frame) bool {
-	return a.Type == b.Type && a.Flags == b.Flags && a.Channel == b.Channel && a.Cell == b.Cell && bytes.Equal(a.Body, b.Body)
+	return a.Type == b.Type && a.Flags == b.Flags && a.Channel == b.Channel && a.Cell == b.Cell &&
+		bytes.Equal(a.Body, b.Body)
 }
 
 func TestFramesComeBackAsTheyWereWritten(t *testing.T) {
@@ -83,7 +85,10 @@ func TestBadFramesAreRefused(t *testing.T) {
 		want fault.Kind
 	}{
 		{"body over the limit", frame(func(b []byte) { b[0] = 0xff }), 0, fault.TooLarge},
-		{"body over MaxBody by one", frame(func(b []byte) { copy(b, []byte{0, 0x80, 0, 1}) }), MaxBody * 2, fault.TooLarge},
+		{
+			"body over MaxBody by one", frame(func(b []byte) { copy(b, []byte{0, 0x80, 0, 1}) }),
+			MaxBody * 2, fault.TooLarge,
+		},
 		{"body over the reader's limit", frame(func([]byte) {}), 99, fault.TooLarge},
 		{"type 0", frame(func(b []byte) { b[4] = 0 }), 0, fault.Malformed},
 		{"type 9", frame(func(b []byte) { b[4] = 9 }), 0, fault.Malformed},
@@ -124,7 +129,8 @@ func TestHeaderAloneAllocatesLittle(t *testing.T) {
 func TestWriterFailsPermanently(t *testing.T) {
 	var wire bytes.Buffer
 	w := NewWriter(&wire)
-	if err := w.Write(Frame{Type: Data, Body: make([]byte, MaxBody+1)}); !fault.Is(err, fault.TooLarge) {
+	if err := w.Write(Frame{Type: Data, Body: make([]byte, MaxBody+1)}); !fault.Is(err,
+		fault.TooLarge) {
 		t.Errorf("a body over the limit: %v", err)
 	}
 	if err := w.Write(Frame{Type: Data}); err != nil || wire.Len() != HeaderSize {
@@ -165,7 +171,8 @@ func TestRecordsComeBackAsTheyWereWritten(t *testing.T) {
 	rest := b
 	for i, w := range want {
 		got, next, err := ParseRecord(rest)
-		if err != nil || got.Kind != w.Kind || got.Cell != w.Cell || got.Time != w.Time || !bytes.Equal(got.Payload, w.Payload) {
+		if err != nil || got.Kind != w.Kind || got.Cell != w.Cell || got.Time != w.Time ||
+			!bytes.Equal(got.Payload, w.Payload) {
 			t.Fatalf("record %d: %v, %v", i, got.Kind, err)
 		}
 		if int64(len(rest)-len(next)) != w.Size() {
@@ -181,7 +188,8 @@ func TestRecordsComeBackAsTheyWereWritten(t *testing.T) {
 			t.Errorf("%d bytes of a record: %v", n, err)
 		}
 	}
-	if _, _, err := ParseRecord(AppendRecord(nil, Record{Payload: make([]byte, MaxBody+1)})); !fault.Is(err, fault.Malformed) {
+	if _, _, err := ParseRecord(AppendRecord(nil,
+		Record{Payload: make([]byte, MaxBody+1)})); !fault.Is(err, fault.Malformed) {
 		t.Errorf("a record over the limit: %v", err)
 	}
 }
@@ -208,7 +216,8 @@ func FuzzReaderNext(f *testing.F) {
 				return
 			}
 			if err != nil {
-				if err != io.ErrUnexpectedEOF && !fault.Is(err, fault.Malformed) && !fault.Is(err, fault.TooLarge) {
+				if err != io.ErrUnexpectedEOF && !fault.Is(err, fault.Malformed) &&
+					!fault.Is(err, fault.TooLarge) {
 					t.Fatalf("an error without a kind: %v", err)
 				}
 				return
@@ -245,7 +254,8 @@ func FuzzParseMessage(f *testing.F) {
 
 func FuzzParseRecord(f *testing.F) {
 	f.Add(AppendRecord(nil, Record{Kind: KindStdout, Payload: []byte("hello")}))
-	f.Add(AppendRecord(AppendRecord(nil, Record{Kind: KindGap}), Record{Kind: KindExit, Payload: []byte(`{"code":0}`)}))
+	f.Add(AppendRecord(AppendRecord(nil, Record{Kind: KindGap}),
+		Record{Kind: KindExit, Payload: []byte(`{"code":0}`)}))
 	f.Add(bytes.Repeat([]byte{0xff}, RecordHeaderSize))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -153,7 +153,8 @@ func consistent(t testing.TB, l *Log) {
 			t.Fatalf("the block at %d is nowhere", b.start)
 		}
 		if b.buf != nil && (int64(len(b.buf)) != b.size || !whole(b.buf)) {
-			t.Fatalf("the block at %d has %d bytes, not %d of whole records", b.start, len(b.buf), b.size)
+			t.Fatalf("the block at %d has %d bytes, not %d of whole records", b.start, len(b.buf),
+				b.size)
 		}
 		at = b.end()
 		held += b.size
@@ -189,21 +190,31 @@ func TestLogKeepsOrderAndTime(t *testing.T) {
 	l := newLog(t, LogOptions{Now: c.Now})
 	var want []Record
 	var at int64
-	for i, k := range []Kind{KindMessage, KindStdout, KindStderr, KindStdout, KindEvent, KindStdout} {
+	for i, k := range []Kind{
+		KindMessage, KindStdout, KindStderr, KindStdout, KindEvent,
+		KindStdout,
+	} {
 		payload := strings.Repeat("p", i)
 		if off := mustAppend(t, l, k, uint32(i), payload); off != at {
 			t.Fatalf("record %d is at %d, want %d", i, off, at)
 		}
-		want = append(want, Record{Kind: k, Cell: uint32(i), Time: c.Now().UnixMicro(), Payload: []byte(payload)})
+		want = append(want, Record{
+			Kind: k, Cell: uint32(i), Time: c.Now().UnixMicro(),
+			Payload: []byte(payload),
+		})
 		at += want[i].Size()
 		c.Add(time.Second)
 	}
 	if err := l.End(KindExit, []byte(`{"code":0}`)); err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, Record{Kind: KindExit, Time: c.Now().UnixMicro(), Payload: []byte(`{"code":0}`)})
+	want = append(want, Record{
+		Kind: KindExit, Time: c.Now().UnixMicro(),
+		Payload: []byte(`{"code":0}`),
+	})
 	at += want[len(want)-1].Size()
-	if b := l.Bounds(); b.Oldest != 0 || b.End != at || !b.Ended || b.Epoch == 0 || b.Epoch >= 1<<48 {
+	if b := l.Bounds(); b.Oldest != 0 || b.End != at || !b.Ended || b.Epoch == 0 ||
+		b.Epoch >= 1<<48 {
 		t.Errorf("bounds %+v, want end %d", b, at)
 	}
 	got, gaps := drain(t, l.Reader(0, 0, 0))
@@ -212,7 +223,8 @@ func TestLogKeepsOrderAndTime(t *testing.T) {
 	}
 	for i, w := range want {
 		g := got[i]
-		if g.Kind != w.Kind || g.Cell != w.Cell || g.Time != w.Time || !bytes.Equal(g.Payload, w.Payload) {
+		if g.Kind != w.Kind || g.Cell != w.Cell || g.Time != w.Time ||
+			!bytes.Equal(g.Payload, w.Payload) {
 			t.Errorf("record %d is %+v, want %+v", i, g, w)
 		}
 	}
@@ -234,7 +246,8 @@ func TestLogRefusesWhatIsNoRecord(t *testing.T) {
 	if err := l.End(KindGap, nil); !fault.Is(err, fault.InvalidArgument) {
 		t.Errorf("a gap as the end: %v", err)
 	}
-	if _, err := l.Append(KindMessage, 0, make([]byte, MaxPayload+1)); !fault.Is(err, fault.TooLarge) {
+	if _, err := l.Append(KindMessage, 0, make([]byte, MaxPayload+1)); !fault.Is(err,
+		fault.TooLarge) {
 		t.Errorf("a payload over the limit: %v", err)
 	}
 	if _, err := l.Append(KindMessage, 0, make([]byte, MaxPayload)); err != nil {
@@ -298,7 +311,8 @@ func TestSmallOutputIsJoinedUntilSomebodySeesItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	differ(mustAppend(t, l, KindStderr, 2, "j"), b, "after delivery")
-	differ(mustAppend(t, l, KindMessage, 2, "{}"), mustAppend(t, l, KindMessage, 2, "{}"), "messages")
+	differ(mustAppend(t, l, KindMessage, 2, "{}"), mustAppend(t, l, KindMessage, 2, "{}"),
+		"messages")
 	a = mustAppend(t, l, KindStdout, 3, strings.Repeat("x", MaxJoin-1))
 	mustAppend(t, l, KindStdout, 4, "")
 	for range 3 {
@@ -384,11 +398,13 @@ func TestReaderBegins(t *testing.T) {
 			start, err := r.Start()
 			if c.want < 0 {
 				_, nextErr := r.Next(t.Context())
-				if !fault.Is(err, fault.InvalidArgument) || nextErr != err || err.(*fault.Error).Field != "offset" {
+				if !fault.Is(err, fault.InvalidArgument) || nextErr != err ||
+					err.(*fault.Error).Field != "offset" {
 					t.Errorf("%s: offset %d: %v and %v", where, c.offset, err, nextErr)
 				}
 			} else if err != nil || start != c.want {
-				t.Errorf("%s: offset %d begins at %d, want %d, %v", where, c.offset, start, c.want, err)
+				t.Errorf("%s: offset %d begins at %d, want %d, %v", where, c.offset, start, c.want,
+					err)
 			}
 			r.Close()
 		}
@@ -409,7 +425,8 @@ func TestGapIsExact(t *testing.T) {
 		t.Fatalf("bounds %+v, dropped %d", b, l.Stats().DroppedBytes)
 	}
 	for name, r := range map[string]*LogReader{
-		"from the beginning": early, "late": l.Reader(0, 0, 0), "another epoch": l.Reader(b.Epoch+1, 4711, 0),
+		"from the beginning": early, "late": l.Reader(0, 0, 0),
+		"another epoch":  l.Reader(b.Epoch+1, 4711, 0),
 		"the same epoch": l.Reader(b.Epoch, 0, 0),
 	} {
 		records, gaps := drain(t, r)
@@ -753,7 +770,8 @@ func (v *viewer) step(t testing.TB, tr *truth) bool {
 	}
 	if !ok {
 		if v.pos < int64(len(tr.bytes)) && outstanding < v.window {
-			t.Fatalf("nothing at %d of %d with %d of %d outstanding", v.pos, len(tr.bytes), outstanding, v.window)
+			t.Fatalf("nothing at %d of %d with %d of %d outstanding", v.pos, len(tr.bytes),
+				outstanding, v.window)
 		}
 		return false
 	}
@@ -769,12 +787,14 @@ func (v *viewer) step(t testing.TB, tr *truth) bool {
 		return true
 	}
 	n := int64(len(c.Records))
-	if c.Offset != v.pos || c.End() > int64(len(tr.bytes)) || !bytes.Equal(c.Records, tr.bytes[c.Offset:c.End()]) {
+	if c.Offset != v.pos || c.End() > int64(len(tr.bytes)) ||
+		!bytes.Equal(c.Records, tr.bytes[c.Offset:c.End()]) {
 		t.Fatalf("the chunk at %d of %d bytes is not what was appended at %d", c.Offset, n, v.pos)
 	}
 	one := recordSize(c.Records) == n
 	if (outstanding+n > v.window || n > MaxChunk) && !one {
-		t.Fatalf("a chunk of %d bytes and more than one record with %d of %d outstanding", n, outstanding, v.window)
+		t.Fatalf("a chunk of %d bytes and more than one record with %d of %d outstanding", n,
+			outstanding, v.window)
 	}
 	v.bytes += n
 	v.pos = c.End()
@@ -800,7 +820,8 @@ func play(t testing.TB, dir string, rnd *rand.Rand, steps int) {
 	t.Helper()
 	c := newClock()
 	o := LogOptions{
-		Memory: 1 + rnd.Int64N(1<<(8+rnd.IntN(9))), Disk: 1 + rnd.Int64N(1<<(8+rnd.IntN(11))), Now: c.Now,
+		Memory: 1 + rnd.Int64N(1<<(8+rnd.IntN(9))), Disk: 1 + rnd.Int64N(1<<(8+rnd.IntN(11))),
+		Now: c.Now,
 	}
 	if rnd.IntN(3) > 0 {
 		o.Dir = dir
@@ -876,7 +897,8 @@ func play(t testing.TB, dir string, rnd *rand.Rand, steps int) {
 	if err := l.End(KindExit, nil); err != nil {
 		t.Fatal(err)
 	}
-	tr.bytes = append(tr.bytes, AppendRecord(nil, Record{Kind: KindExit, Time: c.Now().UnixMicro()})...)
+	tr.bytes = append(tr.bytes,
+		AppendRecord(nil, Record{Kind: KindExit, Time: c.Now().UnixMicro()})...)
 	tr.note(Record{Kind: KindExit})
 	tr.check(t)
 	viewers = append(viewers, attach(0))
@@ -889,7 +911,8 @@ func play(t testing.TB, dir string, rnd *rand.Rand, steps int) {
 			t.Fatalf("the end is %v", err)
 		}
 		if end := int64(len(tr.bytes)); first+v.bytes+v.gap != end || v.pos != end {
-			t.Fatalf("from %d %d bytes came and %d are missing, the end is %d", first, v.bytes, v.gap, end)
+			t.Fatalf("from %d %d bytes came and %d are missing, the end is %d", first, v.bytes,
+				v.gap, end)
 		}
 		v.r.Close()
 	}
@@ -941,10 +964,13 @@ func TestSkip(t *testing.T) {
 	r.Skip(at[2])
 	r.Skip(at[1])
 	c, err := r.Next(context.Background())
-	if err != nil || Kind(c.Records[4]) != KindGap || c.Offset != at[2] || !strings.Contains(string(c.Records), fmt.Sprintf(`{"from":0,"to":%d,"bytes":%d}`, at[2], at[2])) {
+	if err != nil || Kind(c.Records[4]) != KindGap || c.Offset != at[2] ||
+		!strings.Contains(string(c.Records), fmt.Sprintf(`{"from":0,"to":%d,"bytes":%d}`, at[2],
+			at[2])) {
 		t.Fatalf("the skip gives %q at %d, %v", c.Records, c.Offset, err)
 	}
-	if c, err = r.Next(context.Background()); err != nil || c.Offset != at[2] || c.End() != l.Bounds().End {
+	if c, err = r.Next(context.Background()); err != nil || c.Offset != at[2] ||
+		c.End() != l.Bounds().End {
 		t.Errorf("then come %d to %d, %v", c.Offset, c.End(), err)
 	}
 	r.Skip(at[3])
@@ -980,7 +1006,8 @@ func TestFollow(t *testing.T) {
 	next := func(what string, offset, end int64, gap bool) {
 		t.Helper()
 		c, err := r.Next(ctx)
-		if err != nil || c.Offset != offset || c.End() != end || (Kind(c.Records[4]) == KindGap) != gap {
+		if err != nil || c.Offset != offset || c.End() != end ||
+			(Kind(c.Records[4]) == KindGap) != gap {
 			t.Fatalf("%s: %d to %d, %v", what, c.Offset, c.End(), err)
 		}
 	}

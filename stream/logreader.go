@@ -322,7 +322,8 @@ func (r *LogReader) Ack(offset int64) error {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	if offset < 0 || offset > r.pos {
-		return fault.Invalid(op, "offset", "only %d bytes were sent, %d cannot be acknowledged", r.pos, offset)
+		return fault.Invalid(op, "offset", "only %d bytes were sent, %d cannot be acknowledged",
+			r.pos, offset)
 	}
 	if offset <= r.acked {
 		return nil

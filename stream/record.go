@@ -63,15 +63,19 @@ func AppendRecord(b []byte, r Record) []byte {
 // ParseRecord reads the first record of b and returns the rest of b. The payload aliases b.
 func ParseRecord(b []byte) (Record, []byte, error) {
 	if len(b) < RecordHeaderSize {
-		return Record{}, nil, fault.New(fault.Malformed, "stream.record", "a record has at least %d bytes, got %d", RecordHeaderSize, len(b))
+		return Record{}, nil, fault.New(fault.Malformed, "stream.record",
+			"a record has at least %d bytes, got %d", RecordHeaderSize, len(b))
 	}
 	size := int64(binary.BigEndian.Uint32(b))
 	if size > MaxBody || int64(len(b)) < RecordHeaderSize+size {
-		return Record{}, nil, fault.New(fault.Malformed, "stream.record", "a record has %d bytes by its header, but only %d are present", size, len(b)-RecordHeaderSize)
+		return Record{}, nil, fault.New(fault.Malformed, "stream.record",
+			"a record has %d bytes by its header, but only %d are present", size,
+			len(b)-RecordHeaderSize)
 	}
 	r := Record{
 		Kind: Kind(b[4]), Cell: binary.BigEndian.Uint32(b[8:]),
-		Time: int64(binary.BigEndian.Uint64(b[12:])), Payload: b[RecordHeaderSize : RecordHeaderSize+size],
+		Time:    int64(binary.BigEndian.Uint64(b[12:])),
+		Payload: b[RecordHeaderSize : RecordHeaderSize+size],
 	}
 	return r, b[RecordHeaderSize+size:], nil
 }

@@ -58,7 +58,10 @@ func (l *Log) Save() (Saved, error) {
 			err = syncFile(b.seg.path)
 			synced[b.seg] = true
 		}
-		s.Blocks = append(s.Blocks, SavedBlock{Start: b.start, Size: b.size, File: filepath.Base(b.seg.path), Pos: b.pos, Sum: b.sum})
+		s.Blocks = append(s.Blocks, SavedBlock{
+			Start: b.start, Size: b.size,
+			File: filepath.Base(b.seg.path), Pos: b.pos, Sum: b.sum,
+		})
 	}
 	if err != nil {
 		l.mu.Lock()
@@ -109,7 +112,8 @@ func OpenLog(o LogOptions, s Saved) (*Log, error) {
 	for _, b := range s.Blocks {
 		path := filepath.Join(l.dir, filepath.Base(b.File))
 		fi, err := os.Stat(path)
-		if err != nil || b.Size <= 0 || b.Pos < 0 || fi.Size() < b.Pos+b.Size || b.Start+b.Size > s.End {
+		if err != nil || b.Size <= 0 || b.Pos < 0 || fi.Size() < b.Pos+b.Size || b.Start+
+			b.Size > s.End {
 			continue
 		}
 		if n := len(l.segments); n == 0 || l.segments[n-1].path != path {
@@ -117,7 +121,10 @@ func OpenLog(o LogOptions, s Saved) (*Log, error) {
 		}
 		seg := l.segments[len(l.segments)-1]
 		seg.size = max(seg.size, b.Pos+b.Size)
-		l.blocks = append(l.blocks, &block{start: b.Start, size: b.Size, seg: seg, pos: b.Pos, sum: b.Sum})
+		l.blocks = append(l.blocks, &block{
+			start: b.Start, size: b.Size, seg: seg, pos: b.Pos,
+			sum: b.Sum,
+		})
 	}
 	slices.SortFunc(l.blocks, func(a, b *block) int { return int(a.start - b.start) })
 	for _, seg := range l.segments {

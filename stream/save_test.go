@@ -83,7 +83,8 @@ func TestSaveLog(t *testing.T) {
 			t.Fatalf("round %d: %+v after, %+v before", round, got, b)
 		}
 		write(l, 10)
-		if rest, _ := read(l, s.Epoch, at); !bytes.Equal(append(bytes.Clone(first), rest...), want.Bytes()) {
+		if rest, _ := read(l, s.Epoch, at); !bytes.Equal(append(bytes.Clone(first), rest...),
+			want.Bytes()) {
 			t.Fatalf("round %d: the reader from before has another text", round)
 		}
 	}

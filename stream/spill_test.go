@@ -55,7 +55,8 @@ func (f *quotaFile) WriteAt(b []byte, at int64) (int, error) {
 func tinyDisk(t *testing.T, size int64) (dir string, l func(LogOptions) *Log) {
 	dir = t.TempDir()
 	if os.Geteuid() == 0 {
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0,
+			fmt.Sprintf("size=%d", size)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -224,7 +225,8 @@ func TestUnreadableFilesBecomeGaps(t *testing.T) {
 		if err := damage(files[1]); err != nil {
 			t.Fatal(err)
 		}
-		if gone, s := readAll(t, l, &tr), l.Stats(); s.ReadErrors == 0 || gone == 0 || gone != s.DroppedBytes {
+		if gone, s := readAll(t, l, &tr), l.Stats(); s.ReadErrors == 0 || gone == 0 ||
+			gone != s.DroppedBytes {
 			t.Errorf("%s: %d bytes are gone, %+v", name, gone, s)
 		}
 		if start, err := l.Reader(0, -2<<20, 0).Start(); err != nil || start < l.Bounds().Oldest {
@@ -298,7 +300,8 @@ func TestDiskIsBounded(t *testing.T) {
 		l.spiller.Wait()
 		n := used(t, dir)
 		if n > disk || n != l.Stats().DiskBytes {
-			t.Fatalf("%d bytes are on disk, counted %d, the bound is %d", n, l.Stats().DiskBytes, disk)
+			t.Fatalf("%d bytes are on disk, counted %d, the bound is %d", n, l.Stats().DiskBytes,
+				disk)
 		}
 	}
 	if gone := readAll(t, l, &tr); int64(len(tr.bytes))-gone < disk*3/4 {
@@ -405,7 +408,8 @@ func TestConcurrentUse(t *testing.T) {
 			producers.Go(func() {
 				rnd := rand.New(rand.NewPCG(uint64(round), uint64(p)))
 				for range 2000 {
-					if _, err := l.Append(Kind(1+rnd.IntN(3)), uint32(p), make([]byte, rnd.IntN(2000))); err != nil {
+					if _, err := l.Append(Kind(1+rnd.IntN(3)), uint32(p),
+						make([]byte, rnd.IntN(2000))); err != nil {
 						t.Error(err)
 						return
 					}

@@ -35,7 +35,10 @@ func order(t *testing.T, g *WriteLock, sizes ...int) []int {
 // TestGateLetsSmallWritesPass: a small write that comes last gets the lock first.
 func TestGateLetsSmallWritesPass(t *testing.T) {
 	var g WriteLock
-	if got, want := order(t, &g, 64<<10, 32<<10, SmallWrite+1, 30, SmallWrite), []int{3, 4, 0, 1, 2}; !slices.Equal(got, want) {
+	if got, want := order(t, &g, 64<<10, 32<<10, SmallWrite+1, 30, SmallWrite), []int{
+		3, 4, 0, 1,
+		2,
+	}; !slices.Equal(got, want) {
 		t.Errorf("they passed in the order %v, not %v", got, want)
 	}
 	// Once more: the first time has no effect on the second.

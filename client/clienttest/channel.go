@@ -50,7 +50,8 @@ func (s *Server) open(known *session, p protocol.ChannelOpen) (*channel, error) 
 	}
 	ch := &channel{
 		id: fmt.Sprintf("%s%d", prefix, len(known.order)+1), open: p, log: log, state: "running",
-		keys: make(map[string]uint32), writers: make(map[string]uint64), signals: make(chan string, 16), stdin: newInputPipe(),
+		keys: make(map[string]uint32), writers: make(map[string]uint64),
+		signals: make(chan string, 16), stdin: newInputPipe(),
 		subscribers: make(map[*attachment]struct{}), jobs: make(chan *Cell, protocol.MaxQueue),
 	}
 	if p.Kind == "kernel" {
@@ -85,15 +86,18 @@ func (ch *channel) public() protocol.Channel {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	c := protocol.Channel{
-		ID: ch.id, Kind: ch.open.Kind, Language: ch.open.Language, Argv: ch.open.Argv, State: ch.state, Exit: ch.exit,
+		ID: ch.id, Kind: ch.open.Kind, Language: ch.open.Language, Argv: ch.open.Argv,
+		State: ch.state, Exit: ch.exit,
 		Queued: len(ch.jobs), Epoch: b.Epoch, Oldest: b.Oldest, End: b.End,
 	}
 	if !b.Ended && c.State == "exited" {
-		c.State, c.Exit = "running", nil // a program that has exited writes its exit record before End
+		// a program that has exited writes its exit record before End
+		c.State, c.Exit = "running", nil
 	}
 	c.Cols, c.Rows = ch.size.Cols, ch.size.Rows
 	if c.Kind == "kernel" {
-		c.Info = json.RawMessage(`{"language":"python","version":"3.test","implementation":"test","banner":"Test kernel"}`)
+		c.Info = json.RawMessage(
+			`{"language":"python","version":"3.test","implementation":"test","banner":"Test kernel"}`)
 	}
 	return c
 }
@@ -122,7 +126,10 @@ func (p *Program) Stderr(b []byte) { _, _ = p.ch.log.Append(stream.KindStderr, 0
 func (ch *channel) program(script Script) {
 	var exit protocol.Exit
 	if script.Program != nil {
-		exit = script.Program(ch.ctx, &Program{Open: ch.open, Stdin: ch.stdin, Signals: ch.signals, ch: ch})
+		exit = script.Program(ch.ctx, &Program{
+			Open: ch.open, Stdin: ch.stdin, Signals: ch.signals,
+			ch: ch,
+		})
 	}
 	ch.mu.Lock()
 	ch.state, ch.exit = "exited", &exit
@@ -183,7 +190,10 @@ func (ch *channel) kernel(script Script) {
 		ch.state, ch.running = "busy", c
 		ch.executed++
 		ch.mu.Unlock()
-		c.Message(kernel.ExecuteInputType, kernel.ExecuteInput{Key: c.key, Code: c.Code, Count: count})
+		c.Message(kernel.ExecuteInputType, kernel.ExecuteInput{
+			Key: c.key, Code: c.Code,
+			Count: count,
+		})
 		reply := kernel.ExecuteReply{Status: "ok"}
 		if script.Execute != nil {
 			reply = script.Execute(ch.ctx, c)
@@ -213,7 +223,10 @@ func (ch *channel) execute(p protocol.Execute) (protocol.Queued, error) {
 		return protocol.Queued{Cell: n, Repeated: true}, nil
 	}
 	ch.cells++
-	c := &Cell{Code: p.Code, Number: ch.cells, key: p.Key, ch: ch, Interrupted: make(chan struct{}), answers: make(chan protocol.InputReply, 1)}
+	c := &Cell{
+		Code: p.Code, Number: ch.cells, key: p.Key, ch: ch, Interrupted: make(chan struct{}),
+		answers: make(chan protocol.InputReply, 1),
+	}
 	select {
 	case ch.jobs <- c:
 	default:

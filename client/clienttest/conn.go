@@ -45,7 +45,8 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	// handler.
 	s.work.Add(1)
 	defer s.work.Done()
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
+	ws, err := websocket.Accept(w, r,
+		&websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
 	if err != nil {
 		return
 	}
@@ -140,7 +141,8 @@ func (c *conn) attach(req protocol.Request) (any, func(), error) {
 		return nil, nil, fault.New(fault.Conflict, req.Op, "channel number %d is in use", req.Ch)
 	}
 	ch := known.channels[p.Channel]
-	a := &attachment{conn: c, ch: req.Ch, to: ch, reader: ch.log.Reader(p.Epoch, p.Offset, p.Window), writer: p.Writer}
+	a := &attachment{conn: c, ch: req.Ch, to: ch, reader: ch.log.Reader(p.Epoch, p.Offset,
+		p.Window), writer: p.Writer}
 	at, err := a.reader.Start()
 	if err != nil {
 		return nil, nil, err
@@ -155,7 +157,10 @@ func (c *conn) attach(req protocol.Request) (any, func(), error) {
 	}
 	ch.mu.Unlock()
 	public := ch.public()
-	return protocol.Attached{Epoch: public.Epoch, Offset: at, Channel: public, Input: taken}, func() { c.work.Go(a.send) }, nil
+	return protocol.Attached{
+		Epoch: public.Epoch, Offset: at, Channel: public,
+		Input: taken,
+	}, func() { c.work.Go(a.send) }, nil
 }
 
 func (a *attachment) send() {
@@ -166,7 +171,10 @@ func (a *attachment) send() {
 		}
 		body := binary.BigEndian.AppendUint64(nil, uint64(chunk.Offset))
 		body = append(body, chunk.Records...)
-		m := stream.AppendMessage(nil, stream.Frame{Type: stream.Records, Channel: a.ch, Body: body})
+		m := stream.AppendMessage(nil, stream.Frame{
+			Type: stream.Records, Channel: a.ch,
+			Body: body,
+		})
 		if a.conn.ws.Write(a.conn.ctx, websocket.MessageBinary, m) != nil {
 			return
 		}
@@ -209,7 +217,11 @@ func (c *conn) frame(f stream.Frame) error {
 			return fault.New(fault.Malformed, "input", "input %d came too early", n)
 		}
 		body := binary.BigEndian.AppendUint64(nil, n)
-		_ = c.ws.Write(c.ctx, websocket.MessageBinary, stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: f.Channel, Body: body}))
+		_ = c.ws.Write(c.ctx, websocket.MessageBinary,
+			stream.AppendMessage(nil, stream.Frame{
+				Type: stream.Ack, Channel: f.Channel,
+				Body: body,
+			}))
 	}
 	return nil
 }

@@ -71,15 +71,29 @@ func New(script Script) *Server {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, map[string]string{"status": "ok"}) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter,
+		_ *http.Request,
+	) {
+		answer(w, 200, map[string]string{"status": "ok"})
+	})
 	mux.HandleFunc("GET /v1/status", s.authorize(func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, 200, map[string]any{"node": protocol.NodeStatus{Version: "test", Pool: protocol.Pool{Size: 2, Ready: 2}, Languages: []protocol.Language{{Name: "python", Display: "Python"}}}})
+		answer(w, 200, map[string]any{"node": protocol.NodeStatus{
+			Version:   "test",
+			Pool:      protocol.Pool{Size: 2, Ready: 2},
+			Languages: []protocol.Language{{Name: "python", Display: "Python"}},
+		}})
 	}))
 	mux.HandleFunc("GET /v1", s.authorize(func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, 200, map[string]any{"protocol": protocol.Subprotocol, "server": "sandgate/test", "languages": []protocol.Language{
-			{Name: "python", Display: "Python", Aliases: []string{"py"}, Extensions: []string{".py"}},
-			{Name: "javascript", Display: "JavaScript", Extensions: []string{".js", ".mjs"}},
-		}})
+		answer(w, 200, map[string]any{
+			"protocol": protocol.Subprotocol, "server": "sandgate/test",
+			"languages": []protocol.Language{
+				{
+					Name: "python", Display: "Python", Aliases: []string{"py"},
+					Extensions: []string{".py"},
+				},
+				{Name: "javascript", Display: "JavaScript", Extensions: []string{".js", ".mjs"}},
+			},
+		})
 	}))
 	mux.HandleFunc("POST /v1/run", s.authorize(func(w http.ResponseWriter, r *http.Request) {
 		for _, line := range script.Run {
@@ -226,7 +240,10 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Query().Has("stat") {
-		answer(w, 200, protocol.File{Path: filePath(r), Type: "file", Size: int64(len(b)), Mode: 0o644})
+		answer(w, 200, protocol.File{
+			Path: filePath(r), Type: "file", Size: int64(len(b)),
+			Mode: 0o644,
+		})
 		return
 	}
 	_, _ = w.Write(b)
@@ -239,7 +256,10 @@ func (s *Server) do(c *conn, req protocol.Request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.sessions[ref.Session]
-	missing := func() error { return fault.New(fault.NotFound, req.Op, "there is no session %q", ref.Session) }
+	missing := func() error {
+		return fault.New(fault.NotFound, req.Op, "there is no session %q",
+			ref.Session)
+	}
 	switch req.Op {
 	case protocol.OpSessionCreate:
 		var p protocol.SessionCreate
@@ -252,7 +272,10 @@ func (s *Server) do(c *conn, req protocol.Request) (any, error) {
 		}
 		id := fmt.Sprintf("s%d", len(s.order)+1)
 		n := &session{
-			public:   protocol.Session{ID: id, Name: p.Name, Language: p.Language, State: "running", CreatedMS: 1, ActiveMS: 1},
+			public: protocol.Session{
+				ID: id, Name: p.Name, Language: p.Language, State: "running",
+				CreatedMS: 1, ActiveMS: 1,
+			},
 			channels: make(map[string]*channel), keys: make(map[string]string),
 		}
 		s.sessions[id] = n

@@ -31,7 +31,8 @@ func queriesOf(t *testing.T, board []byte) []string {
 		if p.Type == "row" {
 			continue
 		}
-		if p.Title == "" || len(p.Targets) == 0 || p.GridPos.W == 0 || p.GridPos.X+p.GridPos.W > 24 {
+		if p.Title == "" || len(p.Targets) == 0 || p.GridPos.W == 0 || p.GridPos.X+
+			p.GridPos.W > 24 {
 			t.Errorf("a panel lacks a title, a query or a place: %+v", p)
 		}
 		for _, q := range p.Targets {
@@ -49,7 +50,9 @@ func TestDashboardMetricsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(sandgate_\\w+)` \\| (\\w+) \\| ([^|]*)\\|").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile(
+		"(?m)^\\| `(sandgate_\\w+)` \\| (\\w+) \\| ([^|]*)\\|").FindAllStringSubmatch(string(page),
+		-1) {
 		labels := map[string]bool{}
 		for _, l := range regexp.MustCompile(`\w+`).FindAllString(m[3], -1) {
 			labels[l] = true

@@ -24,7 +24,8 @@ func kubecheck(t *testing.T) func(args ...string) (flows, wrong string) {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "kubecheck")
 	// The first build of the types has no time limit.
-	if out, err := exec.CommandContext(t.Context(), "go", "-C", "../../tools", "build", "-o", bin, "./kubecheck").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "-C", "../../tools", "build", "-o", bin,
+		"./kubecheck").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return func(args ...string) (string, string) {
@@ -93,7 +94,8 @@ func with(t *testing.T, components ...string) string {
 	for _, c := range components {
 		list += "  - ../components/" + c + "\n"
 	}
-	return filepath.Join(tree(t, [3]string{"cluster/kustomization.yaml", "components: []\n", list}), "cluster")
+	return filepath.Join(tree(t, [3]string{"cluster/kustomization.yaml", "components: []\n", list}),
+		"cluster")
 }
 
 // TestManifests renders each variant like kubectl and reads it like Kubernetes. Network
@@ -109,23 +111,31 @@ func TestManifests(t *testing.T) {
 	single := []string{"ingress-nginx -> sandgate 8080", "monitoring -> sandgate 8080"}
 	cluster := []string{
 		"ingress-nginx -> sandgate-gateway 8080", "monitoring -> sandgate-gateway 8080",
-		"sandgate-gateway -> names 53", "sandgate-gateway -> sandgate-node 9443", "sandgate-gateway -> sandgate-redis 6379",
+		"sandgate-gateway -> names 53", "sandgate-gateway -> sandgate-node 9443",
+		"sandgate-gateway -> sandgate-redis 6379",
 		"sandgate-node -> names 53", "sandgate-node -> sandgate-redis 6379",
 	}
 	egress := []string{"sandgate-node -> internet 443", "sandgate-node -> internet6 443"}
 	elsewhere := []string{
 		"ingress-nginx -> sandgate-gateway 8080", "monitoring -> sandgate-gateway 8080",
-		"sandgate-gateway -> names 53", "sandgate-gateway -> redis-elsewhere 6379", "sandgate-gateway -> sandgate-node 9443",
+		"sandgate-gateway -> names 53", "sandgate-gateway -> redis-elsewhere 6379",
+		"sandgate-gateway -> sandgate-node 9443",
 		"sandgate-node -> names 53", "sandgate-node -> redis-elsewhere 6379",
 	}
 	for what, c := range map[string]struct {
 		args []string
 		want []string
 	}{
-		"single":             {[]string{"single"}, single},
-		"cluster":            {[]string{"cluster", made}, cluster},
-		"bucket":             {[]string{with(t, "bucket"), made, bucket}, append(slices.Clone(cluster), "sandgate-node -> bucket 9000")},
-		"folder, egress":     {[]string{with(t, "folder", "egress"), made}, append(slices.Clone(cluster), egress...)},
+		"single":  {[]string{"single"}, single},
+		"cluster": {[]string{"cluster", made}, cluster},
+		"bucket": {
+			[]string{with(t, "bucket"), made, bucket},
+			append(slices.Clone(cluster), "sandgate-node -> bucket 9000"),
+		},
+		"folder, egress": {
+			[]string{with(t, "folder", "egress"), made},
+			append(slices.Clone(cluster), egress...),
+		},
 		"Redis of one's own": {[]string{with(t, "redis-elsewhere"), made}, elsewhere},
 	} {
 		flows, wrong := check(c.args...)
@@ -135,18 +145,56 @@ func TestManifests(t *testing.T) {
 		}
 	}
 	for what, c := range map[string][4]string{
-		"a field that is not there":     {"single", "single/statefulset.yaml", "terminationGracePeriodSeconds", "terminationGraceSeconds"},
-		"a selector of nothing":         {"single", "single/policy.yaml", "app.kubernetes.io/name: sandgate", "app.kubernetes.io/name: other"},
-		"a volume that is not":          {"single", "single/statefulset.yaml", "- name: data\n              mountPath", "- name: date\n              mountPath"},
-		"a secret that is not made":     {"cluster", "cluster/node.yaml", "secretName: sandgate-nodes", "secretName: sandgate-node"},
-		"a key that a secret has not":   {"cluster", "cluster/redis.yaml", "- key: users.acl", "- key: users"},
-		"a secret that all may read":    {"cluster", "cluster/node.yaml", "defaultMode: 0400", "defaultMode: 0444"},
-		"a config map that is not":      {"cluster", "cluster/gateway.yaml", "configMap:\n            name: sandgate-gateway", "configMap:\n            name: gateway"},
-		"a policy for a port of nobody": {"cluster", "cluster/policy.yaml", "- port: node", "- port: nodes"},
-		"a budget for nobody":           {"cluster", "cluster/gateway.yaml", "maxUnavailable: 1\n  selector:\n    matchLabels:\n      app.kubernetes.io/name: sandgate\n      app.kubernetes.io/component: gateway", "maxUnavailable: 1\n  selector:\n    matchLabels:\n      app.kubernetes.io/component: node"},
-		"a variable before its value":   {"cluster", "cluster/node.yaml", "[$(POD_IP)]", "[$(POD_IPS)]"},
-		"a service's port of nobody":    {"cluster", "cluster/redis.yaml", "targetPort: redis", "targetPort: http"},
-		"pods spread by other labels":   {"cluster", "cluster/gateway.yaml", "labelSelector:\n            matchLabels: *labels", "labelSelector:\n            matchLabels: {app: x}"},
+		"a field that is not there": {
+			"single", "single/statefulset.yaml",
+			"terminationGracePeriodSeconds", "terminationGraceSeconds",
+		},
+		"a selector of nothing": {
+			"single", "single/policy.yaml",
+			"app.kubernetes.io/name: sandgate", "app.kubernetes.io/name: other",
+		},
+		"a volume that is not": {
+			"single", "single/statefulset.yaml",
+			"- name: data\n              mountPath", "- name: date\n              mountPath",
+		},
+		"a secret that is not made": {
+			"cluster", "cluster/node.yaml",
+			"secretName: sandgate-nodes", "secretName: sandgate-node",
+		},
+		"a key that a secret has not": {
+			"cluster", "cluster/redis.yaml", "- key: users.acl",
+			"- key: users",
+		},
+		"a secret that all may read": {
+			"cluster", "cluster/node.yaml", "defaultMode: 0400",
+			"defaultMode: 0444",
+		},
+		"a config map that is not": {
+			"cluster", "cluster/gateway.yaml",
+			"configMap:\n            name: sandgate-gateway",
+			"configMap:\n            name: gateway",
+		},
+		"a policy for a port of nobody": {
+			"cluster", "cluster/policy.yaml", "- port: node",
+			"- port: nodes",
+		},
+		"a budget for nobody": {
+			"cluster", "cluster/gateway.yaml",
+			"maxUnavailable: 1\n  selector:\n    matchLabels:\n      app.kubernetes.io/name: sandgate\n      app.kubernetes.io/component: gateway", "maxUnavailable: 1\n  selector:\n    matchLabels:\n      app.kubernetes.io/component: node",
+		},
+		"a variable before its value": {
+			"cluster", "cluster/node.yaml", "[$(POD_IP)]",
+			"[$(POD_IPS)]",
+		},
+		"a service's port of nobody": {
+			"cluster", "cluster/redis.yaml", "targetPort: redis",
+			"targetPort: http",
+		},
+		"pods spread by other labels": {
+			"cluster", "cluster/gateway.yaml",
+			"labelSelector:\n            matchLabels: *labels",
+			"labelSelector:\n            matchLabels: {app: x}",
+		},
 	} {
 		if _, wrong := check(filepath.Join(tree(t, [3]string(c[1:])), c[0]), made); wrong == "" {
 			t.Errorf("%s is not found", what)
@@ -154,10 +202,17 @@ func TestManifests(t *testing.T) {
 	}
 	// Two policies that allow too much are reported as open connections.
 	for what, c := range map[string][3]string{
-		"all names":   {"cluster/policy.yaml", "          podSelector:\n            matchLabels:\n              k8s-app: kube-dns\n      ports:\n        - port: 53\n          protocol: UDP\n", "      ports:\n        - port: 443\n"},
-		"no deny all": {"base/policy.yaml", "policyTypes: [Ingress, Egress]", "policyTypes: [Ingress]"},
+		"all names": {
+			"cluster/policy.yaml",
+			"          podSelector:\n            matchLabels:\n              k8s-app: kube-dns\n      ports:\n        - port: 53\n          protocol: UDP\n", "      ports:\n        - port: 443\n",
+		},
+		"no deny all": {
+			"base/policy.yaml", "policyTypes: [Ingress, Egress]",
+			"policyTypes: [Ingress]",
+		},
 	} {
-		if flows, wrong := check(filepath.Join(tree(t, c), "cluster"), made); flows == strings.Join(cluster, "\n")+"\n" {
+		if flows, wrong := check(filepath.Join(tree(t, c), "cluster"),
+			made); flows == strings.Join(cluster, "\n")+"\n" {
 			t.Errorf("%s: the open connection is not reported: %s", what, wrong)
 		}
 	}
@@ -222,7 +277,8 @@ func TestPageNamesExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	var named []string
-	for _, m := range regexp.MustCompile(`deploy/kubernetes/([\w./-]*\w)`).FindAllSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile(`deploy/kubernetes/([\w./-]*\w)`).FindAllSubmatch(page,
+		-1) {
 		named = append(named, string(m[1]))
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
@@ -304,12 +360,17 @@ func TestSettingsLoad(t *testing.T) {
 		}
 		var env []string
 		for _, e := range p.Spec.Template.Spec.Containers[0].Env {
-			known := slices.ContainsFunc(config.Fields(config.Default()), func(f config.Field) bool { return f.Env == e.Name })
-			if !known && !slices.Contains([]string{"POD_IP", "GOGC", "GODEBUG", "GOMEMLIMIT"}, e.Name) {
+			known := slices.ContainsFunc(config.Fields(config.Default()),
+				func(f config.Field) bool { return f.Env == e.Name })
+			if !known && !slices.Contains([]string{"POD_IP", "GOGC", "GODEBUG", "GOMEMLIMIT"},
+				e.Name) {
 				t.Errorf("%s: there is no setting %s", p.Metadata.Name, e.Name)
 			}
 			if e.From != nil { // the machine's name or the pod's address
-				e.Value = map[string]string{"SANDGATE_CLUSTER_NODE": "ip-10-0-0-1.example.internal", "POD_IP": "10.1.2.3"}[e.Name]
+				e.Value = map[string]string{
+					"SANDGATE_CLUSTER_NODE": "ip-10-0-0-1.example.internal",
+					"POD_IP":                "10.1.2.3",
+				}[e.Name]
 			}
 			env = append(env, e.Name+"="+strings.ReplaceAll(e.Value, "$(POD_IP)", "10.1.2.3"))
 		}
@@ -324,13 +385,21 @@ func TestSettingsLoad(t *testing.T) {
 		}
 		limit <<= 30
 		if p.Kind != "Deployment" && (c.Sessions.Memory == 0 || c.Sessions.Memory > limit/10*9) {
-			t.Errorf("%s: sandboxes may have %s, the container %s", p.Metadata.Name, c.Sessions.Memory, limit)
+			t.Errorf("%s: sandboxes may have %s, the container %s", p.Metadata.Name,
+				c.Sessions.Memory, limit)
 		}
-		for what, path := range map[string]string{"cluster.dir": c.Cluster.Dir, "cluster.redis_password_file": c.Cluster.Password, "token_file": c.Token, "cluster.s3_credentials_file": c.Cluster.S3Credentials, "data_dir": c.DataDir, "run_dir": c.RunDir} {
+		for what, path := range map[string]string{
+			"cluster.dir":                 c.Cluster.Dir,
+			"cluster.redis_password_file": c.Cluster.Password, "token_file": c.Token,
+			"cluster.s3_credentials_file": c.Cluster.S3Credentials, "data_dir": c.DataDir,
+			"run_dir": c.RunDir,
+		} {
 			mounted := slices.ContainsFunc(container.Mounts, func(m mount) bool {
 				return path == m.Path || strings.HasPrefix(path, m.Path+"/")
 			})
-			if path != "" && !mounted && !(p.Kind == "Deployment" && strings.HasSuffix(what, "_dir")) { // a gateway has no such folder
+			if path != "" && !mounted &&
+				!(p.Kind == "Deployment" && strings.HasSuffix(what, "_dir")) {
+				// a gateway has no such folder
 				t.Errorf("%s: nothing is mounted for %s at %s", p.Metadata.Name, what, path)
 			}
 		}
@@ -352,24 +421,30 @@ func TestSettingsLoad(t *testing.T) {
 	}
 	p := workload(t, "single/statefulset.yaml")
 	c := load(p, []byte(object.Data["config.yaml"]))
-	if c.Listen != "0.0.0.0:8080" || !c.Insecure || len(c.Hosts) < 2 || p.Spec.Template.Spec.Grace < stop {
+	if c.Listen != "0.0.0.0:8080" || !c.Insecure || len(c.Hosts) < 2 ||
+		p.Spec.Template.Spec.Grace < stop {
 		t.Errorf("%+v", c)
 	}
 
 	p = workload(t, "cluster/gateway.yaml")
 	g := load(p, read("cluster/config/gateway.yaml"))
-	if g.Listen != ":8080" || !g.Insecure || len(g.Hosts) < 2 || p.Spec.Template.Spec.Containers[0].Ports[0].Port != 8080 {
+	if g.Listen != ":8080" || !g.Insecure || len(g.Hosts) < 2 ||
+		p.Spec.Template.Spec.Containers[0].Ports[0].Port != 8080 {
 		t.Errorf("%+v", g)
 	}
-	if before := p.Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Sleep.Seconds; before == 0 || p.Spec.Template.Spec.Grace < before+gateway {
-		t.Errorf("a gateway has %d s to end, and waits %d of them first", p.Spec.Template.Spec.Grace, before)
+	if before := p.Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Sleep.Seconds; before == 0 ||
+		p.Spec.Template.Spec.Grace < before+gateway {
+		t.Errorf("a gateway has %d s to end, and waits %d of them first",
+			p.Spec.Template.Spec.Grace, before)
 	}
 	p = workload(t, "cluster/node.yaml")
 	n := load(p, read("cluster/config/node.yaml"))
-	if n.Cluster.Listen != ":9443" || n.Cluster.Address != "[10.1.2.3]:9443" || n.Cluster.Node == "" || p.Spec.Template.Spec.Containers[0].Ports[0].Port != 9443 {
+	if n.Cluster.Listen != ":9443" || n.Cluster.Address != "[10.1.2.3]:9443" ||
+		n.Cluster.Node == "" || p.Spec.Template.Spec.Containers[0].Ports[0].Port != 9443 {
 		t.Errorf("%+v", n.Cluster)
 	}
-	if least := int(time.Duration(n.Cluster.Drain)/time.Second) + stop; p.Spec.Template.Spec.Grace < least {
+	if least := int(time.Duration(n.Cluster.Drain)/time.Second) +
+		stop; p.Spec.Template.Spec.Grace < least {
 		t.Errorf("a node has %d s to end, and may need %d", p.Spec.Template.Spec.Grace, least)
 	}
 	stores := 0
@@ -385,7 +460,8 @@ func TestSettingsLoad(t *testing.T) {
 	if stores != 2 {
 		t.Errorf("%d of %q give the cluster a blob store", stores, patches)
 	}
-	if g.Cluster.Redis != n.Cluster.Redis || g.Cluster.User != n.Cluster.User || g.Cluster.Name != n.Cluster.Name || g.Cluster.Redis != "redis://sandgate-redis:6379/0" {
+	if g.Cluster.Redis != n.Cluster.Redis || g.Cluster.User != n.Cluster.User ||
+		g.Cluster.Name != n.Cluster.Name || g.Cluster.Redis != "redis://sandgate-redis:6379/0" {
 		t.Errorf("the gateways' directory is %+v, the nodes' %+v", g.Cluster, n.Cluster)
 	}
 }

@@ -28,7 +28,8 @@ func (s *Session) complete(ctx context.Context, step *Step) error {
 	}
 	runes := []rune(code)
 	if reply.Start < 0 || reply.Start > reply.End || reply.End > len(runes) {
-		return fmt.Errorf("the reply replaces %d to %d of %d code points", reply.Start, reply.End, len(runes))
+		return fmt.Errorf("the reply replaces %d to %d of %d code points", reply.Start, reply.End,
+			len(runes))
 	}
 	var texts []string
 	has := func(want string) bool {
@@ -48,12 +49,14 @@ func (s *Session) complete(ctx context.Context, step *Step) error {
 	}
 	for _, want := range step.Matches {
 		if !has(string(want)) {
-			err = errors.Join(err, fmt.Errorf("matches: %q is not among %s", want, show(strings.Join(texts, " "))))
+			err = errors.Join(err, fmt.Errorf("matches: %q is not among %s", want,
+				show(strings.Join(texts, " "))))
 		}
 	}
 	for _, not := range step.Without {
 		if has(string(not)) {
-			err = errors.Join(err, fmt.Errorf("without: %q is among %s", not, show(strings.Join(texts, " "))))
+			err = errors.Join(err, fmt.Errorf("without: %q is among %s", not,
+				show(strings.Join(texts, " "))))
 		}
 	}
 	return err
@@ -75,7 +78,8 @@ func (s *Session) inspect(ctx context.Context, step *Step) error {
 	if step.Found != nil && reply.Found != *step.Found {
 		return fmt.Errorf("found: wanted %v, got %v", *step.Found, reply.Found)
 	}
-	if text := plain(dataText(reply.Data["text/plain"])); step.Text != nil && !step.Text.MatchString(text) {
+	if text := plain(dataText(reply.Data["text/plain"])); step.Text != nil &&
+		!step.Text.MatchString(text) {
 		return fmt.Errorf("text: wanted something like %s, got %s", step.Text, show(text))
 	}
 	return nil
@@ -100,14 +104,18 @@ func (s *Session) variables(ctx context.Context, step *Step) error {
 		if _, twice := byName[v.Name]; twice {
 			err = errors.Join(err, fmt.Errorf("%s is listed twice", v.Name))
 		}
-		if n := utf8.RuneCountInString(v.Value); n > kernel.MaxVariableValue || strings.ContainsAny(v.Value, "\n\r") {
-			err = errors.Join(err, fmt.Errorf("the value of %s has %d characters, or more than one line: %s", v.Name, n, show(v.Value)))
+		if n := utf8.RuneCountInString(v.Value); n > kernel.MaxVariableValue ||
+			strings.ContainsAny(v.Value, "\n\r") {
+			err = errors.Join(err,
+				fmt.Errorf("the value of %s has %d characters, or more than one line: %s", v.Name,
+					n, show(v.Value)))
 		}
 		byName[v.Name] = v
 		names = append(names, v.Name)
 	}
 	if len(list) > kernel.MaxVariables {
-		err = errors.Join(err, fmt.Errorf("%d variables are listed, the limit is %d", len(list), kernel.MaxVariables))
+		err = errors.Join(err, fmt.Errorf("%d variables are listed, the limit is %d", len(list),
+			kernel.MaxVariables))
 	}
 	for name, want := range step.Variables {
 		got, ok := byName[name]
@@ -119,9 +127,14 @@ func (s *Session) variables(ctx context.Context, step *Step) error {
 			what string
 			like *Pattern
 			got  string
-		}{{"type", want.Type, got.Type}, {"value", want.Value, got.Value}, {"size", want.Size, got.Size}} {
+		}{
+			{"type", want.Type, got.Type},
+			{"value", want.Value, got.Value},
+			{"size", want.Size, got.Size},
+		} {
 			if field.like != nil && !field.like.whole(field.got) {
-				err = errors.Join(err, fmt.Errorf("%s of %s: wanted %s, got %s", field.what, name, field.like, show(field.got)))
+				err = errors.Join(err, fmt.Errorf("%s of %s: wanted %s, got %s", field.what, name,
+					field.like, show(field.got)))
 			}
 		}
 	}
@@ -135,14 +148,18 @@ func (s *Session) variables(ctx context.Context, step *Step) error {
 
 // program runs a file like `sandgate run`.
 func (s *Session) program(ctx context.Context, p *Program) error {
-	if _, err := s.client.Upload(ctx, s.id, p.File, 0o755, strings.NewReader(string(p.Content))); err != nil {
+	if _, err := s.client.Upload(ctx, s.id, p.File, 0o755,
+		strings.NewReader(string(p.Content))); err != nil {
 		return err
 	}
 	var args []string
 	for _, a := range p.Args {
 		args = append(args, string(a))
 	}
-	process, err := s.conn.Start(ctx, protocol.ChannelOpen{Session: s.id, Language: s.language, File: p.File, Args: args, Stdin: true})
+	process, err := s.conn.Start(ctx, protocol.ChannelOpen{
+		Session: s.id, Language: s.language,
+		File: p.File, Args: args, Stdin: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -179,7 +196,8 @@ func (s *Session) program(ctx context.Context, p *Program) error {
 		}
 	}
 	if len(o.problems) > 0 {
-		return errors.New(strings.Join(append(o.problems, show(o.stdout.String()), show(o.stderr.String())), "\n"))
+		return errors.New(strings.Join(append(o.problems, show(o.stdout.String()),
+			show(o.stderr.String())), "\n"))
 	}
 	return nil
 }

@@ -79,10 +79,12 @@ func verbs() map[string][]string {
 	return map[string][]string{
 		"file": nil, "restart": nil, "program": nil,
 		"run": {
-			"repeat", "status", "stdout", "stdout~", "stdout_bytes", "stderr", "stderr~", "result", "result~", "data", "display", "update",
+			"repeat", "status", "stdout", "stdout~", "stdout_bytes", "stderr", "stderr~", "result",
+			"result~", "data", "display", "update",
 			"error", "exit_code", "event", "order", "input", "no_input", "whole", "when", "later",
 		},
-		"complete": {"matches", "without"}, "inspect": {"found", "text"}, "is_complete": {"gives"}, "variables": {"without"},
+		"complete": {"matches", "without"}, "inspect": {"found", "text"}, "is_complete": {"gives"},
+		"variables": {"without"},
 	}
 }
 
@@ -190,7 +192,8 @@ func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
 
 // whole reports whether the pattern matches all of s.
 func (p Pattern) whole(s string) bool {
-	return regexp.MustCompile(`\A(?:` + p.String() + `)\z`).MatchString(s) // p is a valid expression
+	// p is a valid expression
+	return regexp.MustCompile(`\A(?:` + p.String() + `)\z`).MatchString(s)
 }
 
 // Parse reads a file of cases. An unknown key is an error.
@@ -282,7 +285,8 @@ func (s *Step) check(node *yaml.Node) error {
 		s.does = key
 	}
 	if s.does == "" {
-		return fmt.Errorf("a step needs one of %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return fmt.Errorf("a step needs one of %s", strings.Join(slices.Sorted(maps.Keys(all)),
+			", "))
 	}
 	for _, key := range rest {
 		if !slices.Contains(all[s.does], key) {
@@ -310,7 +314,8 @@ func (s *Step) check(node *yaml.Node) error {
 		err = errors.New("is_complete needs gives")
 	case (s.does == "complete" || s.does == "inspect") && strings.Count(s.code(), "|") == 0:
 		err = errors.New("the code needs a | where the cursor is")
-	case s.Stdout != nil && s.StdoutLike != nil, s.Stderr != nil && s.StderrLike != nil, s.Result != nil && s.ResultLike != nil:
+	case s.Stdout != nil && s.StdoutLike != nil, s.Stderr != nil && s.StderrLike != nil,
+		s.Result != nil && s.ResultLike != nil:
 		err = errors.New("give the text or the pattern, not both")
 	case s.When != nil && s.When.Stdout == nil && s.When.Stderr == nil:
 		err = errors.New("when needs stdout or stderr")

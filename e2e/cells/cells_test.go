@@ -29,14 +29,29 @@ func script() clienttest.Script {
 				case "err":
 					c.Stderr(rest + "\n")
 				case "result":
-					c.Message(kernel.ExecuteResultType, map[string]any{"data": map[string]any{"text/plain": rest, "application/json": map[string]int{"a": 1}}, "metadata": map[string]any{}})
+					c.Message(kernel.ExecuteResultType,
+						map[string]any{
+							"data": map[string]any{
+								"text/plain":       rest,
+								"application/json": map[string]int{"a": 1},
+							},
+							"metadata": map[string]any{},
+						})
 				case "display":
-					c.Message(kernel.DisplayDataType, map[string]any{"data": map[string]any{rest: "<b>"}, "metadata": map[string]any{}})
+					c.Message(kernel.DisplayDataType,
+						map[string]any{
+							"data":     map[string]any{rest: "<b>"},
+							"metadata": map[string]any{},
+						})
 				case "fail":
-					c.Message(kernel.ErrorType, kernel.Error{EName: rest, EValue: "the value", Traceback: []string{"\x1b[31mline 1\x1b[0m", "in driver.x"}})
+					c.Message(kernel.ErrorType, kernel.Error{
+						EName: rest, EValue: "the value",
+						Traceback: []string{"\x1b[31mline 1\x1b[0m", "in driver.x"},
+					})
 					reply.Status, reply.EName = "error", rest
 				case "event":
-					c.Message(kernel.KernelEventType, kernel.KernelEvent{Event: rest, Message: "so it was"})
+					c.Message(kernel.KernelEventType,
+						kernel.KernelEvent{Event: rest, Message: "so it was"})
 				case "ask":
 					line, _ := c.Ask(rest, rest == "password")
 					c.Stdout("got " + line + "\n")
@@ -47,7 +62,8 @@ func script() clienttest.Script {
 					select {
 					case <-c.Interrupted:
 						reply.Status, reply.EName = "error", "Interrupt"
-						c.Message(kernel.ErrorType, kernel.Error{EName: "Interrupt", Traceback: []string{}})
+						c.Message(kernel.ErrorType,
+							kernel.Error{EName: "Interrupt", Traceback: []string{}})
 					case <-ctx.Done():
 					}
 				case "sleep":
@@ -59,19 +75,36 @@ func script() clienttest.Script {
 			return reply
 		},
 		Complete: func(p protocol.Complete) kernel.Reply {
-			return kernel.Reply{Status: "ok", Start: strings.LastIndex(p.Code, ".") + 1, End: p.Cursor, Matches: []kernel.Match{{Text: "foo"}, {Text: "food"}}}
+			return kernel.Reply{
+				Status: "ok", Start: strings.LastIndex(p.Code, ".") + 1,
+				End: p.Cursor, Matches: []kernel.Match{{Text: "foo"}, {Text: "food"}},
+			}
 		},
 		Inspect: func(p protocol.Complete) kernel.Reply {
-			return kernel.Reply{Status: "ok", Found: true, Data: map[string]json.RawMessage{"text/plain": json.RawMessage(`"\u001b[1mprint\u001b[0m(x)"`)}}
+			return kernel.Reply{
+				Status: "ok", Found: true,
+				Data: map[string]json.RawMessage{
+					"text/plain": json.RawMessage(`"\u001b[1mprint\u001b[0m(x)"`),
+				},
+			}
 		},
-		IsComplete: func(string) kernel.Reply { return kernel.Reply{Status: "ok", IsComplete: "incomplete"} },
+		IsComplete: func(string) kernel.Reply {
+			return kernel.Reply{
+				Status:     "ok",
+				IsComplete: "incomplete",
+			}
+		},
 		Variables: func() kernel.Reply {
-			return kernel.Reply{Status: "ok", Variables: []kernel.Variable{{Name: "x", Type: "int", Value: "41", Size: "8 B"}}}
+			return kernel.Reply{
+				Status:    "ok",
+				Variables: []kernel.Variable{{Name: "x", Type: "int", Value: "41", Size: "8 B"}},
+			}
 		},
 		Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
 			b := make([]byte, 16)
 			n, _ := p.Stdin.Read(b)
-			p.Stdout([]byte(p.Open.File + " " + strings.Join(p.Open.Args, " ") + " " + string(b[:n])))
+			p.Stdout([]byte(p.Open.File + " " + strings.Join(p.Open.Args, " ") + " " +
+				string(b[:n])))
 			return protocol.Exit{Code: 3}
 		},
 	}
@@ -109,32 +142,77 @@ func TestCases(t *testing.T) {
 		{"type missing", `{run: result 42, data: {image/png: x}}`, "result: wanted image/png"},
 		{"display", `{run: display text/html, display: [{text/html: <b}]}`, ""},
 		{"display unwanted", `{run: display text/html}`, "display: wanted 0, got 1"},
-		{"display differs", `{run: display text/html, display: [{text/html: <i}]}`, "display 1: text/html"},
-		{"error", `{run: fail TypeError, error: {name: TypeError, value: the, traceback: line 1, without: secret}}`, ""},
+		{
+			"display differs", `{run: display text/html, display: [{text/html: <i}]}`,
+			"display 1: text/html",
+		},
+		{
+			"error", `{run: fail TypeError, error: {name: TypeError, value: the, traceback: line 1, without: secret}}`, "",
+		},
 		{"error unwanted", `{run: fail TypeError}`, "status: wanted ok, got error"},
-		{"error name", `{run: fail TypeError, error: {name: ValueError}}`, "error name: wanted ValueError"},
+		{
+			"error name", `{run: fail TypeError, error: {name: ValueError}}`,
+			"error name: wanted ValueError",
+		},
 		{"error frames", `{run: fail X, error: {without: driver}}`, "it should not have"},
 		{"error missing", `{run: out a, stdout~: a, error: {name: X}}`, "no error message came"},
 		{"exit code", `{run: exit abc, exit_code: 3}`, ""},
 		{"exit code differs", `{run: exit abc, exit_code: 4}`, "exit_code: wanted 4, got 3"},
 		{"event", `{run: event restored, event: {event: restored, message: was}}`, ""},
 		{"event that may come", `{run: event restored, event: {event: restored, may: true}}`, ""},
-		{"event that may stay away", `{run: event notice, event: {event: restored, may: true}}`, ""},
+		{
+			"event that may stay away", `{run: event notice, event: {event: restored, may: true}}`,
+			"",
+		},
 		{"event unwanted", `{run: event state_lost}`, "event: wanted none"},
-		{"event missing", `{run: event notice, event: {event: restored}}`, "event: wanted restored"},
-		{"order", `{run: "out a\nerr b\nout c\nout d\ndisplay text/html\nresult 1", order: ["stdout:a", "stderr:b", "stdout:c\nd", "display:text/html"]}`, ""},
-		{"order differs", `{run: "out a\nerr b", order: ["stderr:b", "stdout:a"]}`, "order: wanted"},
-		{"input", `{run: "ask name", input: [{prompt: name, value: Ada}], stdout: "got Ada\n"}`, ""},
+		{
+			"event missing", `{run: event notice, event: {event: restored}}`,
+			"event: wanted restored",
+		},
+		{
+			"order", `{run: "out a\nerr b\nout c\nout d\ndisplay text/html\nresult 1", order: ["stdout:a", "stderr:b", "stdout:c\nd", "display:text/html"]}`, "",
+		},
+		{
+			"order differs", `{run: "out a\nerr b", order: ["stderr:b", "stdout:a"]}`,
+			"order: wanted",
+		},
+		{
+			"input", `{run: "ask name", input: [{prompt: name, value: Ada}], stdout: "got Ada\n"}`,
+			"",
+		},
 		{"input unexpected", `{run: "ask name", stdout~: got}`, "was not expected"},
-		{"input missing", `{run: out a, stdout~: a, input: [{}]}`, "input: wanted 1 requests, got 0"},
-		{"input prompt", `{run: "ask name", input: [{prompt: other}], stdout~: got}`, "wanted the prompt"},
-		{"input password", `{run: "ask password", input: [{prompt: password}], stdout~: got}`, "wanted password false, got true"},
-		{"input interrupted", `{run: "ask name\nhang", input: [{do: interrupt}], stdout~: got, error: {name: Interrupt}}`, ""},
-		{"interrupt", `{run: "out a\nhang", stdout: "a\n", when: {stdout: a, do: interrupt}, error: {name: Interrupt}}`, ""},
-		{"insist", `{run: "out a\nhang", stdout: "a\n", when: {stdout: a, do: insist}, error: {name: Interrupt}}`, ""},
-		{"streaming", `{run: "out a\nsleep\nout b", stdout: "a\nb\n", when: {stdout: a, do: nothing}}`, ""},
-		{"not streaming", `{run: "sleep\nout a\nout b", stdout: "a\nb\n", when: {stdout: a, do: nothing}}`, "only at the cell's end"},
-		{"never", `{run: "out a", stdout: "a\n", when: {stdout: b, do: nothing}}`, "the text never came"},
+		{
+			"input missing", `{run: out a, stdout~: a, input: [{}]}`,
+			"input: wanted 1 requests, got 0",
+		},
+		{
+			"input prompt", `{run: "ask name", input: [{prompt: other}], stdout~: got}`,
+			"wanted the prompt",
+		},
+		{
+			"input password", `{run: "ask password", input: [{prompt: password}], stdout~: got}`,
+			"wanted password false, got true",
+		},
+		{
+			"input interrupted",
+			`{run: "ask name\nhang", input: [{do: interrupt}], stdout~: got, error: {name: Interrupt}}`, "",
+		},
+		{
+			"interrupt", `{run: "out a\nhang", stdout: "a\n", when: {stdout: a, do: interrupt}, error: {name: Interrupt}}`, "",
+		},
+		{
+			"insist", `{run: "out a\nhang", stdout: "a\n", when: {stdout: a, do: insist}, error: {name: Interrupt}}`, "",
+		},
+		{
+			"streaming", `{run: "out a\nsleep\nout b", stdout: "a\nb\n", when: {stdout: a, do: nothing}}`, "",
+		},
+		{
+			"not streaming", `{run: "sleep\nout a\nout b", stdout: "a\nb\n", when: {stdout: a, do: nothing}}`, "only at the cell's end",
+		},
+		{
+			"never", `{run: "out a", stdout: "a\n", when: {stdout: b, do: nothing}}`,
+			"the text never came",
+		},
 		{"later", `{run: "later on", later: {stdout: on}}`, ""},
 		{"later missing", `{run: "out a", stdout~: a, later: {stdout: on}}`, "later: stdout"},
 		{"repeat", `{run: "out {i}", repeat: 3, stdout: "{i}\n"}`, ""},
@@ -146,12 +224,17 @@ func TestCases(t *testing.T) {
 		{"inspect", `{inspect: "pri|nt", found: true, text: '^print\('}`, ""},
 		{"inspect differs", `{inspect: "pri|nt", found: false}`, "found: wanted false"},
 		{"is_complete", `{is_complete: "if x:", gives: incomplete}`, ""},
-		{"is_complete differs", `{is_complete: "if x:", gives: complete}`, "wanted complete, got incomplete"},
+		{
+			"is_complete differs", `{is_complete: "if x:", gives: complete}`,
+			"wanted complete, got incomplete",
+		},
 		{"variables", `{variables: {x: {type: int, value: '\d+', size: '8.*'}}, without: [y]}`, ""},
 		{"variable missing", `{variables: {y: {type: int}}}`, "y is not among x"},
 		{"variable differs", `{variables: {x: {value: '4'}}}`, "value of x"},
 		{"variable unwanted", `{variables: {}, without: [x]}`, "x is listed"},
-		{"program", `{program: {file: p.x, content: c, args: [1, -b], stdin: in, stdout: 'p.x 1 -b in', exit: 3}}`, ""},
+		{
+			"program", `{program: {file: p.x, content: c, args: [1, -b], stdin: in, stdout: 'p.x 1 -b in', exit: 3}}`, "",
+		},
 		{"program status", `{program: {file: p.x, content: c, stdout: p}}`, "exit: wanted 0"},
 		{"file", `{file: {path: d/a.csv, content: "1,2"}}`, ""},
 		{"restart", `{restart: true}`, ""},
@@ -169,7 +252,9 @@ func TestCases(t *testing.T) {
 			switch {
 			case test.problem == "" && err != nil:
 				t.Errorf("%v", err)
-			case test.problem != "" && (err == nil || !strings.Contains(err.Error(), test.problem) || !strings.Contains(err.Error(), "f.yaml:3")):
+			case test.problem != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.problem) ||
+					!strings.Contains(err.Error(), "f.yaml:3")):
 				t.Errorf("wanted %q in %v", test.problem, err)
 			}
 		})
@@ -181,15 +266,21 @@ func TestCases(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for name, test := range map[string][2]string{
-		"no list":         {"case: x", "list of cases"},
-		"unknown key":     {"- case: x\n  stepps: []", "stepps"},
-		"unknown step":    {"- case: x\n  steps: [{runs: a}]", "runs"},
-		"wrong companion": {"- case: x\n  steps: [{restart: true, stdout: a}]", "stdout does not go with restart"},
-		"two things":      {"- case: x\n  steps: [{run: a, complete: b|}]", "one thing"},
-		"no name":         {"- steps: [{run: a}]", "needs a name"},
-		"no steps":        {"- case: x", "no steps"},
-		"no cursor":       {"- case: x\n  steps: [{complete: a}]", "cursor"},
-		"unknown proof":   {"- case: x\n  proves: [state.everything]\n  steps: [{run: a}]", "state.everything"},
+		"no list":      {"case: x", "list of cases"},
+		"unknown key":  {"- case: x\n  stepps: []", "stepps"},
+		"unknown step": {"- case: x\n  steps: [{runs: a}]", "runs"},
+		"wrong companion": {
+			"- case: x\n  steps: [{restart: true, stdout: a}]",
+			"stdout does not go with restart",
+		},
+		"two things": {"- case: x\n  steps: [{run: a, complete: b|}]", "one thing"},
+		"no name":    {"- steps: [{run: a}]", "needs a name"},
+		"no steps":   {"- case: x", "no steps"},
+		"no cursor":  {"- case: x\n  steps: [{complete: a}]", "cursor"},
+		"unknown proof": {
+			"- case: x\n  proves: [state.everything]\n  steps: [{run: a}]",
+			"state.everything",
+		},
 		"bad pattern":     {"- case: x\n  steps: [{run: a, stdout~: '('}]", "missing closing"},
 		"null":            {"- case: x\n  steps: [{run: a, result: null}]", "null means nothing"},
 		"bad status":      {"- case: x\n  steps: [{run: a, status: fine}]", "status is"},
@@ -197,7 +288,8 @@ func TestParseRefuses(t *testing.T) {
 		"second document": {"- case: x\n  steps: [{run: a}]\n---\n- case: y\n", "second document"},
 		"bad when":        {"- case: x\n  steps: [{run: a, when: {stdout: a, do: kill}}]", "do is"},
 	} {
-		if _, err := Parse("f.yaml", []byte(test[0])); err == nil || !strings.Contains(err.Error(), test[1]) {
+		if _, err := Parse("f.yaml", []byte(test[0])); err == nil ||
+			!strings.Contains(err.Error(), test[1]) {
 			t.Errorf("%s: wanted %q, got %v", name, test[1], err)
 		}
 	}
@@ -231,7 +323,8 @@ func TestSuite(t *testing.T) {
 		if err == nil {
 			err = s.Check()
 		}
-		if wants == "" && err != nil || wants != "" && (err == nil || !strings.Contains(err.Error(), wants)) {
+		if wants == "" && err != nil || wants != "" &&
+			(err == nil || !strings.Contains(err.Error(), wants)) {
 			t.Errorf("wanted %q, got %v", wants, err)
 		}
 	}

@@ -31,7 +31,8 @@ func (s *Step) compare(o *outcome, i int) {
 			}
 		case exact != nil:
 			if want := number(exact); got != want {
-				o.problem("%s: wanted %s\n%*s     got %s", name, show(want), len(name), "", show(got))
+				o.problem("%s: wanted %s\n%*s     got %s", name, show(want), len(name), "",
+					show(got))
 			}
 		case len(s.Order) == 0 && got != "":
 			o.problem("%s: wanted nothing, got %s", name, show(got))
@@ -60,7 +61,8 @@ func (s *Step) compare(o *outcome, i int) {
 	if s.When != nil && o.matched.IsZero() {
 		o.problem("when: the text never came")
 	} else if s.When != nil && s.When.Do == "nothing" && o.ended.Sub(o.matched) < stayed {
-		o.problem("when: the text came only at the cell's end, %v before the reply", o.ended.Sub(o.matched))
+		o.problem("when: the text came only at the cell's end, %v before the reply",
+			o.ended.Sub(o.matched))
 	}
 }
 
@@ -93,7 +95,8 @@ func (s *Step) checkStatus(o *outcome) {
 		s.Error.check(o, o.errors[0])
 	}
 	for _, e := range o.events {
-		if (e.Event == "state_lost" || e.Event == "restored") && (s.Event == nil || s.Event.Event != e.Event) {
+		if (e.Event == "state_lost" || e.Event == "restored") &&
+			(s.Event == nil || s.Event.Event != e.Event) {
 			o.problem("event: wanted none, got %s: %s", e.Event, e.Message)
 		}
 	}
@@ -159,7 +162,8 @@ func checkData(o *outcome, what string, want map[string]Pattern, got kernel.Bund
 		if !ok {
 			o.problem("%s: wanted %s, got %s", what, mime, strings.Join(types(got.Data), " "))
 		} else if !like.MatchString(dataText(raw)) {
-			o.problem("%s: %s: wanted something like %s, got %s", what, mime, like, show(dataText(raw)))
+			o.problem("%s: %s: wanted something like %s, got %s", what, mime, like,
+				show(dataText(raw)))
 		}
 	}
 }
@@ -180,7 +184,8 @@ func (s *Step) checkOrder(o *outcome) {
 		return
 	}
 	mentions := func(kind string) bool {
-		return slices.ContainsFunc(s.Order, func(t Text) bool { return strings.HasPrefix(string(t), kind) })
+		return slices.ContainsFunc(s.Order,
+			func(t Text) bool { return strings.HasPrefix(string(t), kind) })
 	}
 	var got []string
 	for _, it := range o.order {
@@ -200,7 +205,8 @@ func (s *Step) checkOrder(o *outcome) {
 		kind, text, _ := strings.Cut(got[i], ":")
 		switch kind {
 		case "display", "update", "result":
-			matches = kind == wantKind && (want == "" || slices.Contains(strings.Fields(text), want))
+			matches = kind == wantKind &&
+				(want == "" || slices.Contains(strings.Fields(text), want))
 		default:
 			matches = kind == wantKind && text == strings.Trim(want, "\n")
 		}

@@ -36,7 +36,10 @@ func (s *Session) execute(ctx context.Context, step *Step, i int) error {
 	began := s.others.count()
 	limited, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	cell, err := s.kernel.Execute(limited, code, client.ExecuteOptions{NoInput: step.NoInput, Program: step.Whole})
+	cell, err := s.kernel.Execute(limited, code, client.ExecuteOptions{
+		NoInput: step.NoInput,
+		Program: step.Whole,
+	})
 	if err != nil {
 		return err
 	}
@@ -56,7 +59,8 @@ func (s *Session) execute(ctx context.Context, step *Step, i int) error {
 	if len(x.out.problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s\nthe whole output:\n%s", strings.Join(x.out.problems, "\n"), indent(x.out.String(), "    "))
+	return fmt.Errorf("%s\nthe whole output:\n%s", strings.Join(x.out.problems, "\n"),
+		indent(x.out.String(), "    "))
 }
 
 // collect reads the cell to its end and executes the step's actions meanwhile.
@@ -94,7 +98,8 @@ func (x *execution) react(ctx context.Context, r stream.Record) error {
 		Type    string              `json:"msg_type"`
 		Content kernel.InputRequest `json:"content"`
 	}
-	if r.Kind == stream.KindMessage && json.Unmarshal(r.Payload, &m) == nil && m.Type == kernel.InputRequestType {
+	if r.Kind == stream.KindMessage && json.Unmarshal(r.Payload, &m) == nil &&
+		m.Type == kernel.InputRequestType {
 		return x.answer(ctx, m.Content)
 	}
 	return nil
@@ -129,15 +134,18 @@ func (x *execution) answer(ctx context.Context, asked kernel.InputRequest) error
 		if when := x.step.When; when != nil && when.Do != "nothing" {
 			return nil // the interrupt ends the request
 		}
-		x.out.problem("input: request %d with the prompt %q was not expected", x.out.asked, asked.Prompt)
+		x.out.problem("input: request %d with the prompt %q was not expected", x.out.asked,
+			asked.Prompt)
 		return x.kernel.Input(ctx, x.cell.Number(), "", true)
 	}
 	in := x.step.Input[x.out.asked-1]
 	if in.Prompt != nil && asked.Prompt != string(*in.Prompt) {
-		x.out.problem("input %d: wanted the prompt %q, got %q", x.out.asked, *in.Prompt, asked.Prompt)
+		x.out.problem("input %d: wanted the prompt %q, got %q", x.out.asked, *in.Prompt,
+			asked.Prompt)
 	}
 	if asked.Password != in.Password {
-		x.out.problem("input %d: wanted password %v, got %v", x.out.asked, in.Password, asked.Password)
+		x.out.problem("input %d: wanted password %v, got %v", x.out.asked, in.Password,
+			asked.Password)
 	}
 	if in.Do == "interrupt" {
 		return x.kernel.Interrupt(ctx, 0)
@@ -197,7 +205,8 @@ func (x *execution) checkEvent(ctx context.Context, from int) {
 			}
 		case stream.KindMessage:
 			var m kernel.Message
-			if json.Unmarshal(r.Payload, &m) != nil || m.Type != kernel.KernelEventType || json.Unmarshal(m.Content, &e) != nil {
+			if json.Unmarshal(r.Payload, &m) != nil || m.Type != kernel.KernelEventType ||
+				json.Unmarshal(m.Content, &e) != nil {
 				return false
 			}
 		default:
@@ -228,7 +237,8 @@ func (x *execution) checkLater(ctx context.Context, from int) {
 		case stream.KindStderr:
 			stderr.Write(r.Payload)
 		}
-		return (later.Stdout == nil || later.Stdout.MatchString(stdout.String())) && (later.Stderr == nil || later.Stderr.MatchString(stderr.String()))
+		return (later.Stdout == nil || later.Stdout.MatchString(stdout.String())) &&
+			(later.Stderr == nil || later.Stderr.MatchString(stderr.String()))
 	})
 	if !found {
 		x.out.problem("later: stdout %s, stderr %s", show(stdout.String()), show(stderr.String()))

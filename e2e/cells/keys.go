@@ -6,12 +6,14 @@ import "slices"
 // or list in not.yaml with a reason.
 func Keys() []string {
 	return []string{
-		"state.variable", "state.function", "state.type", "state.import", "state.redefine-type", "state.failed-cell",
+		"state.variable", "state.function", "state.type", "state.import", "state.redefine-type",
+		"state.failed-cell",
 		"result.last-expression", "result.none", "result.huge", "result.cyclic",
 		"output.order", "output.streaming", "output.child", "output.native", "output.binary",
 		"output.large", // 5 MB, complete
 		"output.later", // from the background, after the reply
-		"display.html", "display.image", "display.json", "display.markdown", "display.table", "display.chart",
+		"display.html", "display.image", "display.json", "display.markdown", "display.table",
+		"display.chart",
 		"error.name",
 		"error.position", // the line of the cell
 		"error.traceback", "error.syntax",
@@ -24,7 +26,8 @@ func Keys() []string {
 		"input.line", "input.password", "input.eof",
 		"input.refused", // no_input
 		"env.variable", "exit.cell", "exit.code",
-		"complete.live", "complete.no-side-effect", "complete.is-complete", "inspect.live", "variables.list",
+		"complete.live", "complete.no-side-effect", "complete.is-complete", "inspect.live",
+		"variables.list",
 		"program.cell", // a whole program, pasted
 		"program.status", "program.file",
 		"survive.background-error", "survive.stack-overflow", "survive.memory",

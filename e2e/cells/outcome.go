@@ -132,7 +132,8 @@ func (o *outcome) String() string {
 		}
 	}
 	for _, e := range o.errors {
-		fmt.Fprintf(&b, "error %s: %s\n%s\n", e.EName, show(e.EValue), indent(plain(strings.Join(e.Traceback, "\n")), "    "))
+		fmt.Fprintf(&b, "error %s: %s\n%s\n", e.EName, show(e.EValue),
+			indent(plain(strings.Join(e.Traceback, "\n")), "    "))
 	}
 	for _, e := range o.events {
 		fmt.Fprintf(&b, "event %s: %s\n", e.Event, e.Message)

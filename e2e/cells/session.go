@@ -65,7 +65,10 @@ func (o *others) count() int {
 func Open(ctx context.Context, c *client.Client, language string) (*Session, error) {
 	s := &Session{client: c, language: language, limit: StepLimit}
 	s.others.more = make(chan struct{})
-	made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language, Name: "cells", Env: Environment()})
+	made, err := c.CreateSession(ctx, protocol.SessionCreate{
+		Language: language, Name: "cells",
+		Env: Environment(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +82,10 @@ func Open(ctx context.Context, c *client.Client, language string) (*Session, err
 		}
 		if channel == "" {
 			var ch protocol.Channel
-			ch, err = s.conn.OpenChannel(ctx, protocol.ChannelOpen{Session: s.id, Kind: "kernel", Language: language})
+			ch, err = s.conn.OpenChannel(ctx, protocol.ChannelOpen{
+				Session: s.id, Kind: "kernel",
+				Language: language,
+			})
 			channel = ch.ID
 		}
 		if err == nil {
@@ -123,7 +129,8 @@ func (s *Session) Run(ctx context.Context, c Case) error {
 	for i := range c.Steps {
 		if err := s.step(ctx, &c.Steps[i]); err != nil {
 			file, _, _ := strings.Cut(c.At, ":")
-			return fmt.Errorf("%s:%d: step %d: %s\n%s\n%w", file, c.Steps[i].line, i+1, c.Steps[i].does, indent(c.Steps[i].code(), "    | "), err)
+			return fmt.Errorf("%s:%d: step %d: %s\n%s\n%w", file, c.Steps[i].line, i+1,
+				c.Steps[i].does, indent(c.Steps[i].code(), "    | "), err)
 		}
 	}
 	return nil
@@ -148,7 +155,8 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 	defer cancel()
 	switch step.does {
 	case "file":
-		_, err := s.client.Upload(ctx, s.id, step.File.Path, 0, strings.NewReader(string(step.File.Content)))
+		_, err := s.client.Upload(ctx, s.id, step.File.Path, 0,
+			strings.NewReader(string(step.File.Content)))
 		return err
 	case "complete":
 		return s.complete(ctx, step)

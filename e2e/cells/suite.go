@@ -42,7 +42,8 @@ func Load(langs, language string) (*Suite, error) {
 	seen := map[string]string{}
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".yaml" {
-			return nil, fmt.Errorf("%s: a folder of cells has files that end in .yaml", filepath.Join(dir, e.Name()))
+			return nil, fmt.Errorf("%s: a folder of cells has files that end in .yaml",
+				filepath.Join(dir, e.Name()))
 		}
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
@@ -88,7 +89,8 @@ func (s *Suite) Check() error {
 		reason, not := s.Not[k]
 		switch {
 		case not && proved[k]:
-			wrong = errors.Join(wrong, fmt.Errorf("%s is proved, and %s says that it is not", k, notFile))
+			wrong = errors.Join(wrong, fmt.Errorf("%s is proved, and %s says that it is not", k,
+				notFile))
 		case not && strings.TrimSpace(reason) == "":
 			wrong = errors.Join(wrong, fmt.Errorf("%s: %s has no reason", notFile, k))
 		case !not && !proved[k]:
@@ -101,7 +103,8 @@ func (s *Suite) Check() error {
 		}
 	}
 	if len(missing) > 0 {
-		wrong = errors.Join(wrong, fmt.Errorf("no case proves, and %s gives no reason for: %s", notFile, strings.Join(missing, ", ")))
+		wrong = errors.Join(wrong, fmt.Errorf("no case proves, and %s gives no reason for: %s",
+			notFile, strings.Join(missing, ", ")))
 	}
 	return wrong
 }

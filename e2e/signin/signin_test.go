@@ -42,17 +42,25 @@ func provider(t *testing.T, public string) *httptest.Server {
 	store := storage.NewMemoryStore()
 	store.Clients["sandgate"] = &fosite.DefaultClient{
 		ID: "sandgate", Secret: hash, RedirectURIs: []string{public + "/auth/callback"},
-		ResponseTypes: []string{"code"}, GrantTypes: []string{"authorization_code"}, Scopes: []string{"openid", "profile", "email"},
+		ResponseTypes: []string{"code"}, GrantTypes: []string{"authorization_code"},
+		Scopes: []string{"openid", "profile", "email"},
 	}
 	mux := http.NewServeMux()
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	config := &fosite.Config{GlobalSecret: []byte(rand.Text() + rand.Text())[:32], IDTokenIssuer: srv.URL, EnforcePKCE: true}
+	config := &fosite.Config{
+		GlobalSecret:  []byte(rand.Text() + rand.Text())[:32],
+		IDTokenIssuer: srv.URL, EnforcePKCE: true,
+	}
 	oauth := compose.ComposeAllEnabled(config, store, key)
 	session := func() *openid.DefaultSession {
 		return &openid.DefaultSession{
 			Subject: "ann",
-			Claims:  &jwt.IDTokenClaims{Issuer: srv.URL, Subject: "ann", RequestedAt: time.Now(), AuthTime: time.Now(), Extra: map[string]any{"org": "acme", "groups": []string{"owner"}}},
+			Claims: &jwt.IDTokenClaims{
+				Issuer: srv.URL, Subject: "ann", RequestedAt: time.Now(),
+				AuthTime: time.Now(),
+				Extra:    map[string]any{"org": "acme", "groups": []string{"owner"}},
+			},
 			Headers: &jwt.Headers{},
 		}
 	}
@@ -60,14 +68,21 @@ func provider(t *testing.T, public string) *httptest.Server {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(v)
 	}
-	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]any{
-			"issuer": srv.URL, "authorization_endpoint": srv.URL + "/authorize", "token_endpoint": srv.URL + "/token", "jwks_uri": srv.URL + "/keys",
-			"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"RS256"},
+	mux.HandleFunc("/.well-known/openid-configuration",
+		func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, map[string]any{
+				"issuer": srv.URL, "authorization_endpoint": srv.URL + "/authorize",
+				"token_endpoint": srv.URL + "/token", "jwks_uri": srv.URL + "/keys",
+				"response_types_supported":              []string{"code"},
+				"subject_types_supported":               []string{"public"},
+				"id_token_signing_alg_values_supported": []string{"RS256"},
+			})
 		})
-	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), Algorithm: "RS256", Use: "sig"}}})
+		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+			Key: key.Public(), Algorithm: "RS256",
+			Use: "sig",
+		}}})
 	})
 	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
 		ask, err := oauth.NewAuthorizeRequest(r.Context(), r)
@@ -156,8 +171,10 @@ oidc:
 		}
 		return strings.Replace(resp.Header.Get("Location"), "http://localhost/", srv.URL+"/", 1)
 	}
-	back := follow(send("GET", follow(send("GET", srv.URL+"/auth/login?to=/s/x", "", "", "")), "", "", ""))
-	if u, err := url.Parse(back); err != nil || u.Path != "/auth/callback" || u.Query().Get("code") == "" {
+	back := follow(send("GET", follow(send("GET", srv.URL+"/auth/login?to=/s/x", "", "", "")), "",
+		"", ""))
+	if u, err := url.Parse(back); err != nil || u.Path != "/auth/callback" ||
+		u.Query().Get("code") == "" {
 		t.Fatalf("the provider redirects the browser to %s", back)
 	}
 	attempt := jar["__Host-sandgate-signin"]
@@ -170,7 +187,8 @@ oidc:
 	if user.Tenant != "acme" || user.Subject != "user:ann" || user.Role != "owner" {
 		t.Fatalf("%d %+v", resp.StatusCode, user)
 	}
-	if resp := send("POST", srv.URL+"/v1/sessions", "", user.Token, `{"language":"bash"}`); resp.StatusCode != http.StatusCreated {
+	if resp := send("POST", srv.URL+"/v1/sessions", "", user.Token,
+		`{"language":"bash"}`); resp.StatusCode != http.StatusCreated {
 		t.Errorf("a session: %d", resp.StatusCode)
 	}
 	// The address in a log is useless, because its code is valid once.
@@ -213,7 +231,8 @@ func TestSignInInChromium(t *testing.T) {
 	for {
 		audit, err := os.ReadFile(filepath.Join(srv.Dir, "data", "audit", "audit.jsonl"))
 		check(t, err)
-		if strings.Contains(string(audit), `"event":"auth.signin","tenant":"acme","subject":"user:ann"`) {
+		if strings.Contains(string(audit),
+			`"event":"auth.signin","tenant":"acme","subject":"user:ann"`) {
 			return
 		}
 		select {

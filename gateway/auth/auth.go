@@ -135,7 +135,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, r Request) (Identity, 
 		}
 		if strings.HasPrefix(secret, RunTokenPrefix) {
 			if !r.RunTokens {
-				return Identity{}, fault.New(fault.PermissionDenied, op, "a run ticket is only for /v1/run")
+				return Identity{}, fault.New(fault.PermissionDenied, op,
+					"a run ticket is only for /v1/run")
 			}
 			t, err := a.RunTokens.Find(ctx, secret, r.Origin, r.SameOrigin)
 			if err != nil {
@@ -153,7 +154,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, r Request) (Identity, 
 		}
 		who, ok, err := a.SocketTickets.Redeem(ctx, secret, strings.ToLower(r.Origin))
 		if !ok && err == nil {
-			err = fault.New(fault.Unauthenticated, op, "the ticket is not valid, or was used, or is over %s old", TicketLife)
+			err = fault.New(fault.Unauthenticated, op,
+				"the ticket is not valid, or was used, or is over %s old", TicketLife)
 		}
 		return Identity{Who: who}, err
 	}

@@ -44,9 +44,15 @@ func TestGoldenSealed(t *testing.T) {
 	checkSealed(t, keys, "run ticket id", run)
 	checkSealed(t, keys, "port cookie s_x:80", who)
 	golden.Lines(t, "prefixes.txt", map[string]string{
-		"purposes": fmt.Sprintf("%q", []string{purposeView, purposeCookie, purposeToken, purposeSignIn, purposeRun, purposePort}),
-		"tokens":   fmt.Sprintf("%q", []string{RunTokenPrefix, userPrefix, viewPrefix, TicketPrefix}),
-		"cookies":  fmt.Sprintf("%q", []string{SessionCookie, SignInCookie}),
+		"purposes": fmt.Sprintf("%q", []string{
+			purposeView, purposeCookie, purposeToken,
+			purposeSignIn, purposeRun, purposePort,
+		}),
+		"tokens": fmt.Sprintf("%q", []string{
+			RunTokenPrefix, userPrefix, viewPrefix,
+			TicketPrefix,
+		}),
+		"cookies": fmt.Sprintf("%q", []string{SessionCookie, SignInCookie}),
 	})
 }
 
@@ -57,7 +63,8 @@ func checkSealed[T any](t *testing.T, keys *KeyCache, purpose string, want T) {
 		if key != purpose {
 			continue
 		}
-		if got, ok, err := unseal[T](keys, purpose, text); err != nil || !ok || !reflect.DeepEqual(got, want) {
+		if got, ok, err := unseal[T](keys, purpose, text); err != nil || !ok ||
+			!reflect.DeepEqual(got, want) {
 			t.Errorf("%s: opened as %+v, %v, %v; want %+v", purpose, got, ok, err, want)
 		}
 		return

@@ -205,7 +205,9 @@ func (k *KeyCache) open(secret string) (noderpc.Principal, error) {
 	case ok:
 		return principalOf(key), nil
 	case stale && wellFormed:
-		return noderpc.Principal{}, errStale("this gateway does not know the key, and cannot check whether another gateway has created it")
+		return noderpc.Principal{},
+			errStale(
+				"this gateway does not know the key, and cannot check whether another gateway has created it")
 	}
 	return noderpc.Principal{}, errToken()
 }
@@ -224,7 +226,8 @@ func (k *KeyCache) checkLink(id string) error {
 		return nil
 	}
 	if stale {
-		return errStale("this gateway does not know the link, and cannot check whether another gateway has created it")
+		return errStale(
+			"this gateway does not know the link, and cannot check whether another gateway has created it")
 	}
 	return ErrRevoked()
 }
@@ -261,7 +264,8 @@ func (k *KeyCache) Valid(who noderpc.Principal) bool {
 
 // ErrRevoked is the error for credentials that have ended.
 func ErrRevoked() error {
-	return fault.New(fault.Unauthenticated, "auth.key", "the credentials were revoked, or have expired")
+	return fault.New(fault.Unauthenticated, "auth.key",
+		"the credentials were revoked, or have expired")
 }
 
 func errToken() error {

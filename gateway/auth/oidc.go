@@ -123,16 +123,22 @@ func newProvider(ctx context.Context, s *SignIn) (*provider, error) {
 	c := *s
 	orDefault(&c.Life, 8*time.Hour)
 	u, err := url.Parse(c.PublicURL)
-	local := err == nil && u.Scheme == "http" && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
-	if err != nil || u.Host == "" || u.Scheme != "https" && !local || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fault.Invalid(op, "oidc.public_url", "%q is not an address such as https://sandgate.example.com", c.PublicURL)
+	local := err == nil && u.Scheme == "http" && (u.Hostname() == "localhost" ||
+		u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
+	if err != nil || u.Host == "" || u.Scheme != "https" && !local ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fault.Invalid(op, "oidc.public_url",
+			"%q is not an address such as https://sandgate.example.com", c.PublicURL)
 	}
 	c.PublicURL = u.Scheme + "://" + u.Host
-	if i, err := url.Parse(c.Issuer); err != nil || i.Host == "" || i.Scheme != "https" && i.Scheme != "http" {
-		return nil, fault.Invalid(op, "oidc.issuer", "%q is not an address such as https://id.example.com", c.Issuer)
+	if i, err := url.Parse(c.Issuer); err != nil || i.Host == "" || i.Scheme != "https" &&
+		i.Scheme != "http" {
+		return nil, fault.Invalid(op, "oidc.issuer",
+			"%q is not an address such as https://id.example.com", c.Issuer)
 	}
 	if c.ClientID == "" {
-		return nil, fault.Invalid(op, "oidc.client_id", "the provider must know this server by an id")
+		return nil, fault.Invalid(op, "oidc.client_id",
+			"the provider must know this server by an id")
 	}
 	if c.TenantClaim == "" {
 		if err := tenant.CheckName(op, c.Tenant); err != nil {
@@ -140,7 +146,8 @@ func newProvider(ctx context.Context, s *SignIn) (*provider, error) {
 		}
 	}
 	if c.Role == "" && c.RoleClaim == "" || c.Role != "" && !c.Role.Known() {
-		return nil, fault.Invalid(op, "oidc.role", "users need a role of %v, or role_claim", tenant.Roles())
+		return nil, fault.Invalid(op, "oidc.role", "users need a role of %v, or role_claim",
+			tenant.Roles())
 	}
 	if !slices.Contains(c.Scopes, oidc.ScopeOpenID) {
 		c.Scopes = append([]string{oidc.ScopeOpenID}, c.Scopes...)
@@ -199,14 +206,17 @@ func (a *Authenticator) OffersSignIn() bool { return a.provider != nil }
 
 func (a *Authenticator) offered() (*provider, error) {
 	if a.provider == nil {
-		return nil, fault.New(fault.NotFound, "auth.signin", "this server has no OpenID Connect provider; see oidc.issuer")
+		return nil, fault.New(fault.NotFound, "auth.signin",
+			"this server has no OpenID Connect provider; see oidc.issuer")
 	}
 	return a.provider, nil
 }
 
 // BeginSignIn returns the provider's address to which the browser is redirected, and the cookie
 // that it stores meanwhile. returnTo is the path of this server to which the browser returns.
-func (a *Authenticator) BeginSignIn(returnTo string) (address string, cookie *http.Cookie, err error) {
+func (a *Authenticator) BeginSignIn(returnTo string) (
+	address string, cookie *http.Cookie, err error,
+) {
 	p, err := a.offered()
 	if err != nil {
 		return "", nil, err
@@ -215,19 +225,24 @@ func (a *Authenticator) BeginSignIn(returnTo string) (address string, cookie *ht
 	if err != nil {
 		return "", nil, err
 	}
-	t := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: localPath(returnTo)}
+	t := attempt{
+		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
+		To: localPath(returnTo),
+	}
 	text, err := seal(a.Keys, purposeSignIn, signInLife, t)
 	if err != nil {
 		return "", nil, err
 	}
-	address = client.AuthCodeURL(t.State, oidc.Nonce(t.Nonce), oauth2.S256ChallengeOption(t.Verifier))
+	address = client.AuthCodeURL(t.State, oidc.Nonce(t.Nonce),
+		oauth2.S256ChallengeOption(t.Verifier))
 	return address, newCookie(SignInCookie, text, signInLife), nil
 }
 
 // localPath returns to if it is a path of this server, to which a browser may be redirected.
 // Otherwise it returns "/".
 func localPath(to string) string {
-	if len(to) > maxReturn || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, "/auth/") ||
+	if len(to) > maxReturn || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") ||
+		strings.HasPrefix(to, "/auth/") ||
 		strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r == '\\' || r >= 0x7f }) {
 		return "/"
 	}
@@ -278,11 +293,14 @@ func (a *Authenticator) FinishSignIn(ctx context.Context, c Callback) (SignInRes
 		return out, err
 	}
 	if !ok || subtle.ConstantTimeCompare([]byte(t.State), []byte(c.State)) != 1 {
-		return out, fault.New(fault.Unauthenticated, op, "this sign-in did not begin in this browser, or took longer than %s; sign in again", signInLife)
+		return out, fault.New(fault.Unauthenticated, op,
+			"this sign-in did not begin in this browser, or took longer than %s; sign in again",
+			signInLife)
 	}
 	out.Cookies = append(out.Cookies, removedCookie(SignInCookie))
 	if c.Error != "" {
-		return out, fault.New(fault.Unauthenticated, op, "the provider did not sign you in: %.80s", printableASCII(c.Error))
+		return out, fault.New(fault.Unauthenticated, op, "the provider did not sign you in: %.80s",
+			printableASCII(c.Error))
 	}
 	u, err := p.user(ctx, c.Code, t)
 	if err != nil {
@@ -320,7 +338,10 @@ func (p *provider) user(ctx context.Context, code string, t attempt) (User, erro
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.HTTP), 2*providerTimeout)
 	defer cancel()
 	refused := func(err error) error {
-		return &fault.Error{Kind: fault.Unauthenticated, Op: op, Message: "the provider's answer is not valid; sign in again", Err: err}
+		return &fault.Error{
+			Kind: fault.Unauthenticated, Op: op,
+			Message: "the provider's answer is not valid; sign in again", Err: err,
+		}
 	}
 	token, err := client.Exchange(ctx, code, oauth2.VerifierOption(t.Verifier))
 	if err != nil {
@@ -345,13 +366,16 @@ func (p *provider) user(ctx context.Context, code string, t attempt) (User, erro
 func (p *provider) userOf(subject string, claims map[string]json.RawMessage) (User, error) {
 	const op = "auth.signin"
 	u := User{Tenant: p.Tenant, Subject: userSubject + subject, Role: p.Role}
-	if subject == "" || len(subject) > maxSubject || !utf8.ValidString(subject) || strings.ContainsFunc(subject, unicode.IsControl) {
-		return User{}, fault.New(fault.PermissionDenied, op, "the provider's name for you cannot be used here")
+	if subject == "" || len(subject) > maxSubject || !utf8.ValidString(subject) ||
+		strings.ContainsFunc(subject, unicode.IsControl) {
+		return User{}, fault.New(fault.PermissionDenied, op,
+			"the provider's name for you cannot be used here")
 	}
 	if p.TenantClaim != "" {
 		names := texts(claims[p.TenantClaim])
 		if len(names) != 1 || tenant.CheckName(op, names[0]) != nil {
-			return User{}, fault.New(fault.PermissionDenied, op, "the provider's claims do not name your tenant")
+			return User{}, fault.New(fault.PermissionDenied, op,
+				"the provider's claims do not name your tenant")
 		}
 		u.Tenant = names[0]
 	}
@@ -365,7 +389,8 @@ func (p *provider) userOf(subject string, claims map[string]json.RawMessage) (Us
 		}
 	}
 	if u.Role == "" {
-		return User{}, fault.New(fault.PermissionDenied, op, "the provider's claims do not name a role of this server")
+		return User{}, fault.New(fault.PermissionDenied, op,
+			"the provider's claims do not name a role of this server")
 	}
 	return u, nil
 }
@@ -387,12 +412,14 @@ func texts(raw json.RawMessage) []string {
 // it.
 func (a *Authenticator) bySessionCookie(r Request) (Identity, error) {
 	const op = "auth.authenticate"
-	none := fault.New(fault.Unauthenticated, op, "this browser has not signed in, or the sign-in has ended")
+	none := fault.New(fault.Unauthenticated, op,
+		"this browser has not signed in, or the sign-in has ended")
 	if a.provider == nil || r.SessionCookie == "" {
 		return Identity{}, none
 	}
 	if !r.SameOrigin {
-		return Identity{}, fault.New(fault.PermissionDenied, op, "only pages of this server may use this")
+		return Identity{}, fault.New(fault.PermissionDenied, op,
+			"only pages of this server may use this")
 	}
 	u, ok, err := unseal[User](a.Keys, purposeCookie, r.SessionCookie)
 	if err == nil && !ok {

@@ -54,8 +54,10 @@ func routeKey(method, path string) string {
 // PermitRoute returns an error if the credentials are for one session and the
 // route is not. session is the session in the path; empty without one.
 func (a *Authenticator) PermitRoute(who noderpc.Principal, method, path, session string) error {
-	if who.Session == "" || a.oneSession[routeKey(method, path)] && (session == "" || session == who.Session) {
+	if who.Session == "" || a.oneSession[routeKey(method, path)] &&
+		(session == "" || session == who.Session) {
 		return nil
 	}
-	return fault.New(fault.PermissionDenied, "auth.one_session", "a share link is only for one session")
+	return fault.New(fault.PermissionDenied, "auth.one_session",
+		"a share link is only for one session")
 }

@@ -28,13 +28,15 @@ func TestOneSessionRoutes(t *testing.T) {
 		if strings.Contains(path, "{session}") {
 			session = "s_1"
 		}
-		if err := a.PermitRoute(who, method, path, session); (err == nil) != want || err != nil && !fault.Is(err, fault.PermissionDenied) {
+		if err := a.PermitRoute(who, method, path, session); (err == nil) != want || err != nil &&
+			!fault.Is(err, fault.PermissionDenied) {
 			t.Errorf("%s with credentials for one session: %v", key, err)
 		}
 		if err := a.PermitRoute(who, method, path, "s_2"); session != "" && err == nil {
 			t.Errorf("%s opens another session", key)
 		}
-		if err := a.PermitRoute(noderpc.Principal{Tenant: "t1"}, method, path, session); err != nil {
+		if err := a.PermitRoute(noderpc.Principal{Tenant: "t1"}, method, path,
+			session); err != nil {
 			t.Errorf("%s with other credentials: %v", key, err)
 		}
 	}
@@ -43,12 +45,17 @@ func TestOneSessionRoutes(t *testing.T) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}
-	for _, r := range [][2]string{{"DELETE", "/v1/tickets/:id"}, {"POST", "/v1/run"}, {"GET", "/v1/sessions/:id/ports/:port/*"}} {
+	for _, r := range [][2]string{
+		{"DELETE", "/v1/tickets/:id"},
+		{"POST", "/v1/run"},
+		{"GET", "/v1/sessions/:id/ports/:port/*"},
+	} {
 		if err := a.PermitRoute(who, r[0], r[1], ""); err == nil {
 			t.Errorf("%v is open", r)
 		}
 	}
-	if routeKey("GET", "/v1/sessions/:id/files/*") != routeKey("GET", "/v1/sessions/{session}/files/{path}") {
+	if routeKey("GET", "/v1/sessions/:id/files/*") != routeKey("GET",
+		"/v1/sessions/{session}/files/{path}") {
 		t.Error("the keys of one route differ")
 	}
 }

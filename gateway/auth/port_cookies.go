@@ -45,7 +45,8 @@ func (a *Authenticator) tokenOf(who noderpc.Principal) (token, bool) {
 		return a.tokenOfKey(id)
 	}
 	for _, t := range *a.tokens.Load() {
-		if t.until.IsZero() && t.who.Tenant == who.Tenant && t.who.Subject == who.Subject && Allows(t.who, protocol.ScopeWrite) {
+		if t.until.IsZero() && t.who.Tenant == who.Tenant && t.who.Subject == who.Subject &&
+			Allows(t.who, protocol.ScopeWrite) {
 			return t, true
 		}
 	}

@@ -49,7 +49,9 @@ func (a *allowance) fill(now time.Time) {
 }
 
 // take takes one request from a quota. If none is left, wait is the time until the next.
-func (r *rateLimiter) take(name string, perSecond float64, now time.Time) (wait time.Duration, ok bool) {
+func (r *rateLimiter) take(name string, perSecond float64,
+	now time.Time,
+) (wait time.Duration, ok bool) {
 	if perSecond <= 0 {
 		return 0, true
 	}
@@ -104,7 +106,10 @@ func (r *rateLimiter) settle(ctx context.Context, store RateStore, now func() ti
 		if len(all) == cluster.MaxConsumptions {
 			break // the rest follows the next time
 		}
-		all = append(all, cluster.Consumption{Name: name, Rate: a.perSecond, Burst: a.burst, Requests: a.taken})
+		all = append(all, cluster.Consumption{
+			Name: name, Rate: a.perSecond, Burst: a.burst,
+			Requests: a.taken,
+		})
 		of = append(of, a)
 		a.taken = 0
 		delete(r.pending, name)

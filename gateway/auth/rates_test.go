@@ -101,7 +101,8 @@ func overGateways(t *testing.T, stores []RateStore) {
 	grown := int(time.Since(began).Seconds()*perSecond) + 1
 	// Each may let through 2 requests before it learns about the others'.
 	if through < 200 || through > 200+grown+6 {
-		t.Errorf("%d of 240 got through in %s, with a quota of 200 and %d that grew back", through, time.Since(began), grown)
+		t.Errorf("%d of 240 got through in %s, with a quota of 200 and %d that grew back", through,
+			time.Since(began), grown)
 	}
 	// A gateway that joins later knows the count with its first request.
 	fresh := &rateLimiter{}
@@ -121,7 +122,8 @@ func overGateways(t *testing.T, stores []RateStore) {
 	// If the store is unreachable or has lost its data, each gateway counts for itself.
 	for _, r := range gateways {
 		ask(r, 1)
-		if err := r.settle(t.Context(), joined(t, "127.0.0.1:1").RateStore(), time.Now); !fault.Is(err, fault.Unavailable) && err != nil {
+		if err := r.settle(t.Context(), joined(t, "127.0.0.1:1").RateStore(),
+			time.Now); !fault.Is(err, fault.Unavailable) && err != nil {
 			t.Error(err)
 		}
 		r.mu.Lock()

@@ -18,7 +18,8 @@ type RunTokenStore interface {
 	End(ctx context.Context, id, origin string) (bool, error)
 	// Begin uses a token once and reserves a place among its runs. Leave gives the place back.
 	// Without Leave the place is free again after life.
-	Begin(ctx context.Context, id, origin, place string, life time.Duration) (cluster.RunTokenVerdict, time.Duration, error)
+	Begin(ctx context.Context, id, origin, place string,
+		life time.Duration) (cluster.RunTokenVerdict, time.Duration, error)
 	Leave(ctx context.Context, id, origin, place string) error
 }
 

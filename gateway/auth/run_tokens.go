@@ -128,7 +128,9 @@ type RunTokenIssuer struct {
 }
 
 // newRunTokenIssuer returns an issuer of at most limit tokens. A nil store keeps them in memory.
-func newRunTokenIssuer(shared SharedRunTokenStore, keys *KeyCache, bounds RunBounds, limit int) *RunTokenIssuer {
+func newRunTokenIssuer(shared SharedRunTokenStore, keys *KeyCache, bounds RunBounds,
+	limit int,
+) *RunTokenIssuer {
 	m := &RunTokenIssuer{limit: limit, bounds: bounds}
 	if shared == nil {
 		memory := local.NewRunTokenStore(nil)
@@ -144,7 +146,9 @@ func runTokenID(hash [sha256.Size]byte) string { return hex.EncodeToString(hash[
 
 // Issue returns a new token and its secret, 256 random bits. It fills in the defaults of the spec.
 // The error is Exhausted if too many tokens are valid.
-func (m *RunTokenIssuer) Issue(ctx context.Context, who noderpc.Principal, spec *RunTokenSpec) (*RunToken, string, error) {
+func (m *RunTokenIssuer) Issue(ctx context.Context, who noderpc.Principal,
+	spec *RunTokenSpec,
+) (*RunToken, string, error) {
 	const op = "auth.run_token"
 	if err := spec.complete(m.bounds); err != nil {
 		return nil, "", err
@@ -167,7 +171,10 @@ func (m *RunTokenIssuer) Issue(ctx context.Context, who noderpc.Principal, spec 
 		Uses: spec.Uses, Concurrent: t.Limits.Concurrent, PerMinute: t.Limits.PerMinute,
 	}, m.limit)
 	if fault.Is(err, fault.Exhausted) {
-		err = &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 30, Message: "too many run tickets are valid at once"}
+		err = &fault.Error{
+			Kind: fault.Exhausted, Op: op, RetryAfter: 30,
+			Message: "too many run tickets are valid at once",
+		}
 	}
 	if err != nil {
 		return nil, "", err
@@ -218,7 +225,9 @@ func (m *RunTokenIssuer) Framing(ctx context.Context) ([]string, error) {
 
 // Find returns the token of a secret if it is valid for the origin. own is set if the origin is the
 // server's.
-func (m *RunTokenIssuer) Find(ctx context.Context, secret, origin string, own bool) (*RunToken, error) {
+func (m *RunTokenIssuer) Find(ctx context.Context, secret, origin string,
+	own bool,
+) (*RunToken, error) {
 	const op = "auth.run_token"
 	hash := sha256.Sum256([]byte(secret))
 	t, err := m.read(ctx, runTokenID(hash))
@@ -226,9 +235,11 @@ func (m *RunTokenIssuer) Find(ctx context.Context, secret, origin string, own bo
 	case err != nil:
 		return nil, err
 	case t == nil || subtle.ConstantTimeCompare(t.Hash, hash[:]) != 1:
-		return nil, fault.New(fault.Unauthenticated, op, "the run ticket is not valid, or has expired")
+		return nil, fault.New(fault.Unauthenticated, op,
+			"the run ticket is not valid, or has expired")
 	case t.Embed && !own, !t.Embed && t.Origin != strings.ToLower(origin):
-		return nil, fault.New(fault.PermissionDenied, op, "the run ticket was issued for pages of another origin")
+		return nil, fault.New(fault.PermissionDenied, op,
+			"the run ticket was issued for pages of another origin")
 	}
 	return t, nil
 }
@@ -254,7 +265,9 @@ func (m *RunTokenIssuer) Revoke(ctx context.Context, id string, who noderpc.Prin
 }
 
 // Begin uses the token once and reserves a place among its runs, for at most life.
-func (m *RunTokenIssuer) Begin(ctx context.Context, t *RunToken, life time.Duration) (*RunPlace, error) {
+func (m *RunTokenIssuer) Begin(ctx context.Context, t *RunToken,
+	life time.Duration,
+) (*RunPlace, error) {
 	const op = "auth.run_token"
 	p := &RunPlace{store: m.store, token: t, name: "run-" + rand.Text()}
 	verdict, wait, err := m.store.Begin(ctx, t.ID, t.Origin, p.name, life)
@@ -297,6 +310,7 @@ func (p *RunPlace) Leave() {
 	p.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 		defer cancel()
-		_ = p.store.Leave(ctx, p.token.ID, p.token.Origin, p.name) // otherwise the place ends after its life
+		// otherwise the place ends after its life
+		_ = p.store.Leave(ctx, p.token.ID, p.token.Origin, p.name)
 	})
 }

@@ -83,7 +83,9 @@ func (s *Tickets) sealPurpose(name string) string { return "ticket " + name }
 
 // Issue returns a new ticket, 256 random bits, for a purpose. It fails with
 // Exhausted if too many tickets are unused.
-func (s *Tickets) Issue(ctx context.Context, who noderpc.Principal, purpose string) (string, error) {
+func (s *Tickets) Issue(ctx context.Context, who noderpc.Principal,
+	purpose string,
+) (string, error) {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	secret := base64.RawURLEncoding.EncodeToString(raw[:])
@@ -112,7 +114,9 @@ func (s *Tickets) Issue(ctx context.Context, who noderpc.Principal, purpose stri
 
 // Take uses a ticket up. It returns the principal and the purpose that the ticket was issued for.
 // The error is set if the store is unreachable: then no ticket can be used.
-func (s *Tickets) Take(ctx context.Context, secret string) (who noderpc.Principal, purpose string, ok bool, err error) {
+func (s *Tickets) Take(ctx context.Context,
+	secret string,
+) (who noderpc.Principal, purpose string, ok bool, err error) {
 	name := s.name(secret)
 	value, err := s.store.Take(ctx, name)
 	if err != nil || value == nil {
@@ -120,7 +124,8 @@ func (s *Tickets) Take(ctx context.Context, secret string) (who noderpc.Principa
 	}
 	var t ticket
 	if s.keys != nil {
-		if t, ok, err = unseal[ticket](s.keys, s.sealPurpose(name), string(value)); err != nil || !ok {
+		if t, ok, err = unseal[ticket](s.keys, s.sealPurpose(name), string(value)); err != nil ||
+			!ok {
 			return who, "", false, err
 		}
 	} else if err := json.Unmarshal(value, &t); err != nil {
@@ -132,7 +137,9 @@ func (s *Tickets) Take(ctx context.Context, secret string) (who noderpc.Principa
 
 // Redeem uses a ticket up, valid or not, and reports whether it is valid for
 // the origin.
-func (s *Tickets) Redeem(ctx context.Context, secret, origin string) (who noderpc.Principal, ok bool, err error) {
+func (s *Tickets) Redeem(ctx context.Context,
+	secret, origin string,
+) (who noderpc.Principal, ok bool, err error) {
 	who, from, ok, err := s.Take(ctx, secret)
 	if !ok || from != "" && from != origin {
 		return noderpc.Principal{}, false, err

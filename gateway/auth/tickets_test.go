@@ -10,7 +10,10 @@ import (
 )
 
 func testPrincipal() noderpc.Principal {
-	return noderpc.Principal{Tenant: "t1", Subject: "ann", Scopes: []string{string(protocol.ScopeRead)}}
+	return noderpc.Principal{
+		Tenant: "t1", Subject: "ann",
+		Scopes: []string{string(protocol.ScopeRead)},
+	}
 }
 
 func TestTickets(t *testing.T) {
@@ -61,7 +64,9 @@ func TestTicketsOverGateways(t *testing.T) {
 			t.Error("it is valid twice")
 		}
 	}
-	for what, value := range map[string]string{"plain": `{"who":{"tenant":"t1","scopes":["admin"]}}`, "nothing": ""} {
+	for what, value := range map[string]string{
+		"plain": `{"who":{"tenant":"t1","scopes":["admin"]}}`, "nothing": "",
+	} {
 		if err := store.Put(ctx, one.name(what), []byte(value), time.Minute); err != nil {
 			t.Fatal(err)
 		}

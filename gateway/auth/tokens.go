@@ -38,7 +38,8 @@ func ParseTokens(in map[string]noderpc.Principal, until map[string]time.Time) (T
 	for digits, who := range in {
 		raw, err := hex.DecodeString(digits)
 		if err != nil || len(raw) != sha256.Size {
-			return nil, fault.Invalid(op, "tokens", "a token is configured by the 64 hexadecimal digits of its SHA-256")
+			return nil, fault.Invalid(op, "tokens",
+				"a token is configured by the 64 hexadecimal digits of its SHA-256")
 		}
 		if who.Tenant == "" {
 			return nil, fault.Invalid(op, "tokens", "a token needs a tenant")

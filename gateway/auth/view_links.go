@@ -34,7 +34,9 @@ type viewLink struct {
 }
 
 // NewViewLinkToken returns the token of a view link that is in the key table.
-func (a *Authenticator) NewViewLinkToken(by noderpc.Principal, session, id string, until time.Time) (string, error) {
+func (a *Authenticator) NewViewLinkToken(by noderpc.Principal, session, id string,
+	until time.Time,
+) (string, error) {
 	text, err := seal(a.Keys, purposeView, time.Until(until), viewLink{
 		Tenant: by.Tenant, Session: session, By: by.Subject, Until: until.Unix(), ID: id,
 	})
@@ -48,7 +50,8 @@ func (a *Authenticator) openViewLink(secret string) (noderpc.Principal, error) {
 		return noderpc.Principal{}, err
 	}
 	if !ok || l.Session == "" {
-		return noderpc.Principal{}, fault.New(fault.Unauthenticated, "auth.view_link", "the link is not valid, or has expired")
+		return noderpc.Principal{}, fault.New(fault.Unauthenticated, "auth.view_link",
+			"the link is not valid, or has expired")
 	}
 	if err := a.Keys.checkLink(l.ID); err != nil {
 		return noderpc.Principal{}, err
@@ -58,7 +61,8 @@ func (a *Authenticator) openViewLink(secret string) (noderpc.Principal, error) {
 	}
 	subject := linkSubject + l.By
 	return noderpc.Principal{
-		Tenant: l.Tenant, Subject: subject[:min(len(subject), noderpc.MaxName)], Scopes: tenant.Viewer.Scopes(),
+		Tenant: l.Tenant, Subject: subject[:min(len(subject), noderpc.MaxName)],
+		Scopes:  tenant.Viewer.Scopes(),
 		Session: l.Session, Until: time.Unix(l.Until, 0), Link: l.ID,
 	}, nil
 }

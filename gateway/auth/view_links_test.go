@@ -13,7 +13,10 @@ import (
 // created it is configured. A value that was sealed for another purpose is no
 // link.
 func TestViewLinkEnds(t *testing.T) {
-	tokens, err := ParseTokens(map[string]noderpc.Principal{HashToken("secret"): {Tenant: "t1", Subject: "ann"}}, nil)
+	tokens, err := ParseTokens(map[string]noderpc.Principal{HashToken("secret"): {
+		Tenant:  "t1",
+		Subject: "ann",
+	}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,21 +38,50 @@ func TestViewLinkEnds(t *testing.T) {
 		ok      bool
 	}{
 		{"a good one", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until, "l"}, true},
-		{"one whose time is over", purposeView, -time.Second, viewLink{"t1", "fixed", "ann", until, "l"}, false},
-		{"one of a token that is no more", purposeView, time.Hour, viewLink{"t1", "fixed", "bob", until, "l"}, false},
-		{"one of another tenant's token", purposeView, time.Hour, viewLink{"t2", "fixed", "ann", until, "l"}, false},
-		{"one that was ended", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until, "other"}, false},
+		{
+			"one whose time is over", purposeView, -time.Second,
+			viewLink{"t1", "fixed", "ann", until, "l"},
+			false,
+		},
+		{
+			"one of a token that is no more", purposeView, time.Hour,
+			viewLink{"t1", "fixed", "bob", until, "l"},
+			false,
+		},
+		{
+			"one of another tenant's token", purposeView, time.Hour,
+			viewLink{"t2", "fixed", "ann", until, "l"},
+			false,
+		},
+		{
+			"one that was ended", purposeView, time.Hour,
+			viewLink{"t1", "fixed", "ann", until, "other"},
+			false,
+		},
 		{"one of no id", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until, ""}, false},
-		{"one whose time is over in the table", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until, "late"}, false},
-		{"one for another purpose", purposeToken, time.Hour, viewLink{"t1", "fixed", "ann", until, "l"}, false},
-		{"one for all sessions", purposeView, time.Hour, viewLink{"t1", "", "ann", until, "l"}, false},
+		{
+			"one whose time is over in the table", purposeView, time.Hour,
+			viewLink{"t1", "fixed", "ann", until, "late"},
+			false,
+		},
+		{
+			"one for another purpose", purposeToken, time.Hour,
+			viewLink{"t1", "fixed", "ann", until, "l"},
+			false,
+		},
+		{
+			"one for all sessions", purposeView, time.Hour,
+			viewLink{"t1", "", "ann", until, "l"},
+			false,
+		},
 	} {
 		sealed, err := seal(a.Keys, c.purpose, c.life, c.link)
 		if err != nil {
 			t.Fatal(err)
 		}
 		who, err := a.openViewLink(viewPrefix + sealed)
-		if c.ok && (err != nil || who.Session != "fixed" || who.Tenant != "t1" || who.Until.Unix() != until) {
+		if c.ok && (err != nil || who.Session != "fixed" || who.Tenant != "t1" ||
+			who.Until.Unix() != until) {
 			t.Errorf("%s: %+v, %v", c.what, who, err)
 		}
 		if !c.ok && !fault.Is(err, fault.Unauthenticated) {

@@ -70,7 +70,8 @@ func (s *Surface) getFile(w http.ResponseWriter, r *http.Request) error {
 	case ranged && (p.IfRange == "" || p.IfRange == f.ETag):
 		if f.Length > 0 { // an empty file has no range
 			status = http.StatusPartialContent
-			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", f.Offset, f.Offset+f.Length-1, f.Size))
+			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", f.Offset, f.Offset+f.Length-1,
+				f.Size))
 		}
 	}
 	// The size of some files is unknown until they are read.
@@ -145,7 +146,10 @@ func (s *Surface) getTree(w http.ResponseWriter, r *http.Request, form string) e
 	for _, other := range []string{"ETag", "Accept-Ranges", "X-File-Type"} {
 		h.Del(other)
 	}
-	h.Set("Content-Type", map[string]string{"tar": "application/x-tar", "zip": "application/zip"}[form])
+	h.Set("Content-Type", map[string]string{
+		"tar": "application/x-tar",
+		"zip": "application/zip",
+	}[form])
 	h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name+"."+form))
 	return body.send(w, r, http.StatusOK, -1)
 }
@@ -161,7 +165,8 @@ func (s *Surface) open(r *http.Request, op string, params, result any) (*reader,
 	late := time.AfterFunc(s.cfg.Call, func() { _ = l.Close() })
 	err = nodecall.Call(l, 1, op, 0, params, result, nil)
 	if !late.Stop() && err != nil {
-		err = fault.New(fault.DeadlineExceeded, "files.read", "the node did not open the file in time")
+		err = fault.New(fault.DeadlineExceeded, "files.read",
+			"the node did not open the file in time")
 	}
 	if err != nil {
 		drop()

@@ -57,9 +57,12 @@ func New(cfg Config) *Surface { return &Surface{cfg} }
 
 // Routes returns the routes.
 func (s *Surface) Routes() []surface.Route {
-	route := func(method string, access protocol.Scope, maxBody int64, h surface.HandlerFunc) surface.Route {
+	route := func(method string, access protocol.Scope, maxBody int64,
+		h surface.HandlerFunc,
+	) surface.Route {
 		return surface.Route{
-			Method: method, Path: "/v1/sessions/:id/files/*", Access: access, MaxBody: maxBody, Handler: h,
+			Method: method, Path: "/v1/sessions/:id/files/*", Access: access, MaxBody: maxBody,
+			Handler: h,
 		}
 	}
 	return []surface.Route{
@@ -78,7 +81,9 @@ func (s *Surface) context(r *http.Request) context.Context {
 }
 
 // call sends a request to the node and answers with its result, {} if result is nil.
-func (s *Surface) call(w http.ResponseWriter, r *http.Request, limit time.Duration, status int, op string, params, result any) error {
+func (s *Surface) call(w http.ResponseWriter, r *http.Request, limit time.Duration, status int,
+	op string, params, result any,
+) error {
 	ctx, cancel := context.WithTimeout(s.context(r), limit)
 	defer cancel()
 	if err := s.cfg.Node.Call(ctx, surface.CallOf(r).Who, op, params, result); err != nil {
@@ -122,7 +127,8 @@ func refOf(r *http.Request, name string, err error) (protocol.FileRef, error) {
 	}
 	id := r.PathValue("id")
 	if !surface.ValidID(id) {
-		return protocol.FileRef{}, fault.New(fault.NotFound, "files.session", "there is no such session")
+		return protocol.FileRef{}, fault.New(fault.NotFound, "files.session",
+			"there is no such session")
 	}
 	return protocol.FileRef{Session: id, Path: name}, nil
 }
@@ -163,7 +169,8 @@ func (s *Surface) head(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(s.context(r), s.cfg.Call)
 	defer cancel()
 	var f protocol.File
-	if err := s.cfg.Node.Call(ctx, surface.CallOf(r).Who, protocol.OpFileStat, ref, &f); err != nil {
+	if err := s.cfg.Node.Call(ctx, surface.CallOf(r).Who, protocol.OpFileStat, ref,
+		&f); err != nil {
 		return err
 	}
 	setHeaders(w.Header(), f)
@@ -193,7 +200,8 @@ func etagHeader(tag string) string { return `"` + tag + `"` }
 // etagValue returns the text between the quotes of a header with one strong ETag, or "".
 func etagValue(header string) string {
 	header = strings.TrimSpace(header)
-	if len(header) < 3 || header[0] != '"' || header[len(header)-1] != '"' || strings.ContainsAny(header[1:len(header)-1], `",`) {
+	if len(header) < 3 || header[0] != '"' || header[len(header)-1] != '"' ||
+		strings.ContainsAny(header[1:len(header)-1], `",`) {
 		return ""
 	}
 	return header[1 : len(header)-1]

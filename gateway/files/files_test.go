@@ -39,7 +39,8 @@ func TestPaths(t *testing.T) {
 		r := httptest.NewRequest("GET", "/v1/sessions/s_1/files/"+x.target, nil)
 		r.SetPathValue("id", "s_1")
 		file, err := fileOf(r)
-		if file.Path != x.file || (err == nil) != (x.file != "") || err != nil && !fault.Is(err, fault.InvalidArgument) {
+		if file.Path != x.file || (err == nil) != (x.file != "") || err != nil &&
+			!fault.Is(err, fault.InvalidArgument) {
 			t.Errorf("%.20q: the file is %q, %v", x.target, file.Path, err)
 		}
 		folder, err := folderOf(r)
@@ -73,7 +74,8 @@ func TestRangeOf(t *testing.T) {
 	} {
 		var p protocol.FileRead
 		ok := rangeOf(header, &p)
-		if none := header != "bytes=-3" && want.Offset < 0; ok == none || ok && p != want || !ok && p != (protocol.FileRead{}) {
+		if none := header != "bytes=-3" && want.Offset < 0; ok == none || ok && p != want ||
+			!ok && p != (protocol.FileRead{}) {
 			t.Errorf("%q: %v, %+v", header, ok, p)
 		}
 	}

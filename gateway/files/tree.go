@@ -22,7 +22,8 @@ func (s *Surface) list(w http.ResponseWriter, r *http.Request) error {
 			return fault.Invalid("files.list", "limit", "a limit is a number above 0")
 		}
 	}
-	return s.call(w, r, s.cfg.Call, http.StatusOK, protocol.OpFileList, p, new(protocol.FileListing))
+	return s.call(w, r, s.cfg.Call, http.StatusOK, protocol.OpFileList, p,
+		new(protocol.FileListing))
 }
 
 // Change is the body of POST for a path.
@@ -46,7 +47,8 @@ func (s *Surface) change(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch p.Op {
 	case "mkdir":
-		return s.call(w, r, s.cfg.Call, http.StatusCreated, protocol.OpFileMkdir, ref, new(protocol.File))
+		return s.call(w, r, s.cfg.Call, http.StatusCreated, protocol.OpFileMkdir, ref,
+			new(protocol.File))
 	case "move", "copy":
 		if err := checkPath(p.To); err != nil || p.To == "" {
 			return fault.Invalid(op, "to", "the operation needs a target path without ..")

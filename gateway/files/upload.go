@@ -51,7 +51,8 @@ func (s *Surface) put(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	var f protocol.File
-	if err := s.Upload(s.context(r), surface.CallOf(r).Who, protocol.OpFileWrite, p, r.Body, &f); err != nil {
+	if err := s.Upload(s.context(r), surface.CallOf(r).Who, protocol.OpFileWrite, p, r.Body,
+		&f); err != nil {
 		return err
 	}
 	w.Header().Set("ETag", etagHeader(f.ETag))
@@ -68,21 +69,27 @@ func (s *Surface) putTree(w http.ResponseWriter, r *http.Request, form string) e
 		return fault.Invalid("files.write", "archive", "only tar archives can be unpacked")
 	}
 	var t protocol.Tree
-	if err := s.Upload(s.context(r), surface.CallOf(r).Who, protocol.OpTreeWrite, ref, r.Body, &t); err != nil {
+	if err := s.Upload(s.context(r), surface.CallOf(r).Who, protocol.OpTreeWrite, ref, r.Body,
+		&t); err != nil {
 		return err
 	}
 	return surface.WriteJSON(w, http.StatusOK, t)
 }
 
 // WriteText writes a small file.
-func (s *Surface) WriteText(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error {
+func (s *Surface) WriteText(ctx context.Context, who noderpc.Principal, file protocol.FileRef,
+	content string,
+) error {
 	var f protocol.File
-	return s.Upload(ctx, who, protocol.OpFileWrite, protocol.FileWrite{FileRef: file}, strings.NewReader(content), &f)
+	return s.Upload(ctx, who, protocol.OpFileWrite, protocol.FileWrite{FileRef: file},
+		strings.NewReader(content), &f)
 }
 
 // Upload sends the bytes of r to the node, as the Data frames of an operation on a link of its own,
 // while they arrive. If r fails, the link ends without FlagEnd and the node writes nothing.
-func (s *Surface) Upload(ctx context.Context, who noderpc.Principal, op string, params any, r io.Reader, result any) error {
+func (s *Surface) Upload(ctx context.Context, who noderpc.Principal, op string, params any,
+	r io.Reader, result any,
+) error {
 	l, err := s.cfg.Node.Open(ctx, who)
 	if err != nil {
 		return err
@@ -117,7 +124,8 @@ func (s *Surface) Upload(ctx context.Context, who noderpc.Principal, op string, 
 		select {
 		case rerr := <-replied:
 			if rerr == nil && !last {
-				rerr = fault.New(fault.Internal, "files.write", "the node replied before the file was complete")
+				rerr = fault.New(fault.Internal, "files.write",
+					"the node replied before the file was complete")
 			}
 			return rerr
 		default:
@@ -135,6 +143,7 @@ func (s *Surface) Upload(ctx context.Context, who noderpc.Principal, op string, 
 	case err := <-replied:
 		return err
 	case <-timer.C:
-		return fail(fault.New(fault.DeadlineExceeded, "files.write", "the node did not confirm the file"))
+		return fail(fault.New(fault.DeadlineExceeded, "files.write",
+			"the node did not confirm the file"))
 	}
 }

@@ -80,7 +80,10 @@ func (s *Surface) Routes() []surface.Route {
 	open := func(path string, h surface.HandlerFunc) surface.Route {
 		return surface.Route{Method: "GET", Path: path, Access: protocol.ScopeOpen, Handler: h}
 	}
-	return []surface.Route{open("/healthz", s.healthy), open("/livez", live), open("/readyz", s.ready)}
+	return []surface.Route{
+		open("/healthz", s.healthy), open("/livez", live),
+		open("/readyz", s.ready),
+	}
 }
 
 // Languages returns the languages of the node.
@@ -118,7 +121,8 @@ func (s *Surface) healthy(w http.ResponseWriter, _ *http.Request) error {
 
 func errSilent(err error) error {
 	return &fault.Error{
-		Kind: fault.Unavailable, Op: "health.node", Message: "the node does not answer", RetryAfter: 2, Err: err,
+		Kind: fault.Unavailable, Op: "health.node", Message: "the node does not answer",
+		RetryAfter: 2, Err: err,
 	}
 }
 
@@ -148,16 +152,19 @@ func (s *Surface) ready(w http.ResponseWriter, _ *http.Request) error {
 	switch {
 	case last.at.IsZero():
 		return &fault.Error{
-			Kind: fault.Unavailable, Op: op, Message: "the first self-check has not ended yet", RetryAfter: 1,
+			Kind: fault.Unavailable, Op: op, Message: "the first self-check has not ended yet",
+			RetryAfter: 1,
 		}
 	case last.err != nil:
 		return &fault.Error{
-			Kind: fault.Unavailable, Op: op, Message: "the last self-check failed", RetryAfter: 5, Err: last.err,
+			Kind: fault.Unavailable, Op: op, Message: "the last self-check failed", RetryAfter: 5,
+			Err: last.err,
 		}
 	}
 	r := readiness{
 		Status: "ready", Check: "ok",
-		AgeSeconds: int(time.Since(last.at).Seconds()), MS: float64(last.took.Microseconds()) / 1000,
+		AgeSeconds: int(time.Since(last.at).Seconds()),
+		MS:         float64(last.took.Microseconds()) / 1000,
 	}
 	if last.full {
 		r.Check, r.MS = "full", 0

@@ -113,7 +113,8 @@ func (h Handler) params(r Request) (any, error) {
 		for name, f := range fieldsOf(p.Elem()) {
 			if v := r.Query(name); v != "" && !strings.Contains(h.Route.Path, "{"+name+"}") {
 				if err := set(f, v); err != nil {
-					return nil, fault.Invalid(h.op(), name, "the value does not have the field's type")
+					return nil, fault.Invalid(h.op(), name,
+						"the value does not have the field's type")
 				}
 			}
 		}
@@ -149,7 +150,10 @@ func (h Handler) variable(name, value string) (string, error) {
 	if name == "session" {
 		return "", fault.New(fault.NotFound, h.op(), "there is no such session")
 	}
-	return "", &fault.Error{Kind: fault.NotFound, Op: h.op(), Field: name, Message: "there is no such " + noun}
+	return "", &fault.Error{
+		Kind: fault.NotFound, Op: h.op(), Field: name,
+		Message: "there is no such " + noun,
+	}
 }
 
 // isID reports whether a string has only characters of generated ids.

@@ -46,29 +46,75 @@ func TestServe(t *testing.T) {
 		err  fault.Kind
 		at   string
 	}{
-		"path":      {op: protocol.OpSessionGet, r: fakeRequest{path: map[string]string{"session": "s_1"}}, want: protocol.SessionRef{Session: "s_1"}},
-		"no id":     {op: protocol.OpSessionGet, r: fakeRequest{path: map[string]string{"session": "a.b"}}, err: fault.NotFound},
-		"empty":     {op: protocol.OpVolumeGet, r: fakeRequest{path: map[string]string{"name": ""}}, err: fault.NotFound, at: "name"},
-		"long":      {op: protocol.OpSnapshotGet, r: fakeRequest{path: map[string]string{"snapshot": strings.Repeat("x", maxName+1)}}, err: fault.NotFound, at: "snapshot"},
-		"encoded":   {op: protocol.OpSnapshotGet, r: fakeRequest{path: map[string]string{"snapshot": "a%20b"}}, want: protocol.SnapshotRef{Snapshot: "a b"}},
-		"no body":   {op: protocol.OpFork, r: fakeRequest{path: map[string]string{"session": "s_1"}}, want: protocol.SessionFork{Session: "s_1"}},
-		"repeated":  {op: protocol.OpFork, r: fakeRequest{path: map[string]string{"session": "s_1"}, body: `{"session":"s_1"}`}, want: protocol.SessionFork{Session: "s_1"}},
-		"different": {op: protocol.OpFork, r: fakeRequest{path: map[string]string{"session": "s_1"}, body: `{"session":"s_2"}`}, err: fault.InvalidArgument, at: "session"},
+		"path": {
+			op:   protocol.OpSessionGet,
+			r:    fakeRequest{path: map[string]string{"session": "s_1"}},
+			want: protocol.SessionRef{Session: "s_1"},
+		},
+		"no id": {
+			op: protocol.OpSessionGet,
+			r:  fakeRequest{path: map[string]string{"session": "a.b"}}, err: fault.NotFound,
+		},
+		"empty": {
+			op: protocol.OpVolumeGet, r: fakeRequest{path: map[string]string{"name": ""}},
+			err: fault.NotFound, at: "name",
+		},
+		"long": {
+			op:  protocol.OpSnapshotGet,
+			r:   fakeRequest{path: map[string]string{"snapshot": strings.Repeat("x", maxName+1)}},
+			err: fault.NotFound, at: "snapshot",
+		},
+		"encoded": {
+			op:   protocol.OpSnapshotGet,
+			r:    fakeRequest{path: map[string]string{"snapshot": "a%20b"}},
+			want: protocol.SnapshotRef{Snapshot: "a b"},
+		},
+		"no body": {
+			op:   protocol.OpFork,
+			r:    fakeRequest{path: map[string]string{"session": "s_1"}},
+			want: protocol.SessionFork{Session: "s_1"},
+		},
+		"repeated": {op: protocol.OpFork, r: fakeRequest{
+			path: map[string]string{"session": "s_1"},
+			body: `{"session":"s_1"}`,
+		}, want: protocol.SessionFork{Session: "s_1"}},
+		"different": {op: protocol.OpFork, r: fakeRequest{
+			path: map[string]string{"session": "s_1"},
+			body: `{"session":"s_2"}`,
+		}, err: fault.InvalidArgument, at: "session"},
 		"number": {
-			op: protocol.OpProcessSignal, r: fakeRequest{path: map[string]string{"session": "s_1", "pid": "7"}, body: `{"signal":"SIGTERM"}`},
+			op: protocol.OpProcessSignal,
+			r: fakeRequest{
+				path: map[string]string{"session": "s_1", "pid": "7"},
+				body: `{"signal":"SIGTERM"}`,
+			},
 			want: protocol.ProcessSignal{Session: "s_1", PID: 7, Signal: "SIGTERM"},
 		},
-		"no number": {op: protocol.OpProcessSignal, r: fakeRequest{path: map[string]string{"session": "s_1", "pid": "0"}}, err: fault.InvalidArgument, at: "pid"},
-		"query":     {op: protocol.OpKeyList, r: fakeRequest{query: map[string]string{"tenant": "a", "all": "true"}}, want: protocol.KeyQuery{Tenant: "a", All: true}},
-		"no bool":   {op: protocol.OpKeyList, r: fakeRequest{query: map[string]string{"all": "often"}}, err: fault.InvalidArgument, at: "all"},
-		"none":      {op: protocol.OpSessionList, want: struct{}{}},
+		"no number": {
+			op:  protocol.OpProcessSignal,
+			r:   fakeRequest{path: map[string]string{"session": "s_1", "pid": "0"}},
+			err: fault.InvalidArgument, at: "pid",
+		},
+		"query": {
+			op:   protocol.OpKeyList,
+			r:    fakeRequest{query: map[string]string{"tenant": "a", "all": "true"}},
+			want: protocol.KeyQuery{Tenant: "a", All: true},
+		},
+		"no bool": {
+			op: protocol.OpKeyList,
+			r:  fakeRequest{query: map[string]string{"all": "often"}}, err: fault.InvalidArgument,
+			at: "all",
+		},
+		"none": {op: protocol.OpSessionList, want: struct{}{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got any
-			_, _, err := handler(t, test.op).Serve(test.r, func(_ string, params, _ any) error { got = params; return nil })
+			_, _, err := handler(t, test.op).Serve(test.r,
+				func(_ string, params, _ any) error { got = params; return nil })
 			if test.err != "" {
 				if p := fault.PublicOf(err); p.Kind != test.err || p.Field != test.at {
-					t.Errorf("the error is %v at %q, should be %v at %q", p.Kind, p.Field, test.err, test.at)
+					t.Errorf("the error is %v at %q, should be %v at %q", p.Kind, p.Field, test.err,
+						test.at)
 				}
 				return
 			}
@@ -109,7 +155,8 @@ func TestDocumentDescribesEveryOperation(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(string(d.Components.Schemas["SessionCreate"].Properties["template"]), "description") {
+	if !strings.Contains(string(d.Components.Schemas["SessionCreate"].Properties["template"]),
+		"description") {
 		t.Error("the fields' comments are not in the document")
 	}
 }

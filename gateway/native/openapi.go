@@ -51,7 +51,10 @@ func Document() ([]byte, error) {
 		return nil, err
 	}
 	for _, h := range Handlers() {
-		path := Pattern(h.Route.Path, func(name string) string { return "{" + PublicName(name) + "}" })
+		path := Pattern(h.Route.Path, func(name string) string {
+			return "{" + PublicName(name) +
+				"}"
+		})
 		item, _ := d.Paths[path].(map[string]any)
 		if item == nil {
 			item = map[string]any{}
@@ -132,7 +135,10 @@ func special(t reflect.Type) *jsonschema.Schema {
 		})
 		return &jsonschema.Schema{
 			Description: "What a session may reach: true for everything that the server allows, false for nothing, or some hosts.",
-			OneOf:       []*jsonschema.Schema{{Type: "boolean"}, {Type: "object", Properties: properties, Required: []string{"allow"}}},
+			OneOf: []*jsonschema.Schema{
+				{Type: "boolean"},
+				{Type: "object", Properties: properties, Required: []string{"allow"}},
+			},
 		}
 	}
 	return nil
@@ -173,17 +179,24 @@ func (s *schemas) operation(h Handler) map[string]any {
 		result = schemaName(reflect.TypeOf(o.Result))
 	}
 	op := map[string]any{
-		"operationId": o.ID, "summary": o.Summary, "description": fmt.Sprintf("Needs the scope `%s`.", o.Scope),
+		"operationId": o.ID, "summary": o.Summary,
+		"description": fmt.Sprintf("Needs the scope `%s`.", o.Scope),
 		"responses": map[string]any{
-			strconv.Itoa(status): map[string]any{"description": result, "content": content(s.ref(o.Result))},
-			"default":            map[string]any{"$ref": "#/components/responses/Error"},
+			strconv.Itoa(status): map[string]any{
+				"description": result,
+				"content":     content(s.ref(o.Result)),
+			},
+			"default": map[string]any{"$ref": "#/components/responses/Error"},
 		},
 	}
 	if parameters := s.parameters(h); len(parameters) > 0 {
 		op["parameters"] = parameters
 	}
 	if h.Route.Body != protocol.NoBody {
-		op["requestBody"] = map[string]any{"required": h.Route.Body == protocol.RequiredBody, "content": content(s.body(h))}
+		op["requestBody"] = map[string]any{
+			"required": h.Route.Body == protocol.RequiredBody,
+			"content":  content(s.body(h)),
+		}
 	}
 	return op
 }
@@ -201,7 +214,10 @@ func (s *schemas) parameters(h Handler) []any {
 		if name == "pid" {
 			schema = map[string]any{"type": "integer", "minimum": 1}
 		}
-		all = append(all, map[string]any{"name": PublicName(name), "in": "path", "required": true, "schema": schema})
+		all = append(all, map[string]any{
+			"name": PublicName(name), "in": "path", "required": true,
+			"schema": schema,
+		})
 	}
 	if h.Route.Method != http.MethodGet || h.Operation.Params == nil {
 		return all
@@ -211,11 +227,17 @@ func (s *schemas) parameters(h Handler) []any {
 		if slices.Contains(variables, name) {
 			continue
 		}
-		kind := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.String: "string"}[fields[name].Kind()]
+		kind := map[reflect.Kind]string{
+			reflect.Bool:   "boolean",
+			reflect.String: "string",
+		}[fields[name].Kind()]
 		if kind == "" {
 			kind = "integer"
 		}
-		all = append(all, map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": kind}})
+		all = append(all, map[string]any{
+			"name": name, "in": "query",
+			"schema": map[string]any{"type": kind},
+		})
 	}
 	return all
 }
@@ -226,7 +248,8 @@ func (s *schemas) body(h Handler) any {
 	name := schemaName(reflect.TypeOf(h.Operation.Params))
 	if schema := s.all[name]; schema != nil {
 		inPath := pathVariables(h.Route.Path)
-		schema.Required = slices.DeleteFunc(schema.Required, func(f string) bool { return slices.Contains(inPath, f) })
+		schema.Required = slices.DeleteFunc(schema.Required,
+			func(f string) bool { return slices.Contains(inPath, f) })
 	}
 	return ref
 }
@@ -246,5 +269,6 @@ func PublicName(name string) string {
 
 // Pattern returns a route's path with each variable replaced by the result of form for its name.
 func Pattern(path string, form func(name string) string) string {
-	return variable.ReplaceAllStringFunc(path, func(v string) string { return form(strings.Trim(v, "{}")) })
+	return variable.ReplaceAllStringFunc(path,
+		func(v string) string { return form(strings.Trim(v, "{}")) })
 }

@@ -35,9 +35,11 @@ func (s *Surface) dial(ctx context.Context, who noderpc.Principal, t *Target) (*
 	}
 	c := &conn{l: l, release: context.AfterFunc(s.cfg.Leaving, func() { _ = l.Close() })}
 	late := time.AfterFunc(s.cfg.Call, func() { _ = l.Close() })
-	err = nodecall.Call(l, 1, protocol.OpPortOpen, 0, protocol.PortRef{Session: t.Session, Port: t.Port}, nil, nil)
+	err = nodecall.Call(l, 1, protocol.OpPortOpen, 0,
+		protocol.PortRef{Session: t.Session, Port: t.Port}, nil, nil)
 	if !late.Stop() && err != nil {
-		err = fault.New(fault.DeadlineExceeded, "ports.dial", "the node did not open the port in time")
+		err = fault.New(fault.DeadlineExceeded, "ports.dial",
+			"the node did not open the port in time")
 	}
 	if err != nil {
 		_ = c.Close()

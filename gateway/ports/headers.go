@@ -15,7 +15,8 @@ const pathPolicy = "sandbox allow-scripts allow-forms allow-modals allow-popups 
 // ofOrigin are response headers that apply to the whole origin. Below the gateway's host name that
 // origin is not the program's.
 var ofOrigin = [...]string{
-	"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", "Service-Worker-Allowed",
+	"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data",
+	"Service-Worker-Allowed",
 	"Nel", "Report-To", "Reporting-Endpoints", "Origin-Agent-Cluster", "Www-Authenticate",
 	"Accept-Ch", "Critical-Ch", "Public-Key-Pins", "Referrer-Policy", "Sourcemap",
 }
@@ -79,7 +80,8 @@ func (s *Surface) cookies(h http.Header, t *Target) {
 func withoutTickets(offers string) string {
 	var others []string
 	for part := range strings.SplitSeq(offers, ",") {
-		if part = strings.TrimSpace(part); part != "" && !strings.HasPrefix(part, auth.TicketPrefix) {
+		if part = strings.TrimSpace(part); part != "" &&
+			!strings.HasPrefix(part, auth.TicketPrefix) {
 			others = append(others, part)
 		}
 	}
@@ -139,7 +141,8 @@ func cookieMayPass(line, own string) bool {
 // know the path prefix.
 func location(to string, t *Target) string {
 	for _, self := range []string{"http://localhost:", "http://127.0.0.1:"} {
-		if rest, ok := strings.CutPrefix(to, self+strconv.Itoa(t.Port)); ok && (rest == "" || rest[0] == '/') {
+		if rest, ok := strings.CutPrefix(to, self+strconv.Itoa(t.Port)); ok &&
+			(rest == "" || rest[0] == '/') {
 			to = "/" + strings.TrimPrefix(rest, "/")
 		}
 	}

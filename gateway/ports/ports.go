@@ -57,9 +57,15 @@ func New(cfg Config) *Surface {
 func (s *Surface) Routes() []surface.Route {
 	const path = "/v1/sessions/:id/ports/:port"
 	tunnel := surface.HandlerFunc(s.tunnel)
-	routes := []surface.Route{{Method: "GET", Path: path, Access: protocol.ScopeWrite, Port: true, Handler: tunnel}}
+	routes := []surface.Route{{
+		Method: "GET", Path: path, Access: protocol.ScopeWrite, Port: true,
+		Handler: tunnel,
+	}}
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
-		r := surface.Route{Method: method, Path: path + "/*", Access: protocol.ScopeWrite, Port: true, Handler: s.Handler()}
+		r := surface.Route{
+			Method: method, Path: path + "/*", Access: protocol.ScopeWrite,
+			Port: true, Handler: s.Handler(),
+		}
 		if method != "GET" && method != "HEAD" {
 			r.MaxBody = s.cfg.MaxBody
 		}
@@ -135,12 +141,14 @@ func carry(client io.WriteCloser, from io.Reader, port *conn) {
 	up := make(chan struct{})
 	go func() {
 		defer close(up)
-		_, err := io.CopyBuffer(struct{ io.Writer }{port}, struct{ io.Reader }{from}, make([]byte, copyPart))
+		_, err := io.CopyBuffer(struct{ io.Writer }{port}, struct{ io.Reader }{from},
+			make([]byte, copyPart))
 		if err != nil || port.CloseWrite() != nil {
 			_ = port.Close()
 		}
 	}()
-	_, err := io.CopyBuffer(struct{ io.Writer }{client}, struct{ io.Reader }{port}, make([]byte, copyPart))
+	_, err := io.CopyBuffer(struct{ io.Writer }{client}, struct{ io.Reader }{port},
+		make([]byte, copyPart))
 	half, ok := client.(interface{ CloseWrite() error })
 	if err != nil || !ok || half.CloseWrite() != nil {
 		_ = client.Close()

@@ -58,7 +58,8 @@ func (s *Surface) rewrite(p *httputil.ProxyRequest) {
 		return // dialContext reports it
 	}
 	local := "localhost:" + strconv.Itoa(t.Port)
-	if to, err := url.ParseRequestURI(t.uri(p.In.RequestURI)); err == nil { // net/http has already parsed it
+	if to, err := url.ParseRequestURI(t.uri(p.In.RequestURI)); err == nil {
+		// net/http has already parsed it
 		p.Out.URL = to
 	}
 	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", local, local

@@ -83,8 +83,10 @@ func ParseDomain(s string) (Domain, error) {
 	d.Host, d.Port, _ = strings.Cut(rest, ":")
 	_, err := strconv.ParseUint(d.Port, 10, 16)
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789.-"
-	if d.Scheme != "http" && d.Scheme != "https" || d.Host == "" || strings.Trim(d.Host, letters) != "" || d.Port != "" && err != nil {
-		return d, fault.Invalid("ports.domain", "ports_domain", "%q is not a domain such as https://ports.example.org", s)
+	if d.Scheme != "http" && d.Scheme != "https" || d.Host == "" ||
+		strings.Trim(d.Host, letters) != "" || d.Port != "" && err != nil {
+		return d, fault.Invalid("ports.domain", "ports_domain",
+			"%q is not a domain such as https://ports.example.org", s)
 	}
 	return d, nil
 }
@@ -121,7 +123,8 @@ func (d Domain) URL(session string, port int, host string) string {
 			at = host[i+1:]
 		}
 	}
-	if d.Host == "localhost" && !slices.Contains([]string{"localhost", "127.0.0.1", "[::1]"}, name) {
+	if d.Host == "localhost" && !slices.Contains([]string{"localhost", "127.0.0.1", "[::1]"},
+		name) {
 		return "" // on another machine the address would name the browser's machine
 	}
 	if at != "" {

@@ -61,8 +61,13 @@ func New(cfg Config) *Surface { return &Surface{cfg} }
 func (s *Surface) Routes() []surface.Route {
 	route := func(form string, plain bool) surface.Route {
 		return surface.Route{
-			Method: "GET", Path: "/v1/sessions/:id/channels/:channel/" + form, Access: protocol.ScopeRead,
-			Handler: surface.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error { return s.send(w, r, plain) }),
+			Method: "GET", Path: "/v1/sessions/:id/channels/:channel/" + form,
+			Access: protocol.ScopeRead,
+			Handler: surface.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request,
+			) error {
+				return s.send(w, r, plain)
+			}),
 		}
 	}
 	return []surface.Route{route("cast", false), route("text", true)}
@@ -121,7 +126,8 @@ func (s *Surface) open(req *http.Request, plain bool) (r *castReader, channel st
 	}
 	cell, err := strconv.ParseUint(number, 10, 32)
 	if err != nil {
-		return nil, "", fault.Invalid(op, "cell", "a cell is given by the number in its execute_input")
+		return nil, "", fault.Invalid(op, "cell",
+			"a cell is given by the number in its execute_input")
 	}
 	l, err := s.cfg.Node.Open(req.Context(), surface.CallOf(req).Who)
 	if err != nil {
@@ -136,17 +142,21 @@ func (s *Surface) open(req *http.Request, plain bool) (r *castReader, channel st
 	}
 	var at protocol.Attached
 	attach := protocol.Attach{Session: id, Channel: channel, ReadOnly: true}
-	err = nodecall.Call(l, 1, protocol.OpAttach, castChannel, attach, &at, func(f stream.Frame) error {
-		f.Body = append([]byte(nil), f.Body...) // at most a window of frames
-		r.pending = append(r.pending, f)
-		return nil
-	})
+	err = nodecall.Call(l, 1, protocol.OpAttach, castChannel, attach, &at,
+		func(f stream.Frame) error {
+			f.Body = append([]byte(nil), f.Body...) // at most a window of frames
+			r.pending = append(r.pending, f)
+			return nil
+		})
 	if err != nil {
 		r.drop()
 		return nil, "", err
 	}
 	r.end, r.offset, r.kind = at.Channel.End, at.Offset, at.Channel.Kind
-	r.head = castHeader{Version: 2, Width: at.Channel.Cols, Height: at.Channel.Rows, Title: at.Channel.Title}
+	r.head = castHeader{
+		Version: 2, Width: at.Channel.Cols, Height: at.Channel.Rows,
+		Title: at.Channel.Title,
+	}
 	return r, channel, nil
 }
 
@@ -243,7 +253,10 @@ func (r *castReader) fill() error {
 		r.record(rec)
 	}
 	r.offset = at
-	return r.l.Send(stream.Frame{Type: stream.Ack, Channel: castChannel, Body: binary.BigEndian.AppendUint64(nil, uint64(at))})
+	return r.l.Send(stream.Frame{
+		Type: stream.Ack, Channel: castChannel,
+		Body: binary.BigEndian.AppendUint64(nil, uint64(at)),
+	})
 }
 
 // record adds the lines of one record.
@@ -288,7 +301,8 @@ func (r *castReader) record(rec stream.Record) {
 		r.line(rec.Time, "r", strconv.Itoa(e.Cols)+"x"+strconv.Itoa(e.Rows))
 	case stream.KindMessage:
 		var m kernel.Message
-		if json.Unmarshal(rec.Payload, &m) == nil && !(r.plain && m.Type == kernel.ExecuteInputType) {
+		if json.Unmarshal(rec.Payload, &m) == nil &&
+			!(r.plain && m.Type == kernel.ExecuteInputType) {
 			r.output(rec.Time, castText(m))
 		}
 	}
@@ -342,7 +356,10 @@ func (r *castReader) line(at int64, code, text string) {
 	r.writeHeader(at)
 	// The clock may have been set back.
 	r.last = max(r.last, at)
-	r.append([]any{json.Number(strconv.FormatFloat(float64(r.last-r.first)/1e6, 'f', 6, 64)), code, text})
+	r.append([]any{
+		json.Number(strconv.FormatFloat(float64(r.last-r.first)/1e6, 'f', 6, 64)), code,
+		text,
+	})
 }
 
 // writeHeader adds the header, once.

@@ -54,9 +54,11 @@ func parseEnvelope(b []byte) (envelope, error) {
 		switch k := known(name); {
 		case k < 0:
 		case seen[k]:
-			return envelope{}, fault.New(fault.Malformed, op, "the name %s is repeated", fields()[k])
+			return envelope{}, fault.New(fault.Malformed, op, "the name %s is repeated",
+				fields()[k])
 		case name != fields()[k]:
-			return envelope{}, fault.New(fault.Malformed, op, "the name %s must be in lower case", fields()[k])
+			return envelope{}, fault.New(fault.Malformed, op, "the name %s must be in lower case",
+				fields()[k])
 		default:
 			seen[k] = true
 			switch k {

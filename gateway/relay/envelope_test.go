@@ -9,7 +9,12 @@ import (
 )
 
 func FuzzEnvelope(f *testing.F) {
-	for _, s := range []string{`{"id":1,"op":"hello"}`, `{"op":"x","ch":4294967295,"params":[1,{"a":"}"}]}`, ` { "params" : "\"}" , "id" : 18446744073709551615 } `, `{}`, `{"id":1e3}`, `{"\u0069d":1}`, `{"a":-0.5e+7,"op":""}`} {
+	for _, s := range []string{
+		`{"id":1,"op":"hello"}`,
+		`{"op":"x","ch":4294967295,"params":[1,{"a":"}"}]}`,
+		` { "params" : "\"}" , "id" : 18446744073709551615 } `, `{}`, `{"id":1e3}`, `{"\u0069d":1}`,
+		`{"a":-0.5e+7,"op":""}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -32,7 +37,8 @@ func FuzzEnvelope(f *testing.F) {
 }
 
 func BenchmarkEnvelope(b *testing.B) {
-	msg := []byte(`{"id":12,"op":"execute","ch":1,"params":{"key":"0123456789abcdef","code":"print(\"hello\")\nfor i in range(10):\n    print(i)"}}`)
+	msg := []byte(
+		`{"id":12,"op":"execute","ch":1,"params":{"key":"0123456789abcdef","code":"print(\"hello\")\nfor i in range(10):\n    print(i)"}}`)
 	b.SetBytes(int64(len(msg)))
 	for b.Loop() {
 		if e, err := parseEnvelope(msg); err != nil || e.op != protocol.OpExecute {

@@ -31,7 +31,8 @@ func (t operations) check(who noderpc.Principal, op string) error {
 	case !ok || o.Transport == protocol.Internal:
 		return fault.New(fault.Unsupported, name, "there is no operation with this name")
 	case o.Transport == protocol.HTTPOnly:
-		return fault.New(fault.Unsupported, name, "this operation is offered over HTTP: %s", routesOf(o))
+		return fault.New(fault.Unsupported, name, "this operation is offered over HTTP: %s",
+			routesOf(o))
 	}
 	if who.Session != "" && !o.OneSession {
 		return fault.New(fault.PermissionDenied, name, "a share link is only for one session")

@@ -29,9 +29,11 @@ func TestOperations(t *testing.T) {
 		for _, s := range protocol.Scopes() {
 			all = append(all, string(s))
 		}
-		others := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == string(o.Scope) })
+		others := slices.DeleteFunc(slices.Clone(all),
+			func(s string) bool { return s == string(o.Scope) })
 		if o.Transport != protocol.WebSocket {
-			if err := table.check(noderpc.Principal{Scopes: all}, o.Name); !fault.Is(err, fault.Unsupported) {
+			if err := table.check(noderpc.Principal{Scopes: all}, o.Name); !fault.Is(err,
+				fault.Unsupported) {
 				t.Errorf("%s: %v", o.Name, err)
 			}
 			continue

@@ -93,7 +93,8 @@ type Server struct {
 // New returns a server without sockets. SetLimit must be called before Join.
 func New(cfg Config) *Server {
 	return &Server{
-		cfg: cfg, operations: newOperations(), sockets: make(map[*Socket]struct{}), perWho: make(map[string]int),
+		cfg: cfg, operations: newOperations(), sockets: make(map[*Socket]struct{}),
+		perWho: make(map[string]int),
 	}
 }
 
@@ -163,7 +164,8 @@ func (s *Server) CloseInvalid() {
 }
 
 func errEnded() error {
-	return fault.New(fault.Unauthenticated, "relay.credentials", "the credentials were revoked, or have expired")
+	return fault.New(fault.Unauthenticated, "relay.credentials",
+		"the credentials were revoked, or have expired")
 }
 
 // Shutdown closes every socket with code 1012, after which clients reconnect, and rejects further
@@ -191,6 +193,7 @@ func (s *Socket) Abandon() { s.server.leave(s) }
 // goroutines. It owns the connection. early is the data that the client has already sent after the
 // handshake.
 func (s *Socket) Serve(conn net.Conn, early []byte, key string) {
-	s.conn = newCorkedConn(conn, early, s.server.cfg.Times.Write, &s.server.stats, s.server.cfg.Observer)
+	s.conn = newCorkedConn(conn, early, s.server.cfg.Times.Write, &s.server.stats,
+		s.server.cfg.Observer)
 	go s.serveSocket(key)
 }

@@ -149,7 +149,10 @@ func (s *Socket) hello() error {
 		return err
 	}
 	s.deadline(0)
-	return s.answer(e.id, protocol.Welcome{Protocol: protocol.Subprotocol, Server: s.server.cfg.Name})
+	return s.answer(e.id, protocol.Welcome{
+		Protocol: protocol.Subprotocol,
+		Server:   s.server.cfg.Name,
+	})
 }
 
 // read relays from the client to the node.
@@ -216,13 +219,16 @@ func (s *Socket) checkFrame(b []byte) (stream.Frame, error) {
 	switch {
 	case f.Type == stream.Ack:
 		if len(f.Body) != 8 || f.Flags != 0 || f.Body[0]&0x80 != 0 {
-			return f, fault.New(fault.Malformed, op, "an Ack is one offset of 8 bytes, below 2^63, without flags")
+			return f, fault.New(fault.Malformed, op,
+				"an Ack is one offset of 8 bytes, below 2^63, without flags")
 		}
 		return f, nil
 	case f.Type != stream.Input:
-		return f, fault.New(fault.Malformed, op, "a client sends frames of the types Input and Ack only")
+		return f, fault.New(fault.Malformed, op,
+			"a client sends frames of the types Input and Ack only")
 	case len(f.Body) < 8 || f.Flags&^(stream.FlagEnd|stream.FlagPaste) != 0:
-		return f, fault.New(fault.Malformed, op, "an Input frame begins with a sequence number of 8 bytes and has no flags except end and paste")
+		return f, fault.New(fault.Malformed, op,
+			"an Input frame begins with a sequence number of 8 bytes and has no flags except end and paste")
 	}
 	return f, s.server.operations.checkInput(s.who)
 }
@@ -255,7 +261,8 @@ func (s *Socket) pumpOne(link bufferedLink) error {
 		}
 	}
 	if s.conn.slowed.Load() {
-		return fault.New(fault.Slow, "relay.write", "the client read nothing for %s", s.server.cfg.Times.Write)
+		return fault.New(fault.Slow, "relay.write", "the client read nothing for %s",
+			s.server.cfg.Times.Write)
 	}
 	return err
 }
@@ -283,7 +290,8 @@ func (s *Socket) ping() {
 	busy := s.conn.writing.Load() || s.sending.Load() // these have their own deadlines
 	if err != nil && !busy {
 		s.server.cfg.Observer.Slow()
-		s.fail(fault.New(fault.Slow, "relay.ping", "the client did not answer a ping for %s", s.server.cfg.Times.Pong))
+		s.fail(fault.New(fault.Slow, "relay.ping", "the client did not answer a ping for %s",
+			s.server.cfg.Times.Pong))
 		return
 	}
 	if link, ok := s.link.(bufferedLink); ok {
@@ -397,7 +405,8 @@ func (s *Socket) fail(err error) {
 	case errors.As(err, &known):
 		s.closeWith(websocket.StatusCode(known.Kind.Row().Close), string(known.Kind))
 	case isTimeout(err):
-		s.closeWith(websocket.StatusCode(fault.DeadlineExceeded.Row().Close), string(fault.DeadlineExceeded))
+		s.closeWith(websocket.StatusCode(fault.DeadlineExceeded.Row().Close),
+			string(fault.DeadlineExceeded))
 	case isGone(err):
 		s.closeWith(websocket.StatusAbnormalClosure, "gone")
 	default:
@@ -454,7 +463,8 @@ func isTimeout(err error) bool {
 // isGone reports whether err means that the connection has ended, rather than a protocol error.
 func isGone(err error) bool {
 	var op interface{ Temporary() bool } // net.OpError and similar errors
-	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &op)
+	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.As(err, &op)
 }
 
 // pingLimit counts pings in the present second. One goroutine uses it.

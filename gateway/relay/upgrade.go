@@ -37,7 +37,8 @@ func CheckHandshake(http11 bool, h http.Header) (key string, err error) {
 	case err != nil || len(raw) != 16:
 		return "", fault.New(fault.Malformed, op, "Sec-WebSocket-Key is not 16 bytes in base64")
 	case !slices.Contains(Subprotocols(h), protocol.Subprotocol):
-		return "", fault.Invalid(op, "Sec-WebSocket-Protocol", "the subprotocol %s must be offered", protocol.Subprotocol)
+		return "", fault.Invalid(op, "Sec-WebSocket-Protocol", "the subprotocol %s must be offered",
+			protocol.Subprotocol)
 	}
 	return key, nil
 }
@@ -57,7 +58,8 @@ func tokens(h http.Header, name string) []string {
 }
 
 func hasToken(h http.Header, name, token string) bool {
-	return slices.ContainsFunc(tokens(h, name), func(t string) bool { return strings.EqualFold(t, token) })
+	return slices.ContainsFunc(tokens(h, name),
+		func(t string) bool { return strings.EqualFold(t, token) })
 }
 
 // responder is the http.ResponseWriter that websocket.Accept takes over. The
@@ -96,13 +98,14 @@ func accept(conn *corkedConn, key string, ping func() bool) (*websocket.Conn, er
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, headerVersion: {"13"},
 		headerKey: {key}, headerSubprotocol: {protocol.Subprotocol},
 	}}
-	ws, err := websocket.Accept(&responder{header: make(http.Header), conn: conn}, req, &websocket.AcceptOptions{
-		Subprotocols: []string{protocol.Subprotocol},
-		// The gateway has already checked Origin, more strictly.
-		InsecureSkipVerify: true,
-		CompressionMode:    websocket.CompressionDisabled,
-		OnPingReceived:     onPing(ping),
-	})
+	ws, err := websocket.Accept(&responder{header: make(http.Header), conn: conn}, req,
+		&websocket.AcceptOptions{
+			Subprotocols: []string{protocol.Subprotocol},
+			// The gateway has already checked Origin, more strictly.
+			InsecureSkipVerify: true,
+			CompressionMode:    websocket.CompressionDisabled,
+			OnPingReceived:     onPing(ping),
+		})
 	if err != nil {
 		return nil, fault.Wrap(fault.Canceled, "relay.upgrade", err)
 	}

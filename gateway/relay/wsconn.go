@@ -36,7 +36,9 @@ type corkedConn struct {
 // corkLimit is the number of bytes that a corked connection holds back.
 const corkLimit = 64 << 10
 
-func newCorkedConn(c net.Conn, early []byte, stall time.Duration, stats *Stats, o Observer) *corkedConn {
+func newCorkedConn(c net.Conn, early []byte, stall time.Duration, stats *Stats,
+	o Observer,
+) *corkedConn {
 	return &corkedConn{Conn: c, early: early, stall: stall, stats: stats, observer: o}
 }
 

@@ -10,7 +10,8 @@ import (
 func TestGoldenBodies(t *testing.T) {
 	types := map[string]any{
 		"POST /v1/run": Request{}, "POST /v1/run result": Result{}, "POST /v1/run event": Event{},
-		"POST /v1/run/{id}/input": inputRequest{}, "POST /v1/run/{id}/interrupt": interruptRequest{},
+		"POST /v1/run/{id}/input":     inputRequest{},
+		"POST /v1/run/{id}/interrupt": interruptRequest{},
 	}
 	golden.Records(t, "bodies.json", types)
 	golden.Covers(t, types)

@@ -31,7 +31,8 @@ type Node interface {
 	// Call makes one request on its own link.
 	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 	// WriteFile writes one file into a session.
-	WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error
+	WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef,
+		content string) error
 }
 
 // Runner executes code for POST /v1/run and for the gateway's self-check.
@@ -134,7 +135,8 @@ func (r *Run) submit(ctx context.Context) error {
 		return err
 	}
 	r.kernel, err = kernelclient.Attach(ctx, link, kernelclient.Target{
-		Session: r.session, Channel: r.channel, Key: "run:" + p.Language, Language: p.Language, Offset: -1,
+		Session: r.session, Channel: r.channel, Key: "run:" + p.Language, Language: p.Language,
+		Offset: -1,
 	})
 	if err == nil {
 		err = r.execute(ctx)
@@ -153,7 +155,8 @@ func (r *Run) create(ctx context.Context) error {
 	create, cancel := context.WithTimeout(trace.With(r.r.Base, ctx), r.r.Call)
 	defer cancel()
 	err := r.r.Node.Call(create, r.spec.Who, protocol.OpSessionCreate, protocol.SessionCreate{
-		Language: p.Language, Name: r.spec.Name, LifetimeSeconds: int64(r.r.MaxLife(p.timeout()) / time.Second),
+		Language: p.Language, Name: r.spec.Name,
+		LifetimeSeconds: int64(r.r.MaxLife(p.timeout()) / time.Second),
 	}, &s)
 	if err != nil {
 		return err
@@ -186,7 +189,8 @@ func (r *Run) execute(ctx context.Context) error {
 func (r *Run) Follow() {
 	defer r.cleanup()
 	defer close(r.events)
-	timer := time.AfterFunc(r.spec.Request.timeout()+grace, func() { r.expired.Store(true); r.kernel.Close() })
+	timer := time.AfterFunc(r.spec.Request.timeout()+grace,
+		func() { r.expired.Store(true); r.kernel.Close() })
 	defer timer.Stop()
 	defer context.AfterFunc(r.r.Base, r.kernel.Close)()
 	ended := make(chan struct{})
@@ -209,7 +213,10 @@ func (r *Run) Follow() {
 		case <-ended:
 		}
 	}()
-	if !r.emit(Event{Type: "start", Session: r.session, Channel: r.kernel.Channel(), Cell: r.cell}) {
+	if !r.emit(Event{
+		Type: "start", Session: r.session, Channel: r.kernel.Channel(),
+		Cell: r.cell,
+	}) {
 		return
 	}
 	for !r.finished {
@@ -285,7 +292,8 @@ func (r *Run) fail(err error) {
 	switch kind := fault.KindOf(err); {
 	case r.expired.Load():
 		done.Status = "timeout"
-		err = fault.New(fault.DeadlineExceeded, "run.follow", "the code could not be stopped in time")
+		err = fault.New(fault.DeadlineExceeded, "run.follow",
+			"the code could not be stopped in time")
 	case r.r.Base.Err() != nil:
 		err = fault.New(fault.Restarting, "run.follow", "the server is restarting")
 	case kind == fault.SandboxLost, kind == fault.KernelDied:
@@ -314,9 +322,11 @@ func (r *Run) cleanup() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
-	err := r.r.Node.Call(ctx, r.spec.Who, protocol.OpSessionDelete, protocol.SessionRef{Session: r.session}, nil)
+	err := r.r.Node.Call(ctx, r.spec.Who, protocol.OpSessionDelete,
+		protocol.SessionRef{Session: r.session}, nil)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		r.r.Log.Warn("cannot delete the session of a run; it will end after its lifetime", "session", r.session, "error", err)
+		r.r.Log.Warn("cannot delete the session of a run; it will end after its lifetime",
+			"session", r.session, "error", err)
 	}
 }
 

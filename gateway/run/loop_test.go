@@ -13,7 +13,10 @@ import (
 // the timeout and its grace time.
 func TestRunTimeout(t *testing.T) {
 	r := &Run{
-		r: &Runner{Base: context.Background()}, spec: Spec{Request: Request{TimeoutMS: 1}, Release: func() {}},
+		r: &Runner{Base: context.Background()}, spec: Spec{
+			Request: Request{TimeoutMS: 1},
+			Release: func() {},
+		},
 		events: make(chan []Event, 1), quit: make(chan struct{}), started: time.Now(),
 	}
 	r.expired.Store(true)

@@ -66,13 +66,16 @@ func (p *Request) Check() error {
 	case p.Code == "":
 		return fault.Invalid(op, "code", "there is no code")
 	case len(p.Code) > protocol.MaxCode:
-		return fault.Invalid(op, "code", "the code has %d bytes, the limit is %d", len(p.Code), protocol.MaxCode)
+		return fault.Invalid(op, "code", "the code has %d bytes, the limit is %d", len(p.Code),
+			protocol.MaxCode)
 	case len(p.Language) > maxLanguage:
 		return fault.Invalid(op, "language", "a language's name has at most %d bytes", maxLanguage)
 	case p.TimeoutMS < 0 || p.TimeoutMS > MaxTimeout.Milliseconds():
-		return fault.Invalid(op, "timeout_ms", "a timeout is from 1 to %d ms", MaxTimeout.Milliseconds())
+		return fault.Invalid(op, "timeout_ms", "a timeout is from 1 to %d ms",
+			MaxTimeout.Milliseconds())
 	case p.MaxOutputBytes < 0 || p.MaxOutputBytes > MaxOutput:
-		return fault.Invalid(op, "max_output_bytes", "an output limit is from 1 to %d bytes", MaxOutput)
+		return fault.Invalid(op, "max_output_bytes", "an output limit is from 1 to %d bytes",
+			MaxOutput)
 	case p.Session != "" && !surface.ValidID(p.Session):
 		return fault.New(fault.NotFound, op, "there is no such session")
 	case p.Interactive && p.Stdin != nil:

@@ -22,7 +22,8 @@ type Config struct {
 	// KeepAlive is the time between two keepalive events in a stream of events.
 	KeepAlive time.Duration
 	// Begin uses a run token once, for a run of at most life, until release is called.
-	Begin func(ctx context.Context, t *auth.RunToken, life time.Duration) (release func(), err error)
+	Begin func(ctx context.Context, t *auth.RunToken,
+		life time.Duration) (release func(), err error)
 	// Go calls f in a goroutine that a shutdown waits for. It returns false if a shutdown already
 	// waits.
 	Go func(f func()) bool
@@ -38,7 +39,8 @@ func New(cfg Config) *Surface { return &Surface{cfg} }
 func (s *Surface) Routes() []surface.Route {
 	post := func(path string, maxBody int64, h surface.HandlerFunc) surface.Route {
 		return surface.Route{
-			Method: "POST", Path: path, Access: protocol.ScopeRun, MaxBody: maxBody, RunTokens: true, Handler: h,
+			Method: "POST", Path: path, Access: protocol.ScopeRun, MaxBody: maxBody,
+			RunTokens: true, Handler: h,
 		}
 	}
 	return []surface.Route{
@@ -72,9 +74,11 @@ func (s *Surface) run(w http.ResponseWriter, r *http.Request) error {
 	}
 	call := surface.CallOf(r)
 	if p.Session != "" && !auth.Allows(call.Who, protocol.ScopeWrite) {
-		return fault.New(fault.PermissionDenied, op, "running code in an existing session needs the scope %s", protocol.ScopeWrite)
+		return fault.New(fault.PermissionDenied, op,
+			"running code in an existing session needs the scope %s", protocol.ScopeWrite)
 	}
-	enc := EncoderFor(preferred(r.Header.Values("Accept"), "application/json", "text/event-stream", "application/x-ndjson"))
+	enc := EncoderFor(preferred(r.Header.Values("Accept"), "application/json", "text/event-stream",
+		"application/x-ndjson"))
 	if enc == nil && p.Interactive {
 		return fault.Invalid(op, "interactive",
 			"an interactive run sends events: accept application/x-ndjson or text/event-stream")
@@ -179,7 +183,8 @@ func (s *Surface) input(w http.ResponseWriter, r *http.Request) error {
 	if err := surface.DecodeJSON(r.Body, &p); err != nil {
 		return err
 	}
-	return s.request(w, r, p.Channel, protocol.OpInput, protocol.InputReply{Cell: p.Cell, Value: p.Value, EOF: p.EOF})
+	return s.request(w, r, p.Channel, protocol.OpInput,
+		protocol.InputReply{Cell: p.Cell, Value: p.Value, EOF: p.EOF})
 }
 
 // interrupt stops a run, which is named in the same way.
@@ -192,7 +197,9 @@ func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request) error {
 }
 
 // request sends one request to a run's kernel, over its own link.
-func (s *Surface) request(w http.ResponseWriter, r *http.Request, channel, op string, params any) error {
+func (s *Surface) request(w http.ResponseWriter, r *http.Request, channel, op string,
+	params any,
+) error {
 	const name = "run.request"
 	id := r.PathValue("id")
 	if !surface.ValidID(id) {
@@ -202,7 +209,8 @@ func (s *Surface) request(w http.ResponseWriter, r *http.Request, channel, op st
 	defer cancel()
 	call, node := surface.CallOf(r), s.cfg.Runner.Node
 	var session protocol.Session
-	if err := node.Call(ctx, call.Who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, &session); err != nil {
+	if err := node.Call(ctx, call.Who, protocol.OpSessionGet, protocol.SessionRef{Session: id},
+		&session); err != nil {
 		return err
 	}
 	if !mayDrive(call, session.Name) {
@@ -212,7 +220,10 @@ func (s *Surface) request(w http.ResponseWriter, r *http.Request, channel, op st
 	if err != nil {
 		return err
 	}
-	k, err := kernelclient.Attach(ctx, link, kernelclient.Target{Session: id, Channel: channel, Offset: -1})
+	k, err := kernelclient.Attach(ctx, link, kernelclient.Target{
+		Session: id, Channel: channel,
+		Offset: -1,
+	})
 	if err != nil {
 		return err
 	}
@@ -230,5 +241,6 @@ func mayDrive(call *surface.Call, session string) bool {
 	if call.RunToken != nil {
 		return session == SessionNameOf(call.RunToken)
 	}
-	return session == SessionName || strings.HasPrefix(session, SessionName+" ") || auth.Allows(call.Who, protocol.ScopeWrite)
+	return session == SessionName || strings.HasPrefix(session, SessionName+" ") ||
+		auth.Allows(call.Who, protocol.ScopeWrite)
 }

@@ -114,7 +114,8 @@ func (s *Surface) frame(w http.ResponseWriter, r *http.Request) error {
 	// For an opaque origin 'self' matches nothing, so the policy names the host of the libraries.
 	// The gateway has already checked the host.
 	lib := r.Host + "/sandbox/lib/"
-	h.Set("Content-Security-Policy", strings.Replace(framePolicy, "%s", " http://"+lib+" https://"+lib, 1))
+	h.Set("Content-Security-Policy", strings.Replace(framePolicy, "%s", " http://"+lib+" https://"+
+		lib, 1))
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Permissions-Policy", permissions)
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")

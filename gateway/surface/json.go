@@ -127,5 +127,8 @@ func DecodeJSON(body io.Reader, v any) error {
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return fault.Invalid(op, strings.Trim(name, `"`), "there is no such field")
 	}
-	return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the body is not valid JSON", Err: err}
+	return &fault.Error{
+		Kind: fault.Malformed, Op: op, Message: "the body is not valid JSON",
+		Err: err,
+	}
 }

@@ -56,25 +56,35 @@ func LockStopped(cfg *config.Config) (unlock func(), err error) {
 	}
 	f, err := os.OpenFile(filepath.Join(cfg.StateDir(), "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "this needs root, which owns " + cfg.RunDir, Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "this needs root, which owns " +
+			cfg.RunDir, Err: err}
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, fault.New(fault.Conflict, op, "a server runs with data_dir %s; stop it first: it then saves its sessions to disk, and the next start restores them", cfg.DataDir)
+		return nil, fault.New(fault.Conflict, op,
+			"a server runs with data_dir %s; stop it first: it then saves its sessions to disk, and the next start restores them", cfg.DataDir)
 	}
 	return func() { _ = f.Close() }, nil
 }
 
 // Backup writes the whole file, or no file.
-func Backup(ctx context.Context, cfg *config.Config, name, version string, sessions bool) (files int, size int64, err error) {
+func Backup(ctx context.Context, cfg *config.Config, name, version string,
+	sessions bool,
+) (files int, size int64, err error) {
 	const op = "backup"
 	if _, err := os.Stat(cfg.DataDir); err != nil {
-		return 0, 0, &fault.Error{Kind: fault.NotFound, Op: op, Message: "there is no data directory " + cfg.DataDir, Err: err}
+		return 0, 0, &fault.Error{
+			Kind: fault.NotFound, Op: op,
+			Message: "there is no data directory " + cfg.DataDir, Err: err,
+		}
 	}
 	part := name + ".part"
 	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return 0, 0, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot write " + part, Err: err}
+		return 0, 0, &fault.Error{
+			Kind: fault.Host, Op: op, Message: "cannot write " + part,
+			Err: err,
+		}
 	}
 	defer func() {
 		if err != nil {
@@ -99,7 +109,8 @@ func Backup(ctx context.Context, cfg *config.Config, name, version string, sessi
 	}
 	var known *fault.Error
 	if err != nil && !errors.As(err, &known) {
-		err = &fault.Error{Kind: fault.Host, Op: op, Message: "the backup was not written: " + err.Error(), Err: err}
+		err = &fault.Error{Kind: fault.Host, Op: op, Message: "the backup was not written: " +
+			err.Error(), Err: err}
 	}
 	return b.files, b.size, err
 }
@@ -155,7 +166,10 @@ func (b *archive) all(sessions bool) error {
 }
 
 func (b *archive) text(name string, data []byte) error {
-	h := &tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: time.Now(), Typeflag: tar.TypeReg}
+	h := &tar.Header{
+		Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: time.Now(),
+		Typeflag: tar.TypeReg,
+	}
 	if err := b.tar.WriteHeader(h); err != nil {
 		return err
 	}

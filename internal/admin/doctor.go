@@ -45,7 +45,10 @@ func (d *Doctor) Run(ctx context.Context) {
 }
 
 func finding(name string, status gvisor.Status, mend, format string, args ...any) gvisor.Finding {
-	return gvisor.Finding{Name: name, Status: status, What: fmt.Sprintf(format, args...), Mend: mend}
+	return gvisor.Finding{
+		Name: name, Status: status, What: fmt.Sprintf(format, args...),
+		Mend: mend,
+	}
 }
 
 func (d *Doctor) runsc(ctx context.Context) gvisor.Finding {
@@ -75,7 +78,8 @@ func (d *Doctor) image() gvisor.Finding {
 		_, err = server.ImageEnv(path)
 	}
 	if err != nil {
-		return finding("image", gvisor.Fail, "make build, or name it with --image", "%s", console.ErrorText(err))
+		return finding("image", gvisor.Fail, "make build, or name it with --image", "%s",
+			console.ErrorText(err))
 	}
 	var names []string
 	for _, m := range all {
@@ -89,13 +93,15 @@ func (d *Doctor) token() gvisor.Finding {
 	info, err := os.Stat(path)
 	switch {
 	case os.IsNotExist(err):
-		return finding("token", gvisor.Warn, "sandgate serve makes it on its first start", "there is none at %s yet", path)
+		return finding("token", gvisor.Warn, "sandgate serve makes it on its first start",
+			"there is none at %s yet", path)
 	case os.IsPermission(err):
 		return finding("token", Skipped, "", "%s cannot be seen by this user", filepath.Dir(path))
 	case err != nil:
 		return finding("token", gvisor.Fail, "look at "+path, "%v", err)
 	case info.Mode().Perm()&0o077 != 0:
-		return finding("token", gvisor.Fail, "chmod 600 "+path, "%s can be read by users other than its owner", path)
+		return finding("token", gvisor.Fail, "chmod 600 "+path,
+			"%s can be read by users other than its owner", path)
 	}
 	return finding("token", gvisor.OK, "", "%s", path)
 }
@@ -108,7 +114,8 @@ func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 		where += " at " + d.Config.Cluster.S3Endpoint
 	}
 	if os.Geteuid() != 0 {
-		return finding(name, Skipped, "sudo sandgate doctor", "only the node, which runs as root, can read %s", where)
+		return finding(name, Skipped, "sudo sandgate doctor",
+			"only the node, which runs as root, can read %s", where)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -117,7 +124,8 @@ func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 		err = blob.Try(ctx, store)
 	}
 	if err != nil {
-		return finding(name, gvisor.Fail, "check cluster.blobs and, for a bucket, cluster.s3_endpoint, s3_region and s3_credentials_file", "%s: %s", where, console.ErrorText(err))
+		return finding(name, gvisor.Fail,
+			"check cluster.blobs and, for a bucket, cluster.s3_endpoint, s3_region and s3_credentials_file", "%s: %s", where, console.ErrorText(err))
 	}
 	return finding(name, gvisor.OK, "", "%s stores, returns and removes an object", where)
 }
@@ -125,7 +133,8 @@ func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 // machine checks the requirements of sandboxes, and boots one.
 func (d *Doctor) machine(ctx context.Context) {
 	if os.Geteuid() != 0 {
-		d.Report(finding("machine", Skipped, "sudo sandgate doctor", "the kernel, the cgroups and a sandbox's boot cannot be checked without root"))
+		d.Report(finding("machine", Skipped, "sudo sandgate doctor",
+			"the kernel, the cgroups and a sandbox's boot cannot be checked without root"))
 		return
 	}
 	var probe *gvisor.Spec
@@ -135,18 +144,25 @@ func (d *Doctor) machine(ctx context.Context) {
 	}
 	runsc := d.Config.RunscPath()
 	if os.Geteuid() == 0 {
-		if copied, err := server.ReachableRunsc(runsc, filepath.Join(d.Config.DataDir, "bin")); err == nil {
+		if copied, err := server.ReachableRunsc(runsc,
+			filepath.Join(d.Config.DataDir, "bin")); err == nil {
 			runsc = copied
 		}
 	}
-	d.Report(gvisor.CheckHost(ctx, gvisor.Config{Runsc: runsc, StateDir: d.Config.StateDir(), Platform: d.Config.Platform}, probe)...)
+	d.Report(gvisor.CheckHost(ctx, gvisor.Config{
+		Runsc: runsc, StateDir: d.Config.StateDir(),
+		Platform: d.Config.Platform,
+	}, probe)...)
 	if probe == nil {
-		d.Report(finding("boot", Skipped, "repair the image first", "no sandbox was booted, because there is no image"))
+		d.Report(finding("boot", Skipped, "repair the image first",
+			"no sandbox was booted, because there is no image"))
 	}
 	if _, name, err := server.GatewayUser(d.Config); err != nil {
-		d.Report(finding("gateway user", gvisor.Fail, "set gateway_user to a system user that exists", "%s", console.ErrorText(err)))
+		d.Report(finding("gateway user", gvisor.Fail,
+			"set gateway_user to a system user that exists", "%s", console.ErrorText(err)))
 	} else if name == "nobody" && d.Config.User == "" {
-		d.Report(finding("gateway user", gvisor.Warn, "useradd --system --no-create-home --shell /usr/sbin/nologin sandgate",
+		d.Report(finding("gateway user", gvisor.Warn,
+			"useradd --system --no-create-home --shell /usr/sbin/nologin sandgate",
 			"there is no user sandgate; the gateway runs as nobody, which other services may use too"))
 	} else {
 		d.Report(finding("gateway user", gvisor.OK, "", "%s", name))
@@ -157,14 +173,16 @@ func (d *Doctor) machine(ctx context.Context) {
 func (d *Doctor) server(ctx context.Context) {
 	c, err := d.Connect()
 	if err != nil {
-		d.Report(finding("profile", gvisor.Fail, "repair or remove ~/"+profile.Path+"; sandgate serve writes it", "%s", console.ErrorText(err)))
+		d.Report(finding("profile", gvisor.Fail, "repair or remove ~/"+profile.Path+
+			"; sandgate serve writes it", "%s", console.ErrorText(err)))
 		return
 	}
 	short, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := c.Health(short); err != nil {
 		if !fault.Is(err, fault.Unavailable) || !d.portFree() {
-			d.Report(finding("server", gvisor.Fail, "check its log; if another program listens there, choose another address with --listen", "%s answers: %s", c.URL(), console.ErrorText(err)))
+			d.Report(finding("server", gvisor.Fail,
+				"check its log; if another program listens there, choose another address with --listen", "%s answers: %s", c.URL(), console.ErrorText(err)))
 			return
 		}
 		d.Report(finding("port", gvisor.OK, "", "%s is free", d.Config.Listen),
@@ -173,7 +191,8 @@ func (d *Doctor) server(ctx context.Context) {
 	}
 	d.Report(finding("server", gvisor.OK, "", "runs at %s", c.URL()))
 	if _, err := c.Describe(short); err != nil {
-		d.Report(finding("sign-in", gvisor.Fail, "start the server again, which writes ~/"+profile.Path+", or set SANDGATE_TOKEN", "%s", console.ErrorText(err)))
+		d.Report(finding("sign-in", gvisor.Fail, "start the server again, which writes ~/"+
+			profile.Path+", or set SANDGATE_TOKEN", "%s", console.ErrorText(err)))
 		return
 	}
 	d.Report(finding("sign-in", gvisor.OK, "", "the token is accepted"), d.oneCell(ctx, c))
@@ -186,9 +205,12 @@ func (d *Doctor) oneCell(ctx context.Context, c *client.Client) gvisor.Finding {
 	took, err := OneCell(ctx, c)
 	switch {
 	case fault.Is(err, fault.Exhausted):
-		return finding("one cell", gvisor.Warn, "end sessions (sandgate session list, sandgate session delete) or raise sessions.max", "all capacity is in use")
+		return finding("one cell", gvisor.Warn,
+			"end sessions (sandgate session list, sandgate session delete) or raise sessions.max",
+			"all capacity is in use")
 	case err != nil:
-		return finding("one cell", gvisor.Fail, "check the server's log", "%s", console.ErrorText(err))
+		return finding("one cell", gvisor.Fail, "check the server's log", "%s",
+			console.ErrorText(err))
 	}
 	return finding("one cell", gvisor.OK, "", "print(6 * 7) in a new sandbox took %s", took)
 }

@@ -12,6 +12,7 @@ import (
 func TestGoldenBackup(t *testing.T) {
 	golden.Records(t, "backup.json", map[string]any{"sandgate-backup.json": BackupInfo{}})
 	golden.Lines(t, "backup.txt", map[string]string{
-		"head": backupHead, "sums": backupSums, "format": strconv.Itoa(backupFormat), "left out": strings.Join(notInBackup(), " "),
+		"head": backupHead, "sums": backupSums, "format": strconv.Itoa(backupFormat),
+		"left out": strings.Join(notInBackup(), " "),
 	})
 }

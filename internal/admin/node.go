@@ -34,7 +34,8 @@ func CheckNode(ctx context.Context, cfg *config.Config, warm bool) (protocol.Nod
 		if s.Pool.LastError != "" {
 			reason = s.Pool.LastError
 		}
-		return s, fault.New(fault.Unavailable, "node.check", "%d of %d sandboxes are ready: %s", s.Pool.Ready, s.Pool.Size, reason)
+		return s, fault.New(fault.Unavailable, "node.check", "%d of %d sandboxes are ready: %s",
+			s.Pool.Ready, s.Pool.Size, reason)
 	}
 	return s, nil
 }
@@ -42,5 +43,6 @@ func CheckNode(ctx context.Context, cfg *config.Config, warm bool) (protocol.Nod
 func callNode(ctx context.Context, cfg *config.Config, subject, op string, result any) error {
 	c := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()), noderpc.ClientOptions{})
 	defer func() { _ = c.Close() }()
-	return c.Call(ctx, noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: subject}, op, struct{}{}, result)
+	return c.Call(ctx, noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: subject}, op,
+		struct{}{}, result)
 }

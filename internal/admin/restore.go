@@ -27,7 +27,10 @@ func Restore(ctx context.Context, data, name string) (info BackupInfo, files int
 	const op = "restore"
 	in, err := os.Open(name)
 	if err != nil {
-		return info, 0, &fault.Error{Kind: fault.NotFound, Op: op, Message: "cannot read " + name, Err: err}
+		return info, 0, &fault.Error{
+			Kind: fault.NotFound, Op: op, Message: "cannot read " + name,
+			Err: err,
+		}
 	}
 	defer func() { _ = in.Close() }()
 	if err := server.MakeDir(data); err != nil {
@@ -50,7 +53,10 @@ func Restore(ctx context.Context, data, name string) (info BackupInfo, files int
 	if err := x.all(contextReader{ctx, in}); err != nil {
 		var known *fault.Error
 		if !errors.As(err, &known) {
-			err = &fault.Error{Kind: fault.Malformed, Op: op, Message: "the backup cannot be read to its end: " + err.Error(), Err: err}
+			err = &fault.Error{
+				Kind: fault.Malformed, Op: op,
+				Message: "the backup cannot be read to its end: " + err.Error(), Err: err,
+			}
 		}
 		return info, 0, err
 	}
@@ -59,7 +65,8 @@ func Restore(ctx context.Context, data, name string) (info BackupInfo, files int
 		return info, 0, fault.Wrap(fault.Host, op, err)
 	}
 	for _, e := range entries {
-		if err := os.Rename(filepath.Join(dir, e.Name()), filepath.Join(data, e.Name())); err != nil {
+		if err := os.Rename(filepath.Join(dir, e.Name()),
+			filepath.Join(data, e.Name())); err != nil {
 			return info, 0, fault.Wrap(fault.Host, op, err)
 		}
 	}
@@ -98,7 +105,8 @@ func (x *extraction) all(in io.Reader) error {
 		case first && h.Name == backupHead:
 			err = json.NewDecoder(io.LimitReader(r, 64<<10)).Decode(&x.info)
 			if err == nil && x.info.Format != backupFormat {
-				err = fault.New(fault.Unsupported, op, "the backup has format %d, this program reads %d", x.info.Format, backupFormat)
+				err = fault.New(fault.Unsupported, op,
+					"the backup has format %d, this program reads %d", x.info.Format, backupFormat)
 			}
 		case first:
 			err = fault.New(fault.Malformed, op, "this is not a backup of Sandgate")
@@ -143,16 +151,19 @@ func (x *extraction) entry(h *tar.Header, r io.Reader) error {
 		x.sums[sumName(h.Name)] = hex.EncodeToString(sum.Sum(nil))
 	case tar.TypeSymlink:
 		if !inVolumes(name) || h.Linkname == "" {
-			return fault.New(fault.Malformed, op, "the backup has a link %q outside the volumes", h.Name)
+			return fault.New(fault.Malformed, op, "the backup has a link %q outside the volumes",
+				h.Name)
 		}
 		if err := x.root.Symlink(h.Linkname, name); err != nil {
 			return err
 		}
 		return x.root.Lchown(name, h.Uid, h.Gid)
 	default:
-		return fault.New(fault.Malformed, op, "the backup has an entry %q that is neither a file nor a folder", h.Name)
+		return fault.New(fault.Malformed, op,
+			"the backup has an entry %q that is neither a file nor a folder", h.Name)
 	}
-	return errors.Join(x.root.Lchown(name, h.Uid, h.Gid), x.root.Chmod(name, mode), x.root.Chtimes(name, h.ModTime, h.ModTime))
+	return errors.Join(x.root.Lchown(name, h.Uid, h.Gid), x.root.Chmod(name, mode),
+		x.root.Chtimes(name, h.ModTime, h.ModTime))
 }
 
 // compare compares the files with the list at the end.
@@ -173,7 +184,8 @@ func (x *extraction) compare() error {
 		}
 	}
 	if n != len(x.sums) {
-		return fault.New(fault.Malformed, op, "the backup has %d files and checksums of %d", len(x.sums), n)
+		return fault.New(fault.Malformed, op, "the backup has %d files and checksums of %d",
+			len(x.sums), n)
 	}
 	return nil
 }

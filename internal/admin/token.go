@@ -15,17 +15,22 @@ import (
 
 // RotateToken replaces the current token with a new one. The old token remains valid for keep. A
 // running server accepts the new one at once.
-func RotateToken(ctx context.Context, a *console.Invocation, cfg *config.Config, keep time.Duration) error {
+func RotateToken(ctx context.Context, a *console.Invocation, cfg *config.Config,
+	keep time.Duration,
+) error {
 	caller := server.FindCaller(a)
 	previous, token, err := server.ReplaceToken(cfg.TokenFile(), caller, keep)
 	if err != nil {
 		return err
 	}
 	address := "http://" + cfg.Listen
-	if p, err := profile.Read(filepath.Join(caller.Home, profile.Path)); err == nil && p.Token == previous {
+	if p, err := profile.Read(filepath.Join(caller.Home, profile.Path)); err == nil &&
+		p.Token == previous {
 		address = p.URL
-		if err := profile.Write(caller.Home, caller.UID, caller.GID, profile.Profile{URL: p.URL, Token: token}); err != nil {
-			fmt.Fprintf(a.Err, "warning: the profile for the command line could not be written: %v\n", err)
+		if err := profile.Write(caller.Home, caller.UID, caller.GID,
+			profile.Profile{URL: p.URL, Token: token}); err != nil {
+			fmt.Fprintf(a.Err,
+				"warning: the profile for the command line could not be written: %v\n", err)
 		}
 	}
 	_, err = server.AskReload(ctx, cfg, server.ReloadRequest{})

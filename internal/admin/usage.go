@@ -36,10 +36,13 @@ type UsageSum struct {
 
 // AddUsage adds up the records since from. It ignores lines that are not records, because a crash
 // cut them short, and returns their number.
-func AddUsage(dir string, from time.Time, key func(usage.Record) string) (map[string]*UsageSum, int, error) {
+func AddUsage(dir string, from time.Time,
+	key func(usage.Record) string,
+) (map[string]*UsageSum, int, error) {
 	files, err := journal.Files(dir, "usage")
 	if os.IsPermission(err) {
-		return nil, 0, fault.New(fault.PermissionDenied, "usage", "only root can read %s; use sudo", dir)
+		return nil, 0, fault.New(fault.PermissionDenied, "usage", "only root can read %s; use sudo",
+			dir)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -80,7 +83,8 @@ func readUsage(name string, each func(usage.Record)) (bad int, err error) {
 		return 0, nil // the oldest file was removed meanwhile
 	}
 	if err != nil {
-		return 0, &fault.Error{Kind: fault.PermissionDenied, Op: "usage", Message: "cannot read " + name + "; use sudo", Err: err}
+		return 0, &fault.Error{Kind: fault.PermissionDenied, Op: "usage", Message: "cannot read " +
+			name + "; use sudo", Err: err}
 	}
 	defer func() { _ = f.Close() }()
 	lines := bufio.NewScanner(f)

@@ -174,7 +174,9 @@ func (c *Controller) Counts() (served, refused, expired int64) {
 }
 
 // Reserve takes a place for a session that is to be created. See Admit.
-func (c *Controller) Reserve(ctx context.Context, op, message string, r Request, enter func() error) (*Reservation, error) {
+func (c *Controller) Reserve(ctx context.Context, op, message string, r Request,
+	enter func() error,
+) (*Reservation, error) {
 	x := &Reservation{Request: r, c: c}
 	err := c.Admit(ctx, op, message, r, func() error {
 		if err := enter(); err != nil {
@@ -210,7 +212,9 @@ func (r *Reservation) Use(take func()) {
 // A request for which no session can be evicted waits in the queue, unless the queue is full. Quotas
 // are checked first: a request over a quota does not wait, but idle sessions of its tenant are
 // evicted if that helps. Errors: Exhausted, Restarting after Close, and the errors of enter.
-func (c *Controller) Admit(ctx context.Context, op, message string, r Request, enter func() error) error {
+func (c *Controller) Admit(ctx context.Context, op, message string, r Request,
+	enter func() error,
+) error {
 	var w *waiter
 	var over <-chan time.Time
 	defer func() {
@@ -255,7 +259,9 @@ func (c *Controller) Admit(ctx context.Context, op, message string, r Request, e
 
 // try is one attempt of Admit. first is set if the request does not wait yet. It then comes after
 // the requests that wait. done is false if the request has to wait.
-func (c *Controller) try(ctx context.Context, op string, r Request, first bool, enter func() error) (done bool, err error) {
+func (c *Controller) try(ctx context.Context, op string, r Request, first bool,
+	enter func() error,
+) (done bool, err error) {
 	for {
 		var all, own tenant.Use
 		bounded := c.bounded(r)

@@ -104,7 +104,10 @@ type rig struct {
 // newRig returns a controller with 2 places, a queue of 4 and a wait of 10 s.
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, node: &fakeNode{sessions: map[Holder]tenant.Use{}, snapshots: map[Holder]tenant.Use{}}}
+	r := &rig{t: t, node: &fakeNode{
+		sessions:  map[Holder]tenant.Use{},
+		snapshots: map[Holder]tenant.Use{},
+	}}
 	cfg := Config{
 		Node: r.node, Evictor: r.node, MaxSessions: 2, Queue: 4, QueueWait: 10 * time.Second,
 		Refused: func(quota string) {
@@ -160,7 +163,8 @@ func (r *rig) order() string {
 }
 
 func request(tenantName string) Request {
-	return ForSession(Holder{tenantName, "key:" + tenantName}, tenant.Use{Running: 1, CPUs: 1, MemoryBytes: 1 << 30})
+	return ForSession(Holder{tenantName, "key:" + tenantName},
+		tenant.Use{Running: 1, CPUs: 1, MemoryBytes: 1 << 30})
 }
 
 func (r *rig) wantKind(what string, err error, kind fault.Kind, field string) {
@@ -174,7 +178,8 @@ func (r *rig) wantKind(what string, err error, kind fault.Kind, field string) {
 func (r *rig) wantCounts(served, refused, expired int64) {
 	r.t.Helper()
 	if s, f, e := r.Counts(); s != served || f != refused || e != expired {
-		r.t.Errorf("served %d, refused %d, expired %d; want %d, %d, %d", s, f, e, served, refused, expired)
+		r.t.Errorf("served %d, refused %d, expired %d; want %d, %d, %d", s, f, e, served, refused,
+			expired)
 	}
 }
 
@@ -183,7 +188,8 @@ func TestReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config) { c.Queue = 0 })
 		reserve := func() (*Reservation, error) {
-			return r.Reserve(t.Context(), "test", "there is no place", request("a"), func() error { return nil })
+			return r.Reserve(t.Context(), "test", "there is no place", request("a"),
+				func() error { return nil })
 		}
 		first, err := reserve()
 		if err != nil {
@@ -194,7 +200,8 @@ func TestReservations(t *testing.T) {
 			t.Fatal(err)
 		}
 		if taken, most := r.Places(); taken != 2 || most != 2 || r.Reserved() != 2 || !r.Full() {
-			t.Errorf("%d of %d places are taken, %d reserved, full: %v", taken, most, r.Reserved(), r.Full())
+			t.Errorf("%d of %d places are taken, %d reserved, full: %v", taken, most, r.Reserved(),
+				r.Full())
 		}
 		_, err = reserve()
 		r.wantKind("a third", err, fault.Exhausted, "")
@@ -212,7 +219,8 @@ func TestReservations(t *testing.T) {
 			t.Errorf("after the release %d places are taken", taken)
 		}
 		failure := errors.New("it cannot begin")
-		if _, err := r.Reserve(t.Context(), "test", "", request("a"), func() error { return failure }); err != failure {
+		if _, err := r.Reserve(t.Context(), "test", "", request("a"),
+			func() error { return failure }); err != failure {
 			t.Errorf("a reservation whose entry fails: %v", err)
 		}
 		if r.Reserved() != 0 {
@@ -308,7 +316,8 @@ func TestGatewayDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.node.sandboxes = 2
-		r.wantKind("a gateway's check", r.admit(t.Context(), noderpc.GatewayTenant), fault.Exhausted, "")
+		r.wantKind("a gateway's check", r.admit(t.Context(), noderpc.GatewayTenant),
+			fault.Exhausted, "")
 		r.wantCounts(0, 0, 0)
 	})
 }
@@ -414,7 +423,10 @@ func TestQuotas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, use := withTenants(t)
 		r := newRig(t, use)
-		r.node.sessions[Holder{"a", "key:a"}] = tenant.Use{Sessions: 1, Running: 1, CPUs: 1, MemoryBytes: 1 << 30, DiskBytes: 100}
+		r.node.sessions[Holder{"a", "key:a"}] = tenant.Use{
+			Sessions: 1, Running: 1, CPUs: 1,
+			MemoryBytes: 1 << 30, DiskBytes: 100,
+		}
 		for quota, q := range map[string]tenant.Quota{
 			"sessions": {Sessions: 1}, "running": {Running: 1}, "cpus": {CPUs: 1.5},
 			"memory_bytes": {MemoryBytes: 3 << 29}, "disk_bytes": {DiskBytes: 100},
@@ -425,7 +437,8 @@ func TestQuotas(t *testing.T) {
 			r.node.evicted()
 			err := r.admit(t.Context(), "a")
 			r.wantKind(quota, err, fault.Exhausted, "quota."+quota)
-			if p := fault.PublicOf(err); p.RetryAfter <= 0 || !strings.Contains(p.Message, "tenant") {
+			if p := fault.PublicOf(err); p.RetryAfter <= 0 ||
+				!strings.Contains(p.Message, "tenant") {
 				t.Errorf("%s: %+v", quota, p)
 			}
 			// An eviction frees only what a sandbox holds.
@@ -480,14 +493,18 @@ func TestQuotaOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, use := withTenants(t)
 		r := newRig(t, use)
-		k, _, err := store.Create(t.Context(), tenant.Key{Tenant: "a", Role: tenant.Owner, Quota: tenant.Quota{Sessions: 1, Snapshots: 1}})
+		k, _, err := store.Create(t.Context(), tenant.Key{
+			Tenant: "a", Role: tenant.Owner,
+			Quota: tenant.Quota{Sessions: 1, Snapshots: 1},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		own := Holder{"a", k.Subject()}
 		r.node.sessions[Holder{"a", "key:other"}] = tenant.Use{Sessions: 5}
 		reserve := func() (*Reservation, error) {
-			return r.Reserve(t.Context(), "test", "", ForSession(own, tenant.Use{Running: 1}), func() error { return nil })
+			return r.Reserve(t.Context(), "test", "", ForSession(own, tenant.Use{Running: 1}),
+				func() error { return nil })
 		}
 		first, err := reserve()
 		if err != nil {
@@ -498,7 +515,8 @@ func TestQuotaOfAKey(t *testing.T) {
 		if !strings.Contains(fault.PublicOf(err).Message, "key") {
 			t.Errorf("the error is %v", err)
 		}
-		if all, mine := r.SessionUse("a", k.Subject()); all.Sessions != 6 || mine.Sessions != 1 || mine.Running != 1 || mine.DiskBytes != 0 {
+		if all, mine := r.SessionUse("a", k.Subject()); all.Sessions != 6 || mine.Sessions != 1 ||
+			mine.Running != 1 || mine.DiskBytes != 0 {
 			t.Errorf("the tenant has %+v, the key %+v", all, mine)
 		}
 		first.Release()
@@ -511,8 +529,10 @@ func TestQuotaOfAKey(t *testing.T) {
 			t.Error(err)
 		}
 		r.node.snapshots[own] = tenant.Use{Snapshots: 1, DiskBytes: 10}
-		r.wantKind("a second snapshot", r.CheckAll(t.Context(), "test", ForSnapshot(own)), fault.Exhausted, "quota.snapshots")
-		if err := r.CheckAll(t.Context(), "test", ForSnapshot(Holder{"a", "key:other"})); err != nil {
+		r.wantKind("a second snapshot", r.CheckAll(t.Context(), "test", ForSnapshot(own)),
+			fault.Exhausted, "quota.snapshots")
+		if err := r.CheckAll(t.Context(), "test",
+			ForSnapshot(Holder{"a", "key:other"})); err != nil {
 			t.Errorf("another key: %v", err)
 		}
 	})
@@ -526,11 +546,15 @@ func TestUses(t *testing.T) {
 		r.node.sessions[Holder{"b", "key:2"}] = tenant.Use{Sessions: 1}
 		r.node.sessions[Holder{noderpc.GatewayTenant, "gateway"}] = tenant.Use{Sessions: 1}
 		r.node.snapshots[Holder{"a", "key:1"}] = tenant.Use{Snapshots: 2, DiskBytes: 7}
-		if _, err := r.Reserve(t.Context(), "test", "", request("a"), func() error { return nil }); err != nil {
+		if _, err := r.Reserve(t.Context(), "test", "", request("a"),
+			func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		all := r.Uses()
-		want := tenant.Use{Sessions: 2, Running: 1, CPUs: 1, MemoryBytes: 1 << 30, DiskBytes: 12, Snapshots: 2}
+		want := tenant.Use{
+			Sessions: 2, Running: 1, CPUs: 1, MemoryBytes: 1 << 30, DiskBytes: 12,
+			Snapshots: 2,
+		}
 		if len(all) != 2 || all["a"] != want || all["b"] != (tenant.Use{Sessions: 1}) {
 			t.Errorf("the use is %+v", all)
 		}
@@ -541,18 +565,22 @@ func TestUses(t *testing.T) {
 func TestConcurrentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places, requests = 3, 200
-		r := newRig(t, func(c *Config) { c.MaxSessions, c.Queue, c.QueueWait = places, 2*requests, time.Hour })
+		r := newRig(t, func(c *Config) {
+			c.MaxSessions, c.Queue, c.QueueWait = places, 2*requests,
+				time.Hour
+		})
 		var wg sync.WaitGroup
 		for i := range requests {
 			wg.Go(func() {
-				err := r.Admit(t.Context(), "test", "", request([]string{"a", "b", "c"}[i%3]), func() error {
-					r.node.change(func() {
-						if r.node.sandboxes++; r.node.sandboxes > places {
-							t.Errorf("there are %d sandboxes", r.node.sandboxes)
-						}
+				err := r.Admit(t.Context(), "test", "", request([]string{"a", "b", "c"}[i%3]),
+					func() error {
+						r.node.change(func() {
+							if r.node.sandboxes++; r.node.sandboxes > places {
+								t.Errorf("there are %d sandboxes", r.node.sandboxes)
+							}
+						})
+						return nil
 					})
-					return nil
-				})
 				if err != nil {
 					t.Error(err)
 				}
@@ -569,7 +597,10 @@ func TestConcurrentRequests(t *testing.T) {
 
 // TestHolderKeys: the names of holders in the ledger differ.
 func TestHolderKeys(t *testing.T) {
-	keys := []string{Holder{"a", ""}.key(), Holder{"a", "b"}.key(), Holder{"ab", ""}.key(), Holder{"", "ab"}.key()}
+	keys := []string{
+		Holder{"a", ""}.key(), Holder{"a", "b"}.key(), Holder{"ab", ""}.key(),
+		Holder{"", "ab"}.key(),
+	}
 	slices.Sort(keys)
 	if len(slices.Compact(keys)) != 4 {
 		t.Errorf("the keys are %q", keys)

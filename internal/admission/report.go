@@ -38,7 +38,10 @@ type usageReports struct {
 }
 
 func newUsageReports() *usageReports {
-	return &usageReports{turn: make(chan struct{}, 1), reported: map[Holder]bool{}, others: map[Holder]tenant.Use{}}
+	return &usageReports{
+		turn: make(chan struct{}, 1), reported: map[Holder]bool{},
+		others: map[Holder]tenant.Use{},
+	}
 }
 
 // AmountsOf converts a use to the form of the ledger.
@@ -46,13 +49,19 @@ func AmountsOf(u tenant.Use) cluster.Amounts {
 	if u == (tenant.Use{}) {
 		return nil
 	}
-	return cluster.Amounts{float64(u.Sessions), float64(u.Running), u.CPUs, float64(u.MemoryBytes), float64(u.DiskBytes), float64(u.Snapshots)}
+	return cluster.Amounts{
+		float64(u.Sessions), float64(u.Running), u.CPUs, float64(u.MemoryBytes),
+		float64(u.DiskBytes), float64(u.Snapshots),
+	}
 }
 
 // useOf is the inverse of AmountsOf.
 func useOf(a cluster.Amounts) (u tenant.Use) {
 	if len(a) == 6 {
-		u = tenant.Use{Sessions: int(a[0]), Running: int(a[1]), CPUs: a[2], MemoryBytes: int64(a[3]), DiskBytes: int64(a[4]), Snapshots: int(a[5])}
+		u = tenant.Use{
+			Sessions: int(a[0]), Running: int(a[1]), CPUs: a[2],
+			MemoryBytes: int64(a[3]), DiskBytes: int64(a[4]), Snapshots: int(a[5]),
+		}
 	}
 	return u
 }
@@ -75,7 +84,9 @@ func (c *Controller) boundedHolders(o Holder) (all []Holder) {
 // report reports the use of holders on this node. It returns their use here and on other nodes. While
 // the ledger is not available, others is the last known use. wants asks other nodes to evict
 // sessions. wanted are the holders for which another node asks this.
-func (c *Controller) report(ctx context.Context, all []Holder, wants bool) (here, others []tenant.Use, wanted []Holder, err error) {
+func (c *Controller) report(ctx context.Context, all []Holder,
+	wants bool,
+) (here, others []tenant.Use, wanted []Holder, err error) {
 	select {
 	case c.usage.turn <- struct{}{}:
 		defer func() { <-c.usage.turn }()
@@ -132,7 +143,8 @@ func (c *Controller) Confirm(ctx context.Context, op string, r Request) error {
 		for i, h := range all {
 			u := here[i]
 			u.Add(others[i])
-			u.Sessions, u.Running, u.Snapshots = u.Sessions-more.Sessions, u.Running-more.Running, u.Snapshots-more.Snapshots
+			u.Sessions, u.Running, u.Snapshots = u.Sessions-more.Sessions, u.Running-more.Running,
+				u.Snapshots-more.Snapshots
 			u.CPUs, u.MemoryBytes = u.CPUs-more.CPUs, u.MemoryBytes-more.MemoryBytes
 			limits := x.Quota(h.Tenant)
 			if whose = "tenant"; h.Subject != "" {
@@ -220,7 +232,9 @@ func (c *Controller) holders() []Holder {
 
 // ReportReleased makes a session that has left this node count for its quotas until another node owns
 // it, or until the time until. stored is the session's size in bytes.
-func (c *Controller) ReportReleased(ctx context.Context, h Holder, session cluster.SessionID, until time.Time, stored int64) error {
+func (c *Controller) ReportReleased(ctx context.Context, h Holder, session cluster.SessionID,
+	until time.Time, stored int64,
+) error {
 	if c.cfg.Ledger == nil {
 		return nil
 	}
@@ -238,7 +252,10 @@ func (c *Controller) ReportReleased(ctx context.Context, h Holder, session clust
 	for i, h := range all {
 		held[i] = cluster.NodeUsage{
 			Holder: h.key(), Used: AmountsOf(c.use(h)),
-			Released: &cluster.ReleasedSession{Session: session, Until: until, Used: AmountsOf(tenant.Use{Sessions: 1, DiskBytes: stored})},
+			Released: &cluster.ReleasedSession{
+				Session: session, Until: until,
+				Used: AmountsOf(tenant.Use{Sessions: 1, DiskBytes: stored}),
+			},
 		}
 	}
 	_, err := c.cfg.Ledger.Report(ctx, held)

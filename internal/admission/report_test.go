@@ -80,7 +80,8 @@ func TestQuotaOverNodes(t *testing.T) {
 			t.Errorf("without use on other nodes: %v", err)
 		}
 		holder := Holder{Tenant: "a"}.key()
-		if got, n := l.last(); n != 1 || len(got) != 1 || got[0].Holder != holder || got[0].Reclaim || useOf(got[0].Used).Running != 1 {
+		if got, n := l.last(); n != 1 || len(got) != 1 || got[0].Holder != holder ||
+			got[0].Reclaim || useOf(got[0].Used).Running != 1 {
 			t.Errorf("the report %d is %+v", n, got)
 		}
 
@@ -147,7 +148,8 @@ func TestReclaimFromOtherNodes(t *testing.T) {
 		defer cancel()
 		l.others[holder] = tenant.Use{Running: 1}
 		r.node.evict = nil
-		r.wantKind("its context ends", r.Confirm(ctx, "test", request("a")), fault.DeadlineExceeded, "")
+		r.wantKind("its context ends", r.Confirm(ctx, "test", request("a")), fault.DeadlineExceeded,
+			"")
 	})
 }
 
@@ -186,7 +188,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("the first report came after %s", took)
 		}
 		synctest.Wait()
-		if got, _ := l.last(); len(got) != 1 || got[0].Holder != holder || useOf(got[0].Used).Running != 1 {
+		if got, _ := l.last(); len(got) != 1 || got[0].Holder != holder ||
+			useOf(got[0].Used).Running != 1 {
 			t.Errorf("the report is %+v", got)
 		}
 
@@ -224,11 +227,13 @@ func TestReportReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, l := newClusterRig(t)
 		until := time.Now().Add(time.Hour)
-		if err := r.ReportReleased(t.Context(), Holder{"a", "key:a"}, "s_1", until, 77); err != nil {
+		if err := r.ReportReleased(t.Context(), Holder{"a", "key:a"}, "s_1", until,
+			77); err != nil {
 			t.Fatal(err)
 		}
 		got, _ := l.last()
-		if len(got) != 1 || got[0].Released == nil || got[0].Released.Session != "s_1" || !got[0].Released.Until.Equal(until) {
+		if len(got) != 1 || got[0].Released == nil || got[0].Released.Session != "s_1" ||
+			!got[0].Released.Until.Equal(until) {
 			t.Fatalf("the report is %+v", got)
 		}
 		if u := useOf(got[0].Released.Used); u != (tenant.Use{Sessions: 1, DiskBytes: 77}) {
@@ -245,7 +250,10 @@ func TestReportReleased(t *testing.T) {
 
 // TestAmounts converts a use to the form of the ledger and back.
 func TestAmounts(t *testing.T) {
-	for _, u := range []tenant.Use{{}, {Sessions: 1, Running: 2, CPUs: 1.5, MemoryBytes: 1 << 40, DiskBytes: 3, Snapshots: 4}} {
+	for _, u := range []tenant.Use{{}, {
+		Sessions: 1, Running: 2, CPUs: 1.5, MemoryBytes: 1 << 40,
+		DiskBytes: 3, Snapshots: 4,
+	}} {
 		if got := useOf(AmountsOf(u)); got != u {
 			t.Errorf("%+v became %+v", u, got)
 		}

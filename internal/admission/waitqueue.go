@@ -25,7 +25,12 @@ type waiter struct {
 	try    chan struct{}
 }
 
-func newWaitQueue(most int) *waitQueue { return &waitQueue{most: most, queue: map[string][]*waiter{}} }
+func newWaitQueue(most int) *waitQueue {
+	return &waitQueue{
+		most:  most,
+		queue: map[string][]*waiter{},
+	}
+}
 
 // empty reports whether no request waits.
 func (l *waitQueue) empty() bool {

@@ -121,7 +121,10 @@ func (c *channel) handle(r wire.Request) {
 			reply(c.resize(q.Size))
 		}
 	case wire.OpRunning:
-		s.job(r.ID, func() { s.respond(r.ID, wire.Running{Processes: max(len(process.Members(c.group))-1, 0)}, nil) })
+		s.job(r.ID, func() {
+			s.respond(r.ID,
+				wire.Running{Processes: max(len(process.Members(c.group))-1, 0)}, nil)
+		})
 	}
 }
 
@@ -135,7 +138,8 @@ func (c *channel) close() error {
 	if pid == 0 {
 		return nil // it never ran
 	}
-	c.failStart(fault.New(fault.Canceled, "agent.start", "the channel was closed before it was ready"))
+	c.failStart(fault.New(fault.Canceled, "agent.start",
+		"the channel was closed before it was ready"))
 	c.setReason(wire.ReasonKilled)
 	c.win.setAcked(ackAll) // the caller does not wait for the host to read output
 	if err := c.killTree(c.s.cfg.KillGrace); err != nil {
@@ -147,7 +151,8 @@ func (c *channel) close() error {
 	case <-c.done:
 		return nil
 	case <-t.C:
-		return fault.New(fault.DeadlineExceeded, "agent.close", "the output of channel %d did not end", c.id)
+		return fault.New(fault.DeadlineExceeded, "agent.close",
+			"the output of channel %d did not end", c.id)
 	}
 }
 
@@ -156,13 +161,15 @@ func (c *channel) killTree(grace time.Duration) error {
 	if process.KillTree(c.group, grace) {
 		return nil
 	}
-	return fault.New(fault.DeadlineExceeded, "agent.close", "processes of channel %d outlived SIGKILL", c.id)
+	return fault.New(fault.DeadlineExceeded, "agent.close",
+		"processes of channel %d outlived SIGKILL", c.id)
 }
 
 // signalByName returns a signal that a host may send.
 func signalByName(name string) (syscall.Signal, bool) {
 	switch name {
-	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT":
+	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP",
+		"SIGCONT":
 		return unix.SignalNum(name), true
 	}
 	return 0, false
@@ -190,7 +197,10 @@ func (c *channel) kill(op string, sig syscall.Signal) error {
 		return fault.New(fault.Conflict, op, "channel %d is starting", c.id)
 	}
 	if err := c.s.reap.Kill(pid, true, sig); err != nil {
-		return &fault.Error{Kind: fault.NotFound, Op: op, Message: "the process has ended", Err: err}
+		return &fault.Error{
+			Kind: fault.NotFound, Op: op, Message: "the process has ended",
+			Err: err,
+		}
 	}
 	return nil
 }
@@ -297,7 +307,8 @@ func (c *channel) exitEvent(e process.Ended) wire.Exit {
 		x.Signal = unix.SignalName(e.Status.Signal())
 		x.Code, x.Reason = 128+int(e.Status.Signal()), wire.ReasonSignaled
 		x.Message = "it was ended by " + x.Signal
-		if e.Status.Signal() == syscall.SIGKILL && c.reason == "" && process.OutOfMemory(e, c.loop.oomKills) {
+		if e.Status.Signal() == syscall.SIGKILL && c.reason == "" &&
+			process.OutOfMemory(e, c.loop.oomKills) {
 			x.Reason, x.Message = wire.ReasonMemory, "it was killed because memory ran out"
 		}
 	} else if x.Code != 0 {

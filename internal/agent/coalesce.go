@@ -28,6 +28,7 @@ func (l *loop) noteRead(n int, now time.Time) {
 // never does so for a kernel, because reading decides the order of its frames,
 // nor while somebody waits for an echo.
 func (l *loop) coalescing(now time.Time) bool {
-	return l.smallReads >= maxSmallReads && !l.c.isKernel() && !l.finished && now.Sub(l.readAt) < coalesceTime*time.Millisecond &&
+	return l.smallReads >= maxSmallReads && !l.c.isKernel() && !l.finished &&
+		now.Sub(l.readAt) < coalesceTime*time.Millisecond &&
 		now.UnixNano()-l.c.typed.Load() > int64(keyTime)
 }

@@ -67,7 +67,8 @@ func (c *channel) sendRequest(q kernel.Request, p *pending) error {
 			err = fault.New(fault.TooLarge, op, "the request is over 8 MiB")
 		}
 		if err == nil {
-			err = c.in.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)), stream.Frame{Type: stream.Control, Body: body}), false)
+			err = c.in.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)),
+				stream.Frame{Type: stream.Control, Body: body}), false)
 		}
 	}
 	if err == nil && p != nil {
@@ -136,7 +137,8 @@ func (l *loop) reply(body []byte) bool {
 		c.ready = c.ready || first
 		c.mu.Unlock()
 		if r.Status == "error" {
-			c.failStart(fault.New(fault.KernelDied, "agent.kernel.start", "the kernel could not start: %s", clip(r.EValue, 512)))
+			c.failStart(fault.New(fault.KernelDied, "agent.kernel.start",
+				"the kernel could not start: %s", clip(r.EValue, 512)))
 			c.s.reap.Kill(c.pid, true, syscall.SIGKILL)
 		}
 		if first {
@@ -173,12 +175,14 @@ func (l *loop) reply(body []byte) bool {
 	case p.done != nil:
 		var err error
 		if r.Status == "error" {
-			err = fault.New(fault.Host, "agent.kernel.request", "the kernel answered: %s", clip(r.EValue, 512))
+			err = fault.New(fault.Host, "agent.kernel.request", "the kernel answered: %s",
+				clip(r.EValue, 512))
 		}
 		p.done <- err
 	case p.host == 0:
 	case len(body) > stream.MaxBody-64:
-		c.s.respond(p.host, nil, fault.New(fault.TooLarge, "agent.kernel.request", "the kernel's reply is over 8 MiB"))
+		c.s.respond(p.host, nil, fault.New(fault.TooLarge, "agent.kernel.request",
+			"the kernel's reply is over 8 MiB"))
 	default:
 		l.out = appendResult(l.out, p.host, p.took(), body)
 	}
@@ -254,7 +258,8 @@ func (c *channel) failPending(x wire.Exit) bool {
 			if len(said) > 0 {
 				how += ", saying: " + clip(string(said), 512)
 			}
-			err = fault.New(fault.KernelDied, "agent.kernel.start", "the kernel ended before it was ready: %s", how)
+			err = fault.New(fault.KernelDied, "agent.kernel.start",
+				"the kernel ended before it was ready: %s", how)
 		}
 		c.s.respond(c.startID, nil, err)
 	}

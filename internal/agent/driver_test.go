@@ -58,7 +58,10 @@ func driverMain() {
 			}
 		}
 	}()
-	d.reply(kernel.Reply{Op: "ready", Status: "ok", Info: &kernel.Info{Language: "test", Version: "1", Implementation: os.Getenv("MANIFEST")}})
+	d.reply(kernel.Reply{
+		Op: "ready", Status: "ok",
+		Info: &kernel.Info{Language: "test", Version: "1", Implementation: os.Getenv("MANIFEST")},
+	})
 	for q := range d.in {
 		r := kernel.Reply{Op: "reply", ID: q.ID, Status: "ok"}
 		switch q.Op {
@@ -149,11 +152,17 @@ func (d *testDriver) do(name, arg string, inputs chan kernel.Request) error {
 		}
 	case "big":
 		n, _ := strconv.Atoi(arg)
-		d.w.Write(stream.Frame{Type: stream.Message, Flags: stream.FlagClear, Cell: d.cell, Body: []byte(`{"msg_type":"` + strings.Repeat("x", n) + `"}`)})
+		d.w.Write(stream.Frame{
+			Type: stream.Message, Flags: stream.FlagClear, Cell: d.cell,
+			Body: []byte(`{"msg_type":"` + strings.Repeat("x", n) + `"}`),
+		})
 	case "sleep":
 		return fmt.Errorf("interrupted by %s", <-d.interrupt)
 	case "input":
-		d.w.Write(stream.Frame{Type: stream.Message, Cell: d.cell, Body: []byte(`{"msg_type":"input_request"}`)})
+		d.w.Write(stream.Frame{
+			Type: stream.Message, Cell: d.cell,
+			Body: []byte(`{"msg_type":"input_request"}`),
+		})
 		d.out((<-inputs).Value)
 	case "sh": // waits for the child
 		c := exec.Command("/bin/sh", "-c", arg)
@@ -180,7 +189,8 @@ func (d *testDriver) do(name, arg string, inputs chan kernel.Request) error {
 		os.NewFile(4, "events").WriteString("this is no frame, is it? it is not, by any means")
 		select {}
 	case "huge":
-		os.NewFile(4, "events").WriteString("\x00\x90\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")
+		os.NewFile(4, "events").WriteString(
+			"\x00\x90\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")
 		select {}
 	case "channel":
 		d.w.Write(stream.Frame{Type: stream.Stdout, Channel: 7, Body: []byte("x")})

@@ -58,9 +58,14 @@ func (e *egressProxy) open(port int) error {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		f := &fault.Error{Kind: fault.Host, Op: op, Message: "the sandbox's proxy cannot listen", Err: err}
+		f := &fault.Error{
+			Kind: fault.Host, Op: op, Message: "the sandbox's proxy cannot listen",
+			Err: err,
+		}
 		if errors.Is(err, syscall.EADDRINUSE) {
-			f.Kind, f.Field, f.Message = fault.Conflict, "network", "a program in the sandbox listens on port "+strconv.Itoa(port)+", which is the proxy's port"
+			f.Kind, f.Field, f.Message = fault.Conflict, "network",
+				"a program in the sandbox listens on port "+strconv.Itoa(port)+
+					", which is the proxy's port"
 		}
 		return f
 	}
@@ -105,7 +110,10 @@ func (e *egressProxy) accept(l *net.TCPListener) {
 
 // serve serves one connection in a goroutine of its own.
 func (e *egressProxy) serve(tcp *net.TCPConn) {
-	t := &transfer{s: e.s, changed: make(chan struct{}, 1), room: make(chan struct{}, 1), egress: true, answers: make(chan wire.EgressAnswer, 1)}
+	t := &transfer{
+		s: e.s, changed: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		egress: true, answers: make(chan wire.EgressAnswer, 1),
+	}
 	t.win.limit, t.win.wake = wire.ConnWindow, t.signalRoom
 	c := &portConn{transfer: t, tcp: tcp, body: -1}
 	t.cut = c.reset
@@ -162,7 +170,10 @@ func (c *portConn) readRequest() (h egress.Request, rest []byte, err error) {
 
 // askHost asks the host to connect, and waits for the answer.
 func (c *portConn) askHost(h egress.Request) error {
-	c.s.send(wire.Response{Event: "dial", Channel: c.id, Dial: &wire.EgressTarget{Host: h.Host, Port: h.Port}})
+	c.s.send(wire.Response{
+		Event: "dial", Channel: c.id,
+		Dial: &wire.EgressTarget{Host: h.Host, Port: h.Port},
+	})
 	timer := time.NewTimer(answerLimit)
 	defer timer.Stop()
 	for {
@@ -178,9 +189,16 @@ func (c *portConn) askHost(h egress.Request) error {
 			}
 		case <-timer.C:
 			// Stop the host if it is still connecting.
-			body, _ := json.Marshal(fault.Public{Kind: fault.DeadlineExceeded, Message: "nobody waits any more"})
-			c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body}))
-			return fault.New(fault.DeadlineExceeded, "agent.proxy", "the server did not connect in %s", answerLimit)
+			body, _ := json.Marshal(fault.Public{
+				Kind:    fault.DeadlineExceeded,
+				Message: "nobody waits any more",
+			})
+			c.s.host.write(stream.AppendFrame(nil, stream.Frame{
+				Type:  stream.Data,
+				Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body,
+			}))
+			return fault.New(fault.DeadlineExceeded, "agent.proxy",
+				"the server did not connect in %s", answerLimit)
 		}
 	}
 }

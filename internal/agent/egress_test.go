@@ -105,7 +105,8 @@ func TestOutboundHTTP(t *testing.T) {
 	proxy := r.outside()
 	c, port := r.web(proxy, func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
-		fmt.Fprintf(w, "%s %s %s %d %x %q %q", q.Method, q.Host, q.RequestURI, len(body), sha256.Sum256(body), q.Header.Get("Proxy-Authorization"), q.Header.Get("X-Kept"))
+		fmt.Fprintf(w, "%s %s %s %d %x %q %q", q.Method, q.Host, q.RequestURI, len(body),
+			sha256.Sum256(body), q.Header.Get("Proxy-Authorization"), q.Header.Get("X-Kept"))
 	})
 	host := "registry.example:" + strconv.Itoa(port)
 	body := make([]byte, 3<<20)
@@ -130,7 +131,8 @@ func TestOutboundHTTP(t *testing.T) {
 			}
 			defer a.Body.Close()
 			got, err := io.ReadAll(a.Body)
-			want := fmt.Sprintf(`%s %s /a?b=c %d %x "" "yes"`, method, host, len(sent), sha256.Sum256(sent))
+			want := fmt.Sprintf(`%s %s /a?b=c %d %x "" "yes"`, method, host, len(sent),
+				sha256.Sum256(sent))
 			if err != nil || string(got) != want {
 				t.Errorf("%q, %v, not %q", got, err, want)
 			}
@@ -143,12 +145,15 @@ func TestOutboundHTTP(t *testing.T) {
 	}
 	defer a.Body.Close()
 	text, _ := io.ReadAll(a.Body)
-	if a.StatusCode != 403 || string(text) != "Sandgate: denied.example is??denied\n" || a.Status != "403 Sandgate: denied.example is??denied" {
+	if a.StatusCode != 403 || string(text) != "Sandgate: denied.example is??denied\n" ||
+		a.Status != "403 Sandgate: denied.example is??denied" {
 		t.Errorf("%s: %q", a.Status, text)
 	}
 	c.CloseIdleConnections()
-	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
-	if ports, err := r.Ports.List(r.ctx); err != nil || strings.Contains(fmt.Sprint(ports), proxy[len("127.0.0.1:"):]) {
+	agenttest.Eventually(t, "no connection",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	if ports, err := r.Ports.List(r.ctx); err != nil ||
+		strings.Contains(fmt.Sprint(ports), proxy[len("127.0.0.1:"):]) {
 		t.Errorf("the proxy is among the ports: %v, %v", ports, err)
 	}
 	number, _ := strconv.Atoi(proxy[len("127.0.0.1:"):])
@@ -176,13 +181,19 @@ func TestOutboundOneRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tcp.Close()
-	first := fmt.Sprintf("POST http://a.example:%d/ HTTP/1.1\r\nHost: b.example\r\nContent-Length: 3\r\n\r\nabc", port)
-	for _, part := range []string{first[:len(first)-2], "bcGET http://denied.example/ HTTP/1.1\r\nHost: denied.example\r\nCookie: secret\r\n\r\n"} {
+	first := fmt.Sprintf(
+		"POST http://a.example:%d/ HTTP/1.1\r\nHost: b.example\r\nContent-Length: 3\r\n\r\nabc",
+		port)
+	for _, part := range []string{
+		first[:len(first)-2],
+		"bcGET http://denied.example/ HTTP/1.1\r\nHost: denied.example\r\nCookie: secret\r\n\r\n",
+	} {
 		fmt.Fprint(tcp, part)
 		<-begun // data that is sent now arrives after the data that was read with the head
 	}
 	tcp.(*net.TCPConn).CloseWrite()
-	want := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a.example:%d\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc", port)
+	want := fmt.Sprintf(
+		"POST / HTTP/1.1\r\nHost: a.example:%d\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc", port)
 	if got := <-seen; got != want {
 		t.Errorf("%q went out, not %q", got, want)
 	}
@@ -226,7 +237,10 @@ func TestOutboundTunnel(t *testing.T) {
 	// A reseed cuts the connections, because a copy of a sandbox begins with it.
 	c, in, _ = connect(port)
 	number, _ := strconv.Atoi(proxy[len("127.0.0.1:"):])
-	if err := r.Reseed(r.ctx, wire.Reseed{Seed: strings.Repeat("cd", 32), Proxy: number}); err != nil {
+	if err := r.Reseed(r.ctx, wire.Reseed{
+		Seed:  strings.Repeat("cd", 32),
+		Proxy: number,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
@@ -234,7 +248,8 @@ func TestOutboundTunnel(t *testing.T) {
 	}
 	c.Close()
 	// The host outside cuts.
-	c, in, _ = connect(listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.Read(make([]byte, 1)); c.SetLinger(0) }))
+	c, in, _ = connect(listen(t, "127.0.0.1:0",
+		func(c *net.TCPConn) { c.Read(make([]byte, 1)); c.SetLinger(0) }))
 	fmt.Fprint(c, "x")
 	if _, err := in.ReadByte(); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("a reset looks like an end: %v", err)
@@ -242,7 +257,8 @@ func TestOutboundTunnel(t *testing.T) {
 	c.Close()
 	// The program cuts.
 	cut := make(chan error, 1)
-	c, _, _ = connect(listen(t, "127.0.0.1:0", func(c *net.TCPConn) { _, err := io.Copy(io.Discard, c); cut <- err }))
+	c, _, _ = connect(listen(t, "127.0.0.1:0",
+		func(c *net.TCPConn) { _, err := io.Copy(io.Discard, c); cut <- err }))
 	c.(*net.TCPConn).SetLinger(0)
 	c.Close()
 	select {
@@ -253,7 +269,8 @@ func TestOutboundTunnel(t *testing.T) {
 	if _, _, line := connect(closedPort(t)); !strings.HasPrefix(line, "HTTP/1.1 502 Sandgate: ") {
 		t.Error(line)
 	}
-	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 	agenttest.Eventually(t, "none is counted", func() bool { return r.Egress.Open() == 0 })
 }
 
@@ -274,7 +291,8 @@ func TestOutboundWithoutNetwork(t *testing.T) {
 	}
 	c := open()
 	fmt.Fprint(c, "CONNECT a.example:443 HTTP/1.1\r\n\r\n")
-	if all, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 403 Sandgate: this session has no network") {
+	if all, err := io.ReadAll(c); err != nil ||
+		!strings.HasPrefix(string(all), "HTTP/1.1 403 Sandgate: this session has no network") {
 		t.Errorf("%q, %v", all, err)
 	}
 	c.Close()
@@ -282,7 +300,12 @@ func TestOutboundWithoutNetwork(t *testing.T) {
 	for range wire.MaxEgress {
 		held = append(held, open())
 	}
-	agenttest.Eventually(t, "all are open", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == wire.MaxEgress })
+	agenttest.Eventually(t, "all are open",
+		func() bool {
+			s, err := r.Stats(r.ctx)
+			return err == nil &&
+				s.Transfers == wire.MaxEgress
+		})
 	c = open()
 	if all, _ := io.ReadAll(c); !strings.HasPrefix(string(all), "HTTP/1.1 429 ") {
 		t.Errorf("%q", all)
@@ -294,12 +317,16 @@ func TestOutboundWithoutNetwork(t *testing.T) {
 	for _, c := range held {
 		c.Close()
 	}
-	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	err = r.Reseed(r.ctx, wire.Reseed{Seed: strings.Repeat("ab", 32), Proxy: l.Addr().(*net.TCPAddr).Port})
+	err = r.Reseed(r.ctx, wire.Reseed{
+		Seed:  strings.Repeat("ab", 32),
+		Proxy: l.Addr().(*net.TCPAddr).Port,
+	})
 	agenttest.WantKind(t, err, fault.Conflict)
 }

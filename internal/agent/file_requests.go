@@ -28,7 +28,10 @@ func (s *Server) startFile(r wire.Request) {
 	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
 		data = true
 	}
-	t := &transfer{s: s, id: r.Channel, watch: r.Op == wire.OpFileWatch, changed: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	t := &transfer{
+		s: s, id: r.Channel, watch: r.Op == wire.OpFileWatch,
+		changed: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
 	t.win.wake = t.signalRoom
 	if err == nil {
 		err = s.addTransfer("agent."+r.Op, t, data)

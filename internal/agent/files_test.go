@@ -49,7 +49,8 @@ func TestFileRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stat.Path != filepath.Join(r.home, path) || stat.Size != int64(n) || stat.Mode != 0o644 || stat.Modified == 0 || stat.Dir {
+		if stat.Path != filepath.Join(r.home, path) || stat.Size != int64(n) ||
+			stat.Mode != 0o644 || stat.Modified == 0 || stat.Dir {
 			t.Errorf("stat is %+v", stat)
 		}
 		got, err := r.read(uint32(10*i+2), path)
@@ -67,7 +68,8 @@ func TestFileRoundTrip(t *testing.T) {
 			t.Errorf("a second stat is %+v, %v", again, err)
 		}
 	}
-	stat, err := r.Files.Write(r.ctx, 100, wire.FileWrite{Path: "run.sh", Mode: 0o755}, strings.NewReader("#!/bin/sh\necho ran\n"))
+	stat, err := r.Files.Write(r.ctx, 100, wire.FileWrite{Path: "run.sh", Mode: 0o755},
+		strings.NewReader("#!/bin/sh\necho ran\n"))
 	if err != nil || stat.Mode != 0o755 {
 		t.Errorf("stat is %+v, %v", stat, err)
 	}
@@ -149,7 +151,8 @@ func TestFileRefusals(t *testing.T) {
 	if names := leftovers(t, r.root); len(names) > 0 {
 		t.Errorf("temporary files are left: %v", names)
 	}
-	agenttest.Eventually(t, "no transfer is left", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no transfer is left",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 // failing is a body that fails in the middle.
@@ -170,7 +173,8 @@ func TestFileCutShort(t *testing.T) {
 	if _, err := r.write(1, "kept", "old"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Files.Write(r.ctx, 2, wire.FileWrite{Path: "kept"}, &failing{3 << 20}); err == nil || !strings.Contains(err.Error(), "the client is gone") {
+	if _, err := r.Files.Write(r.ctx, 2, wire.FileWrite{Path: "kept"},
+		&failing{3 << 20}); err == nil || !strings.Contains(err.Error(), "the client is gone") {
 		t.Errorf("a broken body gives %v", err)
 	}
 	// A write whose context ends while the body hangs in the middle.
@@ -185,7 +189,8 @@ func TestFileCutShort(t *testing.T) {
 	cancel()
 	feed.Close() // the caller closes the body
 	agenttest.WantKind(t, <-done, fault.Canceled)
-	agenttest.Eventually(t, "the transfers are over", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "the transfers are over",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 	if got, err := r.read(4, "kept"); err != nil || got != "old" {
 		t.Errorf("the file is %.20q, %v", got, err)
 	}
@@ -196,12 +201,14 @@ func TestFileCutShort(t *testing.T) {
 		done <- err
 	}()
 	feed.Write(make([]byte, 100_000))
-	agenttest.Eventually(t, "the temporary file is there", func() bool { return len(leftovers(t, r.home)) == 1 })
+	agenttest.Eventually(t, "the temporary file is there",
+		func() bool { return len(leftovers(t, r.home)) == 1 })
 	r.in.Close()
 	<-r.Done()
 	feed.Close()
 	agenttest.WantKind(t, <-done, fault.SandboxLost)
-	agenttest.Eventually(t, "the temporary file is gone", func() bool { return len(leftovers(t, r.home)) == 0 })
+	agenttest.Eventually(t, "the temporary file is gone",
+		func() bool { return len(leftovers(t, r.home)) == 0 })
 	if b, err := os.ReadFile(filepath.Join(r.home, "kept")); err != nil || string(b) != "old" {
 		t.Errorf("the file is %.20q, %v", b, err)
 	}
@@ -214,7 +221,8 @@ func TestFileReadGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse := errors.New("no, thank you")
-	if _, err := r.Files.Read(r.ctx, 2, wire.FileRead{Path: "large"}, func(wire.FileOpened) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
+	if _, err := r.Files.Read(r.ctx, 2, wire.FileRead{Path: "large"},
+		func(wire.FileOpened) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
 		t.Errorf("a refused file gives %v", err)
 	}
 	// A reader that does not read does not delay others.
@@ -236,7 +244,8 @@ func TestFileReadGivenUp(t *testing.T) {
 	cancel()
 	out.CloseWithError(context.Canceled)
 	agenttest.WantKind(t, <-done, fault.Canceled)
-	agenttest.Eventually(t, "the transfers are over", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "the transfers are over",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 func TestFilesSideBySide(t *testing.T) {
@@ -268,7 +277,8 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(small, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, fmt.Sprintf("size=1m,uid=%d,gid=1000,mode=0755", r.uid)); err != nil {
+	if err := syscall.Mount("tmpfs", small, "tmpfs", 0,
+		fmt.Sprintf("size=1m,uid=%d,gid=1000,mode=0755", r.uid)); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Unmount(small, syscall.MNT_DETACH)

@@ -45,7 +45,8 @@ func TestFileParts(t *testing.T) {
 		var b bytes.Buffer
 		x.q.Path = "f"
 		part, err := r.Files.Read(r.ctx, uint32(10+i), x.q, nil, &b)
-		if err != nil || b.String() != x.want || part.Offset != x.at || part.Length != int64(len(x.want)) || part.FileStat != stat {
+		if err != nil || b.String() != x.want || part.Offset != x.at ||
+			part.Length != int64(len(x.want)) || part.FileStat != stat {
 			t.Errorf("%+v: %q, %+v, %v", x.q, b.String(), part, err)
 		}
 	}
@@ -60,14 +61,16 @@ func TestFileConditions(t *testing.T) {
 		q.Path = "note"
 		return r.Files.Write(r.ctx, ch, q, strings.NewReader(body))
 	}
-	if _, err := write(1, wire.FileWrite{IfMatch: "x"}, "a"); agenttest.WantKind(t, err, fault.Conflict).Field != "if_match" {
+	if _, err := write(1, wire.FileWrite{IfMatch: "x"}, "a"); agenttest.WantKind(t, err,
+		fault.Conflict).Field != "if_match" {
 		t.Error(err)
 	}
 	first, err := write(2, wire.FileWrite{IfAbsent: true}, "first")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := write(3, wire.FileWrite{IfAbsent: true}, "a"); agenttest.WantKind(t, err, fault.Conflict).Field != "if_absent" {
+	if _, err := write(3, wire.FileWrite{IfAbsent: true}, "a"); agenttest.WantKind(t, err,
+		fault.Conflict).Field != "if_absent" {
 		t.Error(err)
 	}
 	race := func(q wire.FileWrite, base uint32) (won []string) {
@@ -137,7 +140,8 @@ func TestFileList(t *testing.T) {
 		}
 	}
 	for i := range n {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file %05d", i)), []byte("x"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file %05d", i)), []byte("x"),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +178,8 @@ func TestFileList(t *testing.T) {
 	}
 	for name, w := range map[string]wire.FileStat{
 		"sub": {Type: "folder", Dir: true}, "to-sub": {Type: "link", Dir: true, Target: "sub"},
-		"to-nothing": {Type: "link", Target: "nowhere"}, "fifo": {Type: "fifo"}, "file 00007": {Type: "file"},
+		"to-nothing": {Type: "link", Target: "nowhere"}, "fifo": {Type: "fifo"},
+		"file 00007": {Type: "file"},
 	} {
 		e := found[name]
 		if e.Type != w.Type || e.Dir != w.Dir || e.Target != w.Target || e.ETag == "" {
@@ -188,7 +193,8 @@ func TestFileList(t *testing.T) {
 	long := filepath.Join(r.home, "long")
 	os.Mkdir(long, 0o755)
 	for i := range 2000 {
-		if err := os.WriteFile(filepath.Join(long, strings.Repeat("\x01", 200)+fmt.Sprint(i)), nil, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(long, strings.Repeat("\x01", 200)+fmt.Sprint(i)), nil,
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,9 +203,12 @@ func TestFileList(t *testing.T) {
 		t.Errorf("%d entries of long names, next %q, %v", len(page.Entries), page.Next, err)
 	}
 	for q, kind := range map[wire.FileList]fault.Kind{
-		{Path: "nothing"}: fault.NotFound, {Path: "d/fifo"}: fault.InvalidArgument, {Path: "/proc"}: fault.PermissionDenied,
-		{Path: "/proc/self/fd"}: fault.PermissionDenied, {Path: "d", Limit: -1}: fault.InvalidArgument,
-		{Path: "d", Limit: wire.MaxEntries + 1}: fault.InvalidArgument, {Path: "d", After: "!"}: fault.InvalidArgument,
+		{Path: "nothing"}: fault.NotFound, {Path: "d/fifo"}: fault.InvalidArgument,
+		{Path: "/proc"}:                         fault.PermissionDenied,
+		{Path: "/proc/self/fd"}:                 fault.PermissionDenied,
+		{Path: "d", Limit: -1}:                  fault.InvalidArgument,
+		{Path: "d", Limit: wire.MaxEntries + 1}: fault.InvalidArgument,
+		{Path: "d", After: "!"}:                 fault.InvalidArgument,
 	} {
 		_, err := r.Files.List(r.ctx, q)
 		agenttest.WantKind(t, err, kind)
@@ -246,13 +255,16 @@ func TestFileMoves(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	const tree = "link->one one two/three"
-	if _, err := r.Files.Copy(r.ctx, wire.FileMove{Path: "a", To: "new/parents/a"}); err != nil || content(r.home+"/new/parents/a") != tree || content(r.home+"/a") != tree {
+	if _, err := r.Files.Copy(r.ctx, wire.FileMove{Path: "a", To: "new/parents/a"}); err != nil ||
+		content(r.home+"/new/parents/a") != tree || content(r.home+"/a") != tree {
 		t.Errorf("copy: %v, %s", err, content(r.home))
 	}
-	if s, err := r.Files.Move(r.ctx, wire.FileMove{Path: "a", To: "moved"}); err != nil || s.Path != r.home+"/moved" || content(r.home+"/moved") != tree {
+	if s, err := r.Files.Move(r.ctx, wire.FileMove{Path: "a", To: "moved"}); err != nil ||
+		s.Path != r.home+"/moved" || content(r.home+"/moved") != tree {
 		t.Errorf("move: %+v, %v, %s", s, err, content(r.home))
 	}
-	if _, err := r.Files.Move(r.ctx, wire.FileMove{Path: "moved", To: other + "/far"}); err != nil || content(other+"/far") != tree {
+	if _, err := r.Files.Move(r.ctx, wire.FileMove{Path: "moved", To: other +
+		"/far"}); err != nil || content(other+"/far") != tree {
 		t.Errorf("move over the border: %v, %s", err, content(other))
 	}
 	if _, err := os.Lstat(r.home + "/moved"); err == nil {
@@ -285,17 +297,22 @@ func TestFileMoves(t *testing.T) {
 			agenttest.WantKind(t, err, x.kind)
 		}
 	}
-	if _, err := r.Files.Move(r.ctx, wire.FileMove{Path: "b", To: "full/x", Overwrite: true}); err != nil {
+	if _, err := r.Files.Move(r.ctx,
+		wire.FileMove{Path: "b", To: "full/x", Overwrite: true}); err != nil {
 		t.Error(err)
 	}
 	if names := leftovers(t, r.home); len(names) > 0 {
 		t.Errorf("temporary files are left: %v", names)
 	}
 	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "full"}), fault.Conflict)
-	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "nothing", Recursive: true}), fault.NotFound)
-	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: ".", Recursive: true}), fault.InvalidArgument)
-	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "/", Recursive: true}), fault.InvalidArgument)
-	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: secret}), fault.PermissionDenied)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "nothing", Recursive: true}),
+		fault.NotFound)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: ".", Recursive: true}),
+		fault.InvalidArgument)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "/", Recursive: true}),
+		fault.InvalidArgument)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: secret}),
+		fault.PermissionDenied)
 	// The link is removed, and not its target.
 	if err := os.Symlink("full", r.home+"/to-full"); err != nil {
 		t.Fatal(err)
@@ -304,7 +321,8 @@ func TestFileMoves(t *testing.T) {
 		if p == "full" && content(r.home+"/full") != "x" {
 			t.Error("what a link led to is gone")
 		}
-		if err := r.Files.Remove(r.ctx, wire.FileRemove{Path: p, Recursive: p != "empty"}); err != nil {
+		if err := r.Files.Remove(r.ctx,
+			wire.FileRemove{Path: p, Recursive: p != "empty"}); err != nil {
 			t.Errorf("%s: %v", p, err)
 		}
 	}
@@ -318,13 +336,18 @@ func TestTreeRoundTrip(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	big := strings.Repeat("0123456789abcdef", 200_000)
-	for i, x := range []struct{ path, body string }{{"t/a", "1"}, {"t/deep/er/big", big}, {"t/" + strings.Repeat("n", 200), "long"}} {
+	for i, x := range []struct{ path, body string }{
+		{"t/a", "1"},
+		{"t/deep/er/big", big},
+		{"t/" + strings.Repeat("n", 200), "long"},
+	} {
 		if _, err := r.write(uint32(i+1), x.path, x.body); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, err := range []error{
-		os.Chmod(r.home+"/t/a", 0o4755), os.Symlink("deep/er", r.home+"/t/link"), syscall.Mkfifo(r.home+"/t/fifo", 0o644),
+		os.Chmod(r.home+"/t/a", 0o4755), os.Symlink("deep/er", r.home+"/t/link"),
+		syscall.Mkfifo(r.home+"/t/fifo", 0o644),
 		os.WriteFile(r.home+"/t/bad\xffname", []byte("b"), 0o644),
 	} {
 		if err != nil {
@@ -333,7 +356,8 @@ func TestTreeRoundTrip(t *testing.T) {
 	}
 	var packed bytes.Buffer
 	opened := func(wire.FileStat) error { return nil }
-	if err := r.Files.ReadTree(r.ctx, 10, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, &packed); err != nil {
+	if err := r.Files.ReadTree(r.ctx, 10, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened,
+		&packed); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -349,11 +373,15 @@ func TestTreeRoundTrip(t *testing.T) {
 			t.Errorf("%s says whose it was", h.Name)
 		}
 	}
-	if want := []string{"t/", "t/a", "t/bad\xffname", "t/deep/", "t/deep/er/", "t/deep/er/big", "t/link", "t/" + strings.Repeat("n", 200)}; !slices.Equal(names, want) {
+	if want := []string{
+		"t/", "t/a", "t/bad\xffname", "t/deep/", "t/deep/er/", "t/deep/er/big",
+		"t/link", "t/" + strings.Repeat("n", 200),
+	}; !slices.Equal(names, want) {
 		t.Errorf("the archive has %q", names)
 	}
 	s, err := r.Files.WriteTree(r.ctx, 11, "copy", &packed)
-	if err != nil || s.Files != 4 || s.Folders != 3 || s.Links != 1 || s.Bytes != int64(6+len(big)) {
+	if err != nil || s.Files != 4 || s.Folders != 3 || s.Links != 1 ||
+		s.Bytes != int64(6+len(big)) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if got, err := r.read(12, "copy/t/link/big"); err != nil || got != big {
@@ -361,14 +389,16 @@ func TestTreeRoundTrip(t *testing.T) {
 	}
 	if info, err := os.Stat(r.home + "/copy/t/a"); err != nil || info.Mode() != 0o755 {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
-	} else if old, _ := os.Stat(r.home + "/t/a"); info.ModTime().UnixMilli()/1000 != old.ModTime().UnixMilli()/1000 {
+	} else if old, _ := os.Stat(r.home +
+		"/t/a"); info.ModTime().UnixMilli()/1000 != old.ModTime().UnixMilli()/1000 {
 		t.Errorf("the time is %v, it was %v", info.ModTime(), old.ModTime())
 	}
 	if _, err := os.Stat(r.home + "/copy/t/bad\xffname"); err != nil {
 		t.Error(err)
 	}
 	var zipped bytes.Buffer
-	if err := r.Files.ReadTree(r.ctx, 13, wire.TreeRead{Path: "t", Archive: wire.Zip}, opened, &zipped); err != nil {
+	if err := r.Files.ReadTree(r.ctx, 13, wire.TreeRead{Path: "t", Archive: wire.Zip}, opened,
+		&zipped); err != nil {
 		t.Fatal(err)
 	}
 	z, err := zip.NewReader(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()))
@@ -383,16 +413,23 @@ func TestTreeRoundTrip(t *testing.T) {
 		t.Errorf("%d bytes of the zip, %v", len(body), err)
 	}
 	number := uint32(20) // no number is used twice
-	for p, kind := range map[string]fault.Kind{"nothing": fault.NotFound, "t/a": fault.InvalidArgument, "/proc": fault.PermissionDenied} {
+	for p, kind := range map[string]fault.Kind{
+		"nothing": fault.NotFound,
+		"t/a":     fault.InvalidArgument, "/proc": fault.PermissionDenied,
+	} {
 		number++
-		agenttest.WantKind(t, r.Files.ReadTree(r.ctx, number, wire.TreeRead{Path: p, Archive: wire.Tar}, opened, io.Discard), kind)
+		agenttest.WantKind(t, r.Files.ReadTree(r.ctx, number,
+			wire.TreeRead{Path: p, Archive: wire.Tar}, opened, io.Discard), kind)
 	}
-	agenttest.WantKind(t, r.Files.ReadTree(r.ctx, 15, wire.TreeRead{Path: "t", Archive: "rar"}, opened, io.Discard), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Files.ReadTree(r.ctx, 15, wire.TreeRead{Path: "t", Archive: "rar"},
+		opened, io.Discard), fault.InvalidArgument)
 	// A transfer that is aborted in the middle leaves no goroutine behind.
 	ctx, cancel := context.WithCancel(r.ctx)
-	err = r.Files.ReadTree(ctx, 16, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
+	err = r.Files.ReadTree(ctx, 16, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened,
+		writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
 	agenttest.WantKind(t, err, fault.Canceled)
-	agenttest.Eventually(t, "no transfer", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no transfer",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 // TestAbuse32_Archives unpacks archives of the kinds that attackers use.
@@ -444,22 +481,44 @@ func TestAbuse32_Archives(t *testing.T) {
 		{"absolute", []tar.Header{file("/abs/x")}, ""},
 		{"through a link", []tar.Header{link("l", outside), file("l/x")}, fault.InvalidArgument},
 		{"through a link up", []tar.Header{link("u", ".."), file("u/x")}, fault.InvalidArgument},
-		{"through a link inside", []tar.Header{{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755}, link("i", "d"), file("i/x")}, ""},
+		{"through a link inside", []tar.Header{
+			{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755},
+			link("i", "d"), file("i/x"),
+		}, ""},
 		{"over a link", []tar.Header{link("o", outside+"/o"), file("o")}, ""},
-		{"hard link out", []tar.Header{link("h", outside), hard("h2", "h/x")}, fault.InvalidArgument},
+		{
+			"hard link out",
+			[]tar.Header{link("h", outside), hard("h2", "h/x")},
+			fault.InvalidArgument,
+		},
 		{"hard link up", []tar.Header{hard("h3", "../x")}, fault.InvalidArgument},
 		{"hard link", []tar.Header{file("h4"), hard("h5", "h4")}, ""},
 		{"hard link to itself", []tar.Header{file("h6"), hard("h6", "h6")}, ""},
-		{"device", []tar.Header{{Typeflag: tar.TypeChar, Name: "null", Devmajor: 1, Devminor: 3}}, ""},
+		{
+			"device",
+			[]tar.Header{{Typeflag: tar.TypeChar, Name: "null", Devmajor: 1, Devminor: 3}},
+			"",
+		},
 		{"fifo", []tar.Header{{Typeflag: tar.TypeFifo, Name: "fifo"}}, ""},
 		{"set-id", []tar.Header{{Typeflag: tar.TypeReg, Name: "suid", Mode: 0o6755}}, ""},
 		{"twice", []tar.Header{file("t"), file("t")}, ""},
-		{"file over folder", []tar.Header{{Typeflag: tar.TypeDir, Name: "fd/", Mode: 0o755}, file("fd")}, fault.Conflict},
-		{"folder over file", []tar.Header{file("df"), {Typeflag: tar.TypeDir, Name: "df/", Mode: 0o755}}, fault.Conflict},
+		{"file over folder", []tar.Header{
+			{Typeflag: tar.TypeDir, Name: "fd/", Mode: 0o755},
+			file("fd"),
+		}, fault.Conflict},
+		{"folder over file", []tar.Header{
+			file("df"),
+			{Typeflag: tar.TypeDir, Name: "df/", Mode: 0o755},
+		}, fault.Conflict},
 		{"itself", []tar.Header{{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755}}, ""},
-		{"closed folder", []tar.Header{{Typeflag: tar.TypeDir, Name: "c/", Mode: 0}, file("c/x")}, ""},
+		{
+			"closed folder",
+			[]tar.Header{{Typeflag: tar.TypeDir, Name: "c/", Mode: 0}, file("c/x")},
+			"",
+		},
 	} {
-		if _, err := send(x.entries...); x.kind == "" && err != nil || x.kind != "" && !fault.Is(err, x.kind) {
+		if _, err := send(x.entries...); x.kind == "" && err != nil || x.kind != "" &&
+			!fault.Is(err, x.kind) {
 			t.Errorf("%s: %v (%s), want %q", x.name, err, fault.KindOf(err), x.kind)
 		}
 	}
@@ -479,7 +538,8 @@ func TestAbuse32_Archives(t *testing.T) {
 		t.Errorf("temporary files are left: %v", names)
 	}
 	// Data that is not an archive, or half of an archive.
-	_, err := r.Files.WriteTree(r.ctx, 100, "into", strings.NewReader(strings.Repeat("no archive ", 1000)))
+	_, err := r.Files.WriteTree(r.ctx, 100, "into",
+		strings.NewReader(strings.Repeat("no archive ", 1000)))
 	agenttest.WantKind(t, err, fault.Malformed)
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

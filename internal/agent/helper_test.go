@@ -27,7 +27,8 @@ type rig struct {
 	ctx  context.Context
 	root string
 	home string
-	uid  int // the user's id; each rig has its own, because RLIMIT_NPROC counts all processes of a user
+	// the user's id; each rig has its own, because RLIMIT_NPROC counts all processes of a user
+	uid  int
 	cmd  *exec.Cmd
 	in   io.WriteCloser // input of the agent
 	out  io.Reader      // output of the agent
@@ -57,18 +58,23 @@ func startAgent(t testing.TB, env ...string) *rig {
 	home := filepath.Join(root, "home")
 	uid := 100_000 + os.Getpid()%10_000*1000 + int(shared.rigs.Add(1))%1000
 	for _, err := range []error{
-		os.Chmod(root, 0o755), os.Mkdir(home, 0o755), os.Chown(home, uid, 1000), writeManifests(root, shared.exe),
+		os.Chmod(root, 0o755), os.Mkdir(home, 0o755), os.Chown(home, uid, 1000),
+		writeManifests(root, shared.exe),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	p, err := agenttest.Start(shared.exe, root, append([]string{"SANDGATE_UID=" + strconv.Itoa(uid)}, env...)...)
+	p, err := agenttest.Start(shared.exe, root,
+		append([]string{"SANDGATE_UID=" + strconv.Itoa(uid)}, env...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: p.Cmd, in: p.In, out: p.Out, sink: agenttest.NewRecorder()}
+	r := &rig{
+		t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: p.Cmd, in: p.In, out: p.Out,
+		sink: agenttest.NewRecorder(),
+	}
 	t.Cleanup(func() {
 		defer cancel()
 		p.In.Close()
@@ -133,7 +139,10 @@ func (r *rawRig) answer(id uint64) wire.Response {
 	}
 }
 
-func (r *rig) killed() bool { return r.cmd.ProcessState != nil && r.cmd.ProcessState.ExitCode() == -1 }
+func (r *rig) killed() bool {
+	return r.cmd.ProcessState != nil &&
+		r.cmd.ProcessState.ExitCode() == -1
+}
 
 // kernel starts a test kernel.
 func (r *rig) kernel(ch uint32, language string) kernel.Info {
@@ -148,7 +157,10 @@ func (r *rig) kernel(ch uint32, language string) kernel.Info {
 // run executes code and returns the cell's output.
 func (r *rig) run(ch, cell uint32, code string) (string, kernel.Reply) {
 	r.t.Helper()
-	reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{Op: "execute", ID: 77, Cell: cell, Code: code})
+	reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{
+		Op: "execute", ID: 77, Cell: cell,
+		Code: code,
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -158,7 +170,8 @@ func (r *rig) run(ch, cell uint32, code string) (string, kernel.Reply) {
 // program runs a shell command to its end.
 func (r *rig) program(ch uint32, script string) (string, wire.Exit) {
 	r.t.Helper()
-	if _, err := r.StartProcess(r.ctx, ch, wire.StartProcess{Argv: []string{"/bin/sh", "-c", script}}); err != nil {
+	if _, err := r.StartProcess(r.ctx, ch,
+		wire.StartProcess{Argv: []string{"/bin/sh", "-c", script}}); err != nil {
 		r.t.Fatal(err)
 	}
 	e := r.sink.WaitExit(r.t, ch)

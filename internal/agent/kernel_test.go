@@ -33,7 +33,11 @@ func TestKernelStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d", r.uid), "Gid:\t1000\t1000\t1000\t1000", "Groups:\t1000 1073741825", "NoNewPrivs:\t1", "CapEff:\t0000000000000000"} {
+	for _, want := range []string{
+		fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d", r.uid),
+		"Gid:\t1000\t1000\t1000\t1000", "Groups:\t1000 1073741825", "NoNewPrivs:\t1",
+		"CapEff:\t0000000000000000",
+	} {
 		if !strings.Contains(string(status), want) {
 			t.Errorf("the driver's status lacks %q", want)
 		}
@@ -42,7 +46,10 @@ func TestKernelStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Max core file size        0                    0", "Max processes             512                  512"} {
+	for _, want := range []string{
+		"Max core file size        0                    0",
+		"Max processes             512                  512",
+	} {
 		if !strings.Contains(string(limits), want) {
 			t.Errorf("the driver's limits lack %q:\n%s", want, limits)
 		}
@@ -53,24 +60,28 @@ func TestKernelStart(t *testing.T) {
 	}
 	for _, fd := range fds {
 		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", info.PID, fd.Name()))
-		if n, _ := strconv.Atoi(fd.Name()); n > 4 && !strings.HasPrefix(to, "anon_inode:") && !strings.HasPrefix(to, "/sys/") {
+		if n, _ := strconv.Atoi(fd.Name()); n > 4 && !strings.HasPrefix(to, "anon_inode:") &&
+			!strings.HasPrefix(to, "/sys/") {
 			t.Errorf("the driver has inherited descriptor %d, %s", n, to)
 		}
 	}
 	if cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", info.PID)); cwd != r.home {
 		t.Errorf("the driver's folder is %s", cwd)
 	}
-	if _, err := r.Kernels.Start(r.ctx, 1, wire.StartKernel{Language: "test"}); !fault.Is(err, fault.Conflict) {
+	if _, err := r.Kernels.Start(r.ctx, 1, wire.StartKernel{Language: "test"}); !fault.Is(err,
+		fault.Conflict) {
 		t.Errorf("a second kernel on one channel: %v", err)
 	}
 	reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: 5, Code: "abc"})
 	if err != nil || reply.ID != 5 || len(reply.Matches) != 1 || reply.Matches[0].Text != "abc" {
 		t.Errorf("complete: %+v, %v", reply, err)
 	}
-	if _, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "nonsense"}); !fault.Is(err, fault.InvalidArgument) {
+	if _, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "nonsense"}); !fault.Is(err,
+		fault.InvalidArgument) {
 		t.Errorf("an unknown operation: %v", err)
 	}
-	if _, err := r.Kernels.Request(r.ctx, 2, kernel.Request{Op: "execute"}); !fault.Is(err, fault.NotFound) {
+	if _, err := r.Kernels.Request(r.ctx, 2, kernel.Request{Op: "execute"}); !fault.Is(err,
+		fault.NotFound) {
 		t.Errorf("a request to no kernel: %v", err)
 	}
 }
@@ -90,7 +101,8 @@ func TestKernelThatDoesNotStart(t *testing.T) {
 	} {
 		_, err := r.Kernels.Start(r.ctx, uint32(ch+1), wire.StartKernel{Language: x.language})
 		if !fault.Is(err, x.kind) || !strings.Contains(err.Error(), x.says) {
-			t.Errorf("%s: got %v (%s), want %s with %q", x.language, err, fault.KindOf(err), x.kind, x.says)
+			t.Errorf("%s: got %v (%s), want %s with %q", x.language, err, fault.KindOf(err), x.kind,
+				x.says)
 		}
 	}
 	// A driver that never becomes ready is killed when the caller gives up.
@@ -98,7 +110,8 @@ func TestKernelThatDoesNotStart(t *testing.T) {
 	defer cancel()
 	_, err := r.Kernels.Start(ctx, 20, wire.StartKernel{Language: "never"})
 	agenttest.WantKind(t, err, fault.DeadlineExceeded)
-	agenttest.Eventually(t, "no channel is left", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Channels == 0 })
+	agenttest.Eventually(t, "no channel is left",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Channels == 0 })
 	r.sink.Mu.Lock()
 	defer r.sink.Mu.Unlock()
 	if len(r.sink.Exits) != 0 {
@@ -140,7 +153,8 @@ func TestOrderOfPipesAndFrames(t *testing.T) {
 		for i < len(got) && i < want.Len() && got[i] == want.String()[i] {
 			i++
 		}
-		t.Errorf("frames and pipes changed places at byte %d: %q", i, got[max(0, i-20):min(len(got), i+20)])
+		t.Errorf("frames and pipes changed places at byte %d: %q", i,
+			got[max(0, i-20):min(len(got), i+20)])
 	}
 }
 
@@ -152,7 +166,8 @@ func TestPipesAreDrainedBeforeReply(t *testing.T) {
 	r.kernel(1, "test")
 	for i := range uint32(200) {
 		got, _ := r.run(1, i+1, fmt.Sprintf("raw %d\nrawerr !", i))
-		if got != fmt.Sprintf("%d!", i) && got != fmt.Sprintf("!%d", i) { // two pipes have no order between them
+		if got != fmt.Sprintf("%d!", i) && got != fmt.Sprintf("!%d", i) {
+			// two pipes have no order between them
 			t.Fatalf("cell %d has %q when its reply comes", i+1, got)
 		}
 	}
@@ -199,7 +214,8 @@ func TestLargeMessage(t *testing.T) {
 		// x is in a pipe when the message is made that reports it as clear. It is read before or
 		// after the message, y after both.
 		want := strconv.Itoa(n + 15)
-		if len(seen) == 0 || !strings.Contains(strings.Join(seen, " "), want) || !strings.HasSuffix(seen[len(seen)-1], "y") {
+		if len(seen) == 0 || !strings.Contains(strings.Join(seen, " "), want) ||
+			!strings.HasSuffix(seen[len(seen)-1], "y") {
 			t.Errorf("a message of %d bytes gave %v", n, seen)
 		}
 	}
@@ -220,15 +236,18 @@ func TestFloodIsHeldByTheWindow(t *testing.T) {
 			const total = 50_000_000
 			done := make(chan error, 1)
 			go func() {
-				_, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 1, Code: how + " " + strconv.Itoa(total)})
+				_, err := r.Kernels.Request(r.ctx, 1,
+					kernel.Request{Op: "execute", Cell: 1, Code: how + " " + strconv.Itoa(total)})
 				done <- err
 			}()
-			agenttest.Eventually(t, "the channel stalls", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Stalls > 0 })
+			agenttest.Eventually(t, "the channel stalls",
+				func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Stalls > 0 })
 			if n := r.sink.Size(1); n > wire.Window {
 				t.Errorf("%d bytes came without an Ack, the window has %d", n, wire.Window)
 			}
 			// Other kernels continue meanwhile. The flood itself continues only after an Ack.
-			if _, err := r.Kernels.Request(r.ctx, 2, kernel.Request{Op: "execute", Cell: 1, Code: "out x"}); err != nil {
+			if _, err := r.Kernels.Request(r.ctx, 2,
+				kernel.Request{Op: "execute", Cell: 1, Code: "out x"}); err != nil {
 				t.Fatal(err)
 			}
 			before := rss(t, r.cmd.Process.Pid)
@@ -264,12 +283,16 @@ func rss(t *testing.T, pid int) int {
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for ch, x := range []struct{ language, want string }{{"test", "interrupt"}, {"message", "user defined signal 1 for cell 1"}} {
+	for ch, x := range []struct{ language, want string }{
+		{"test", "interrupt"},
+		{"message", "user defined signal 1 for cell 1"},
+	} {
 		ch := uint32(ch + 1)
 		r.kernel(ch, x.language)
 		done := make(chan kernel.Reply, 1)
 		go func() {
-			reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{Op: "execute", Cell: 1, Code: "out go\nsleep"})
+			reply, err := r.Kernels.Request(r.ctx, ch,
+				kernel.Request{Op: "execute", Cell: 1, Code: "out go\nsleep"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -284,7 +307,8 @@ func TestInterrupt(t *testing.T) {
 		}
 		// A child in the foreground is interrupted in both ways.
 		go func() {
-			reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{Op: "execute", Cell: 2, Code: "sh echo on; exec sleep 1000"})
+			reply, err := r.Kernels.Request(r.ctx, ch,
+				kernel.Request{Op: "execute", Cell: 2, Code: "sh echo on; exec sleep 1000"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -309,13 +333,17 @@ func TestInterruptNamesItsCell(t *testing.T) {
 	r.kernel(1, "message")
 	for cell := uint32(1); cell < 20; cell += 2 {
 		interrupted := make(chan error, 1)
-		reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: cell, Code: "sleep", Sent: func() {
-			go func() { interrupted <- r.Interrupt(r.ctx, 1) }()
-		}})
+		reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{
+			Op: "execute", Cell: cell,
+			Code: "sleep", Sent: func() {
+				go func() { interrupted <- r.Interrupt(r.ctx, 1) }()
+			},
+		})
 		if err := errors.Join(err, <-interrupted); err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf("interrupted by user defined signal 1 for cell %d", cell); reply.EValue != want {
+		if want := fmt.Sprintf("interrupted by user defined signal 1 for cell %d",
+			cell); reply.EValue != want {
 			t.Fatalf("the cell answers %+v, want %q", reply, want)
 		}
 		r.run(1, cell+1, "out alive")
@@ -331,7 +359,8 @@ func TestInterruptDuringFlood(t *testing.T) {
 	r.sink.Mu.Unlock()
 	done := make(chan kernel.Reply, 1)
 	go func() {
-		reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 1, Code: "flood -1"})
+		reply, err := r.Kernels.Request(r.ctx, 1,
+			kernel.Request{Op: "execute", Cell: 1, Code: "flood -1"})
 		if err != nil {
 			t.Error(err)
 		}
@@ -371,22 +400,42 @@ func TestKernelDiesInACell(t *testing.T) {
 		code, says string
 		exit       wire.Exit
 	}{
-		{"raw last words\nkill", "SIGKILL", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonSignaled}},
+		{
+			"raw last words\nkill", "SIGKILL",
+			wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonSignaled},
+		},
 		{"raw last words\nexit 3", "status 3", wire.Exit{Code: 3, Reason: wire.ReasonExited}},
 		{"raw last words\nexit 0", "exited", wire.Exit{Code: 0, Reason: wire.ReasonExited}},
-		{"raw last words\ngarbage", "8 MiB", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
-		{"raw last words\nhuge", "8 MiB", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
-		{"raw last words\nchannel", "not a frame", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
-		{"raw last words\nbadjson", "control", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
-		{"raw last words\nclose", "descriptor", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
+		{
+			"raw last words\ngarbage", "8 MiB",
+			wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol},
+		},
+		{
+			"raw last words\nhuge", "8 MiB",
+			wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol},
+		},
+		{
+			"raw last words\nchannel", "not a frame",
+			wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol},
+		},
+		{
+			"raw last words\nbadjson", "control",
+			wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol},
+		},
+		{
+			"raw last words\nclose", "descriptor",
+			wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol},
+		},
 	} {
 		t.Run(x.code, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			r.kernel(1, "test")
 			r.run(1, 1, "bg exec sleep 1234.5678")
-			_, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 2, Code: x.code})
-			if e := agenttest.WantKind(t, err, fault.KernelDied); !strings.Contains(e.Message, x.says) {
+			_, err := r.Kernels.Request(r.ctx, 1,
+				kernel.Request{Op: "execute", Cell: 2, Code: x.code})
+			if e := agenttest.WantKind(t, err, fault.KernelDied); !strings.Contains(e.Message,
+				x.says) {
 				t.Errorf("the error says %q, want %q in it", e.Message, x.says)
 			}
 			if got := r.sink.Text(1, 2); got != "last words" {
@@ -401,7 +450,8 @@ func TestKernelDiesInACell(t *testing.T) {
 			if s, err := r.Stats(r.ctx); err != nil || s.Channels != 1 {
 				t.Errorf("stats are %+v, %v", s, err)
 			}
-			agenttest.Eventually(t, "the dead kernel's child is gone", func() bool { return children(r, "1234.5678") == 0 })
+			agenttest.Eventually(t, "the dead kernel's child is gone",
+				func() bool { return children(r, "1234.5678") == 0 })
 		})
 	}
 }
@@ -417,7 +467,8 @@ func children(r *rig, mark string) int {
 		if p.Zombie || !ours[p.PID] {
 			continue
 		}
-		if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); strings.Contains(string(b), mark) {
+		if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); strings.Contains(string(b),
+			mark) {
 			n++
 		}
 	}
@@ -430,13 +481,18 @@ func TestReseed(t *testing.T) {
 	r.kernel(1, "test")
 	r.kernel(2, "message")
 	seed := strings.Repeat("ab", 32)
-	if err := r.Reseed(r.ctx, wire.Reseed{Seed: seed, Hostname: "box-7", Env: map[string]string{"COLOUR": "green"}}); err != nil {
+	if err := r.Reseed(r.ctx, wire.Reseed{
+		Seed: seed, Hostname: "box-7",
+		Env: map[string]string{"COLOUR": "green"},
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if name, err := os.ReadFile(filepath.Join(r.root, "hostname")); err != nil || string(name) != "box-7" {
+	if name, err := os.ReadFile(filepath.Join(r.root, "hostname")); err != nil ||
+		string(name) != "box-7" {
 		t.Errorf("the host name is %q, %v", name, err)
 	}
-	if id, err := os.ReadFile(filepath.Join(r.root, "machine-id")); err != nil || len(id) != 33 || strings.Contains(string(id), "abab") {
+	if id, err := os.ReadFile(filepath.Join(r.root, "machine-id")); err != nil || len(id) != 33 ||
+		strings.Contains(string(id), "abab") {
 		t.Errorf("the machine's id is %q, %v", id, err)
 	}
 	a, _ := r.run(1, 1, "env COLOUR")
@@ -448,7 +504,8 @@ func TestReseed(t *testing.T) {
 	if c, _ := r.run(3, 1, "env COLOUR"); c != "green,," {
 		t.Errorf("a later kernel has %q", c)
 	}
-	if out, _ := r.program(4, "echo $COLOUR $HOME $USER $LANG; pwd"); out != "green "+r.home+" user C.UTF-8\n"+r.home+"\n" {
+	if out, _ := r.program(4, "echo $COLOUR $HOME $USER $LANG; pwd"); out != "green "+r.home+
+		" user C.UTF-8\n"+r.home+"\n" {
 		t.Errorf("a later process has %q", out)
 	}
 }
@@ -461,7 +518,10 @@ func TestTimedRequest(t *testing.T) {
 	r.kernel(1, "test")
 	var took time.Duration
 	began := time.Now()
-	reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: 1, Code: "abc", Took: func(d time.Duration) { took = d }})
+	reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{
+		Op: "complete", ID: 1, Code: "abc",
+		Took: func(d time.Duration) { took = d },
+	})
 	if err != nil || len(reply.Matches) == 0 || reply.Matches[0].Text != "abc" {
 		t.Fatalf("%+v %v", reply, err)
 	}
@@ -474,10 +534,17 @@ func TestTimedRequest(t *testing.T) {
 func TestUntimedRequest(t *testing.T) {
 	t.Parallel()
 	r := newRawRig(t)
-	r.send(wire.Request{ID: 1, Op: wire.OpKernelStart, Channel: 1, Params: json.RawMessage(`{"language":"test"}`)})
+	r.send(wire.Request{
+		ID: 1, Op: wire.OpKernelStart, Channel: 1,
+		Params: json.RawMessage(`{"language":"test"}`),
+	})
 	r.answer(1)
-	r.send(wire.Request{ID: 2, Op: wire.OpKernelRequest, Channel: 1, Params: json.RawMessage(`{"op":"complete","code":"abc"}`)})
-	if answer := r.answer(2); answer.TookUS != 0 || !strings.Contains(string(answer.Result), `"abc"`) {
+	r.send(wire.Request{
+		ID: 2, Op: wire.OpKernelRequest, Channel: 1,
+		Params: json.RawMessage(`{"op":"complete","code":"abc"}`),
+	})
+	if answer := r.answer(2); answer.TookUS != 0 || !strings.Contains(string(answer.Result),
+		`"abc"`) {
 		t.Errorf("a request that is not timed: %+v", answer)
 	}
 }
@@ -492,7 +559,10 @@ func TestRequestsRunSideBySide(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			code := strconv.Itoa(i)
-			reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: uint64(i), Code: code})
+			reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{
+				Op: "complete", ID: uint64(i),
+				Code: code,
+			})
 			if err != nil || reply.ID != uint64(i) || reply.Matches[0].Text != code {
 				t.Errorf("request %d got %+v, %v", i, reply, err)
 			}
@@ -506,10 +576,12 @@ func TestUserCannotHarmTheAgent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	pid := strconv.Itoa(r.cmd.Process.Pid)
-	out, _ := r.program(1, `for s in KILL TERM STOP INT; do kill -$s `+pid+` 2>/dev/null && echo killed; done
+	out, _ := r.program(1, `for s in KILL TERM STOP INT; do kill -$s `+pid+
+		` 2>/dev/null && echo killed; done
 for fd in 0 1 2 3 4 5 6 7 8; do (echo x > /proc/`+pid+`/fd/$fd) 2>/dev/null && echo wrote $fd; done
 cat /proc/`+pid+`/mem /proc/`+pid+`/environ 2>/dev/null && echo read; ls /proc/$$/fd | tr '\n' ' '`)
-	if strings.Contains(out, "killed") || strings.Contains(out, "wrote") || strings.Contains(out, "read") {
+	if strings.Contains(out, "killed") || strings.Contains(out, "wrote") ||
+		strings.Contains(out, "read") {
 		t.Errorf("the user harmed the agent: %q", out)
 	}
 	if err := r.Ping(r.ctx); err != nil {

@@ -21,7 +21,8 @@ func readManifests(dir string) manifests {
 	paths, _ := filepath.Glob(filepath.Join(dir, "*", "manifest.json"))
 	for _, p := range paths {
 		var m kernel.Manifest
-		if b, err := os.ReadFile(p); err != nil || json.Unmarshal(b, &m) != nil || m.Name == "" || len(m.Argv) == 0 {
+		if b, err := os.ReadFile(p); err != nil || json.Unmarshal(b, &m) != nil || m.Name == "" ||
+			len(m.Argv) == 0 {
 			continue
 		}
 		for _, a := range m.Aliases {

@@ -209,7 +209,8 @@ func (l *loop) takeEvents(polled bool) {
 	for n > 0 {
 		if free := cap(l.ev) - len(l.ev); free < n {
 			// Grow to the size of the frame, so that a large one is copied only once.
-			l.ev = append(make([]byte, 0, max(2*cap(l.ev), len(l.ev)+n, l.off+l.size, minRead)), l.ev...)
+			l.ev = append(make([]byte, 0, max(2*cap(l.ev), len(l.ev)+n, l.off+l.size, minRead)),
+				l.ev...)
 		}
 		m := l.readEvents(n)
 		if m == 0 {
@@ -343,7 +344,8 @@ func (l *loop) readPipe(i, n int) int {
 		return 0
 	}
 	if !c.win.room(n) {
-		if n = int(wire.Window - (c.win.sent.Load() - c.win.acked.Load())); n <= 0 || n > wire.MaxChunk || !c.win.room(n) {
+		if n = int(wire.Window - (c.win.sent.Load() - c.win.acked.Load())); n <= 0 ||
+			n > wire.MaxChunk || !c.win.room(n) {
 			l.noteStall()
 			return -1
 		}

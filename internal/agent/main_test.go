@@ -39,7 +39,8 @@ func agentMain() int {
 	uid, _ := strconv.Atoi(os.Getenv("SANDGATE_UID")) // 0 means the default
 	cfg := Config{
 		UID:   uid,
-		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"), MachineID: filepath.Join(root, "machine-id"),
+		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"),
+		MachineID:    filepath.Join(root, "machine-id"),
 		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
 		SetHostname: func(name string) error {
 			return os.WriteFile(filepath.Join(root, "hostname"), []byte(name), 0o644)
@@ -60,12 +61,15 @@ func agentMain() int {
 // some that do not start.
 func writeManifests(root, exe string) error {
 	for name, m := range map[string]map[string]any{
-		"test":     {"interrupt": "signal", "aliases": []string{"t"}},
-		"message":  {"interrupt": "message"},
-		"broken":   {"argv": []string{"/bin/sh", "-c", "echo the reason >&2; exit 3"}},
-		"missing":  {"argv": []string{"/nowhere/driver"}},
-		"never":    {"argv": []string{"/bin/sleep", "1000"}},
-		"noframes": {"argv": []string{"/bin/sh", "-c", "echo 0123456789abcdefgh >&4; exec sleep 1000"}},
+		"test":    {"interrupt": "signal", "aliases": []string{"t"}},
+		"message": {"interrupt": "message"},
+		"broken":  {"argv": []string{"/bin/sh", "-c", "echo the reason >&2; exit 3"}},
+		"missing": {"argv": []string{"/nowhere/driver"}},
+		"never":   {"argv": []string{"/bin/sleep", "1000"}},
+		"noframes": {"argv": []string{
+			"/bin/sh", "-c",
+			"echo 0123456789abcdefgh >&4; exec sleep 1000",
+		}},
 	} {
 		m["name"] = name
 		env := agenttest.DriverEnv()

@@ -33,7 +33,10 @@ func TestEchoOvertakesFloods(t *testing.T) {
 	n := &narrow{begun: make(chan []byte), resume: make(chan struct{})}
 	w := &hostWriter{w: n}
 	frame := func(ch uint32, size int) []byte {
-		return stream.AppendFrame(nil, stream.Frame{Type: stream.Stdout, Channel: ch, Body: make([]byte, size)})
+		return stream.AppendFrame(nil, stream.Frame{
+			Type: stream.Stdout, Channel: ch,
+			Body: make([]byte, size),
+		})
 	}
 	for ch := uint32(1); ch <= 5; ch++ {
 		go w.write(frame(ch, maxWrite))
@@ -63,9 +66,16 @@ func TestOutputIsWrittenInPieces(t *testing.T) {
 	var sizes []int
 	c := &channel{id: 1, s: &Server{}}
 	c.loop.c = c
-	c.s.host.w = writeFunc(func(p []byte) (int, error) { sizes = append(sizes, len(p)); return len(p), nil })
+	c.s.host.w = writeFunc(func(p []byte) (int, error) {
+		sizes = append(sizes,
+			len(p))
+		return len(p), nil
+	})
 	for range 64 {
-		c.loop.out = stream.AppendFrame(c.loop.out, stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, wire.MaxChunk)})
+		c.loop.out = stream.AppendFrame(c.loop.out, stream.Frame{
+			Type: stream.Stdout, Channel: 1,
+			Body: make([]byte, wire.MaxChunk),
+		})
 		c.loop.flushFull()
 	}
 	c.loop.flush()

@@ -44,9 +44,15 @@ func (s *Server) portDial(r wire.Request) {
 	case q.Port < 1 || q.Port > 65535:
 		err = fault.Invalid(op, "port", "a port is a number from 1 to 65535")
 	case s.egress.listensOn(q.Port):
-		err = &fault.Error{Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1, Message: "nothing listens on port " + strconv.Itoa(q.Port) + " but the sandbox's proxy"}
+		err = &fault.Error{
+			Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1,
+			Message: "nothing listens on port " + strconv.Itoa(q.Port) + " but the sandbox's proxy",
+		}
 	}
-	t := &transfer{s: s, id: r.Channel, changed: make(chan struct{}, 1), room: make(chan struct{}, 1), conn: true}
+	t := &transfer{
+		s: s, id: r.Channel, changed: make(chan struct{}, 1),
+		room: make(chan struct{}, 1), conn: true,
+	}
 	t.win.limit, t.win.wake = wire.ConnWindow, t.signalRoom
 	if err == nil {
 		err = s.addTransfer(op, t, true)
@@ -84,14 +90,18 @@ func dial(port int) (*net.TCPConn, error) {
 			break
 		}
 	}
-	e := &fault.Error{Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1, Message: "nothing listens on port " + strconv.Itoa(port), Err: err}
+	e := &fault.Error{
+		Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1,
+		Message: "nothing listens on port " + strconv.Itoa(port), Err: err,
+	}
 	var late net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNRESET):
 		e.Message = "the program on port " + strconv.Itoa(port) + " cut the connection"
 	case errors.As(err, &late) && late.Timeout():
 		e.Message = "the program on port " + strconv.Itoa(port) + " does not accept connections"
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOBUFS):
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+		errors.Is(err, syscall.ENOBUFS):
 		e.Kind, e.Message = fault.Exhausted, "the sandbox has too many open files"
 	}
 	return nil, e
@@ -112,7 +122,8 @@ func (c *portConn) serve() {
 			c.abort()
 		}
 	}()
-	_, err := io.CopyBuffer(struct{ io.Writer }{c.tcp}, struct{ io.Reader }{c.transfer}, make([]byte, wire.MaxChunk))
+	_, err := io.CopyBuffer(struct{ io.Writer }{c.tcp}, struct{ io.Reader }{c.transfer},
+		make([]byte, wire.MaxChunk))
 	if err == nil {
 		err = c.tcp.CloseWrite()
 	}
@@ -130,8 +141,14 @@ func (c *portConn) serve() {
 // reportCut reports to the host that both directions have ended. The host may
 // not have been the one that cut the connection.
 func (c *portConn) reportCut() {
-	body, _ := json.Marshal(fault.Public{Kind: fault.Unavailable, Message: "the connection to the port was cut"})
-	c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body}))
+	body, _ := json.Marshal(fault.Public{
+		Kind:    fault.Unavailable,
+		Message: "the connection to the port was cut",
+	})
+	c.s.host.write(stream.AppendFrame(nil, stream.Frame{
+		Type:  stream.Data,
+		Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body,
+	}))
 }
 
 // reset closes the connection with a TCP reset.
@@ -163,7 +180,8 @@ func (c *portConn) send() error {
 			}
 		}
 		if err == io.EOF {
-			c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: c.id}))
+			c.s.host.write(stream.AppendFrame(nil,
+				stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: c.id}))
 			return nil
 		}
 		if err != nil {
@@ -185,7 +203,8 @@ func (s *Server) listening() wire.Ports {
 			if len(fields) < 4 || fields[3] != "0A" { // TCP_LISTEN
 				continue
 			}
-			if p, ok := portOf(fields[1]); ok && !slices.Contains(found.Ports, p) && !s.egress.listensOn(p.Port) {
+			if p, ok := portOf(fields[1]); ok && !slices.Contains(found.Ports, p) &&
+				!s.egress.listensOn(p.Port) {
 				found.Ports = append(found.Ports, p)
 			}
 		}

@@ -69,14 +69,16 @@ func TestPortEcho(t *testing.T) {
 					c.Write(body)
 					c.CloseWrite()
 				}()
-				if m, err := io.Copy(got, c); err != nil || m != int64(len(body)) || !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
+				if m, err := io.Copy(got, c); err != nil || m != int64(len(body)) ||
+					!bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
 					t.Errorf("%d of %d bytes came back, %v", m, len(body), err)
 				}
 			})
 		}
 		wg.Wait()
 	}
-	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 // TestPortEnds cuts connections from either end, and while a window is full.
@@ -103,7 +105,8 @@ func TestPortEnds(t *testing.T) {
 	}
 	// The reader does not read: the amount of received data is bounded, and other connections
 	// continue.
-	agenttest.Eventually(t, "the window is full", func() bool { return c.Buffered() > wire.ConnWindow-wire.MaxChunk })
+	agenttest.Eventually(t, "the window is full",
+		func() bool { return c.Buffered() > wire.ConnWindow-wire.MaxChunk })
 	if err := r.Ping(r.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +163,8 @@ func TestPortEnds(t *testing.T) {
 		t.Error(err)
 	}
 	let()
-	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 // closedPort returns a port on which nothing listens or can listen before the test ends. A port
@@ -172,7 +176,8 @@ func closedPort(t testing.TB) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
-	err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 0) // for both protocols
+	// for both protocols
+	err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 0)
 	if err == nil {
 		err = syscall.Bind(fd, &syscall.SockaddrInet6{})
 	}
@@ -209,7 +214,8 @@ func TestPortLimit(t *testing.T) {
 	for _, c := range all {
 		c.Close()
 	}
-	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection",
+		func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 func TestPortList(t *testing.T) {
@@ -224,13 +230,18 @@ func TestPortList(t *testing.T) {
 	for _, p := range all {
 		seen[p]++
 	}
-	if seen[wire.Port{Port: four, Address: "127.0.0.1"}] != 1 || seen[wire.Port{Port: six, Address: "::1"}] != 1 {
+	if seen[wire.Port{Port: four, Address: "127.0.0.1"}] != 1 ||
+		seen[wire.Port{Port: six, Address: "::1"}] != 1 {
 		t.Errorf("%d and %d are not among %+v", four, six, all)
 	}
-	if p, ok := portOf("B80D0120000000000000000001000000:1F90"); !ok || p != (wire.Port{Port: 8080, Address: "2001:db8::1"}) {
+	if p, ok := portOf("B80D0120000000000000000001000000:1F90"); !ok ||
+		p != (wire.Port{Port: 8080, Address: "2001:db8::1"}) {
 		t.Errorf("%+v, %v", p, ok)
 	}
-	for _, s := range []string{"", "0100007F", "0100007F:", "0100:1F90", "zz00007F:1F90", "0100007F:1F90F"} {
+	for _, s := range []string{
+		"", "0100007F", "0100007F:", "0100:1F90", "zz00007F:1F90",
+		"0100007F:1F90F",
+	} {
 		if p, ok := portOf(s); ok {
 			t.Errorf("%q is %+v", s, p)
 		}

@@ -21,7 +21,10 @@ func TestProcess(t *testing.T) {
 		script, out string
 		exit        wire.Exit
 	}{
-		{"echo out; echo err >&2; exit 4", "out\nerr\n", wire.Exit{Code: 4, Reason: wire.ReasonExited}},
+		{
+			"echo out; echo err >&2; exit 4", "out\nerr\n",
+			wire.Exit{Code: 4, Reason: wire.ReasonExited},
+		},
 		{"kill -SEGV $$", "", wire.Exit{Code: 139, Signal: "SIGSEGV", Reason: wire.ReasonSignaled}},
 		{"true", "", wire.Exit{Reason: wire.ReasonExited}},
 	} {
@@ -41,7 +44,10 @@ func TestProcess(t *testing.T) {
 		{wire.StartProcess{Argv: []string{"/etc/passwd"}}, fault.PermissionDenied, "argv"},
 		{wire.StartProcess{Argv: []string{"a\x00b"}}, fault.InvalidArgument, "argv"},
 		{wire.StartProcess{Argv: []string{"true"}, Cwd: "nowhere"}, fault.InvalidArgument, "cwd"},
-		{wire.StartProcess{Argv: []string{"true"}, Env: map[string]string{"A=B": ""}}, fault.InvalidArgument, "env"},
+		{
+			wire.StartProcess{Argv: []string{"true"}, Env: map[string]string{"A=B": ""}},
+			fault.InvalidArgument, "env",
+		},
 	} {
 		_, err := r.StartProcess(r.ctx, uint32(100+i), x.p)
 		if e := agenttest.WantKind(t, err, x.kind); e.Field != x.field {
@@ -81,7 +87,8 @@ func TestExitDoesNotWaitForTheBackground(t *testing.T) {
 	} {
 		start := time.Now()
 		out, e := r.program(ch, script)
-		if took := time.Since(start); took > 10*time.Second || e.Code != 0 || !strings.Contains(out, "done") {
+		if took := time.Since(start); took > 10*time.Second || e.Code != 0 ||
+			!strings.Contains(out, "done") {
 			t.Errorf("%q took %s and ended with %+v", script, took, e)
 		}
 		// Closing an ended channel kills the processes that it left running.
@@ -99,7 +106,8 @@ func TestStdin(t *testing.T) {
 	r := newRig(t)
 	start := func(ch uint32, argv ...string) {
 		t.Helper()
-		if _, err := r.StartProcess(r.ctx, ch, wire.StartProcess{Argv: argv, Stdin: true}); err != nil {
+		if _, err := r.StartProcess(r.ctx, ch,
+			wire.StartProcess{Argv: argv, Stdin: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +163,11 @@ func TestStdin(t *testing.T) {
 func TestSignal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if _, err := r.StartProcess(r.ctx, 1, wire.StartProcess{Argv: []string{"sh", "-c", "trap 'echo usr' USR1; echo on; while :; do sleep 0.05; done"}}); err != nil {
+	if _, err := r.StartProcess(r.ctx, 1,
+		wire.StartProcess{Argv: []string{
+			"sh", "-c",
+			"trap 'echo usr' USR1; echo on; while :; do sleep 0.05; done",
+		}}); err != nil {
 		t.Fatal(err)
 	}
 	r.sink.Until(t, "the program runs", func() bool { return r.sink.Bytes[1] == 3 })
@@ -167,7 +179,8 @@ func TestSignal(t *testing.T) {
 	if err := r.Signal(r.ctx, 1, "SIGKILL"); err != nil {
 		t.Fatal(err)
 	}
-	if e := r.sink.WaitExit(t, 1); e.Reason != wire.ReasonKilled || e.Signal != "SIGKILL" || e.Code != 137 {
+	if e := r.sink.WaitExit(t, 1); e.Reason != wire.ReasonKilled || e.Signal != "SIGKILL" ||
+		e.Code != 137 {
 		t.Errorf("exit is %+v", e)
 	}
 	agenttest.WantKind(t, r.Signal(r.ctx, 1, "SIGKILL"), fault.NotFound)
@@ -193,10 +206,12 @@ func TestCloseEndsTheWholeTree(t *testing.T) {
 				env = []string{"SANDGATE_PROCS=200"}
 			}
 			r := newRig(t, env...)
-			if _, err := r.StartProcess(r.ctx, 2, wire.StartProcess{Argv: []string{"sleep", "1001"}}); err != nil {
+			if _, err := r.StartProcess(r.ctx, 2,
+				wire.StartProcess{Argv: []string{"sleep", "1001"}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.StartProcess(r.ctx, 1, wire.StartProcess{Argv: []string{"sh", "-c", script}}); err != nil {
+			if _, err := r.StartProcess(r.ctx, 1,
+				wire.StartProcess{Argv: []string{"sh", "-c", script}}); err != nil {
 				t.Fatal(err)
 			}
 			r.sink.Until(t, "the program runs", func() bool { return r.sink.Bytes[1] >= 3 })
@@ -221,7 +236,11 @@ func TestCloseSparesOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for ch := range uint32(3) {
-		if _, err := r.StartProcess(r.ctx, ch+1, wire.StartProcess{Argv: []string{"sh", "-c", "(setsid -f sleep 1000.5); sleep 1000.5 & echo on; wait"}}); err != nil {
+		if _, err := r.StartProcess(r.ctx, ch+1,
+			wire.StartProcess{Argv: []string{
+				"sh", "-c",
+				"(setsid -f sleep 1000.5); sleep 1000.5 & echo on; wait",
+			}}); err != nil {
 			t.Fatal(err)
 		}
 		r.sink.Until(t, "the program runs", func() bool { return r.sink.Bytes[ch+1] >= 3 })
@@ -253,7 +272,8 @@ func TestOrphansAreReaped(t *testing.T) {
 	}
 	agenttest.Eventually(t, "all are reaped", func() bool {
 		s, err := r.Stats(r.ctx)
-		return err == nil && s.Orphans >= 2000 && children(r, "") == 0 && len(process.Descendants(process.All(), r.cmd.Process.Pid)) == 0
+		return err == nil && s.Orphans >= 2000 && children(r, "") == 0 &&
+			len(process.Descendants(process.All(), r.cmd.Process.Pid)) == 0
 	})
 	if out, _ := r.program(2, "echo alive"); out != "alive\n" {
 		t.Errorf("afterwards: %q", out)
@@ -267,7 +287,8 @@ func TestShortLivedChildren(t *testing.T) {
 	r := newRig(t)
 	const n = 200
 	for i := range uint32(n) {
-		if _, err := r.StartProcess(r.ctx, i+1, wire.StartProcess{Argv: []string{"/bin/true"}}); err != nil {
+		if _, err := r.StartProcess(r.ctx, i+1,
+			wire.StartProcess{Argv: []string{"/bin/true"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,17 +318,25 @@ func TestEndOfTheWireEndsEverything(t *testing.T) {
 	r.sink.Keep = false
 	r.sink.Mu.Unlock()
 	for i := range uint32(4) {
-		if _, err := r.StartProcess(r.ctx, i+1, wire.StartProcess{Argv: []string{"sh", "-c", "trap '' HUP TERM; setsid -f sleep 1000.75; while :; do echo y; done"}}); err != nil {
+		if _, err := r.StartProcess(r.ctx, i+1,
+			wire.StartProcess{Argv: []string{
+				"sh", "-c",
+				"trap '' HUP TERM; setsid -f sleep 1000.75; while :; do echo y; done",
+			}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.Hold(1, true)
-	r.sink.Until(t, "output", func() bool { return r.sink.Bytes[1] > 1000 && r.sink.Bytes[4] > 1000 })
+	r.sink.Until(t, "output", func() bool {
+		return r.sink.Bytes[1] > 1000 &&
+			r.sink.Bytes[4] > 1000
+	})
 	pid := r.cmd.Process.Pid
 	before := len(process.Descendants(process.All(), pid))
 	r.in.Close()
 	<-r.Done()
-	agenttest.Eventually(t, "all are gone", func() bool { return len(process.Descendants(process.All(), pid)) == 0 })
+	agenttest.Eventually(t, "all are gone",
+		func() bool { return len(process.Descendants(process.All(), pid)) == 0 })
 	if before < 5 {
 		t.Errorf("only %d processes ran", before)
 	}
@@ -328,7 +357,8 @@ func TestFrameOfOutput(t *testing.T) {
 	for _, f := range r.sink.Frames[9] {
 		got += fmt.Sprintf("%d/%d/%q ", f.Type, f.Channel, f.Body)
 	}
-	if want := fmt.Sprintf("%d/9/\"a\\n\" %d/9/\"b\\n\" ", stream.Stdout, stream.Stderr); got != want {
+	if want := fmt.Sprintf("%d/9/\"a\\n\" %d/9/\"b\\n\" ", stream.Stdout,
+		stream.Stderr); got != want {
 		t.Errorf("the frames are %s, want %s", got, want)
 	}
 }

@@ -131,14 +131,20 @@ func NewServer(cfg Config) *Server {
 	s.langs = readManifests(s.cfg.Langs)
 	s.reap = process.NewReaper()
 	s.spawn = process.NewSpawner(s.user(), s.reap, s.quit, &s.refused)
-	s.files = files.New(files.Config{Home: s.cfg.Home, UID: s.cfg.UID, GID: s.cfg.GID, Closed: s.isClosed})
+	s.files = files.New(files.Config{
+		Home: s.cfg.Home, UID: s.cfg.UID, GID: s.cfg.GID,
+		Closed: s.isClosed,
+	})
 	s.egress = &egressProxy{s: s}
 	return s
 }
 
 // user returns the user of all processes.
 func (s *Server) user() process.User {
-	return process.User{UID: s.cfg.UID, GID: s.cfg.GID, Name: s.cfg.User, Home: s.cfg.Home, Path: s.cfg.Path}
+	return process.User{
+		UID: s.cfg.UID, GID: s.cfg.GID, Name: s.cfg.User, Home: s.cfg.Home,
+		Path: s.cfg.Path,
+	}
 }
 
 // Serve speaks the protocol until r ends. It then kills all processes that the
@@ -247,11 +253,13 @@ func (s *Server) request(r wire.Request) {
 		c := s.channels[r.Channel] // it may have ended
 		s.mu.Unlock()
 		if c == nil {
-			s.respond(r.ID, nil, fault.New(fault.NotFound, "agent.close", "there is no channel %d", r.Channel))
+			s.respond(r.ID, nil, fault.New(fault.NotFound, "agent.close", "there is no channel %d",
+				r.Channel))
 			return
 		}
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
-	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileStat, wire.OpFileList, wire.OpFileMkdir, wire.OpFileMove, wire.OpFileCopy,
+	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileStat, wire.OpFileList, wire.OpFileMkdir,
+		wire.OpFileMove, wire.OpFileCopy,
 		wire.OpFileRemove, wire.OpFileLink, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
 		s.startFile(r)
 	case wire.OpProcessList:
@@ -277,7 +285,8 @@ func (s *Server) request(r wire.Request) {
 		}
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, s.reseed(q)) })
 	default:
-		s.respond(r.ID, nil, fault.New(fault.Unsupported, "agent.request", "there is no operation %q", r.Op))
+		s.respond(r.ID, nil, fault.New(fault.Unsupported, "agent.request",
+			"there is no operation %q", r.Op))
 	}
 }
 
@@ -287,7 +296,10 @@ func params(r wire.Request, v any) error {
 		return nil
 	}
 	if err := json.Unmarshal(r.Params, v); err != nil {
-		return &fault.Error{Kind: fault.InvalidArgument, Op: "agent." + r.Op, Field: "params", Message: "the parameters could not be read", Err: err}
+		return &fault.Error{
+			Kind: fault.InvalidArgument, Op: "agent." + r.Op, Field: "params",
+			Message: "the parameters could not be read", Err: err,
+		}
 	}
 	return nil
 }
@@ -298,7 +310,8 @@ func (s *Server) job(id uint64, f func()) bool {
 	case s.jobs <- struct{}{}:
 	default:
 		s.refused.Add(1)
-		s.respond(id, nil, fault.New(fault.Exhausted, "agent.request", "%d starts and closes are under way", maxJobs))
+		s.respond(id, nil, fault.New(fault.Exhausted, "agent.request",
+			"%d starts and closes are under way", maxJobs))
 		return false
 	}
 	s.wg.Add(1)
@@ -330,7 +343,10 @@ func (s *Server) reseed(q wire.Reseed) error {
 			return fault.Invalid(op, "hostname", "a host name has at most 64 bytes")
 		}
 		if err := s.cfg.SetHostname(q.Hostname); err != nil {
-			return &fault.Error{Kind: fault.Host, Op: op, Message: "the host name could not be set", Err: err}
+			return &fault.Error{
+				Kind: fault.Host, Op: op, Message: "the host name could not be set",
+				Err: err,
+			}
 		}
 	}
 	if err := process.CheckEnv(op, q.Env); err != nil {
@@ -359,7 +375,10 @@ func (s *Server) reseed(q wire.Reseed) error {
 	}
 	s.mu.Unlock()
 	if err := s.newMachineID(q.Seed); err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "the machine's id could not be written", Err: err}
+		return &fault.Error{
+			Kind: fault.Host, Op: op,
+			Message: "the machine's id could not be written", Err: err,
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.ReseedTimeout)
 	defer cancel()
@@ -368,7 +387,10 @@ func (s *Server) reseed(q wire.Reseed) error {
 		// In a copy of a session a cell may be running. Its kernel gets the request
 		// when the cell has ended, and reseed does not wait for it.
 		busy := c.executing()
-		waits[i] = c.requestOwn(kernel.Request{Op: "reseed", Seed: deriveSeed(q.Seed, c.id), Env: q.Env})
+		waits[i] = c.requestOwn(kernel.Request{
+			Op: "reseed", Seed: deriveSeed(q.Seed, c.id),
+			Env: q.Env,
+		})
 		if busy {
 			waits[i] = nil
 		}
@@ -383,7 +405,8 @@ func (s *Server) reseed(q wire.Reseed) error {
 				return err
 			}
 		case <-ctx.Done():
-			return fault.New(fault.DeadlineExceeded, op, "the kernel of channel %d did not reseed in %s", kernels[i].id, s.cfg.ReseedTimeout)
+			return fault.New(fault.DeadlineExceeded, op,
+				"the kernel of channel %d did not reseed in %s", kernels[i].id, s.cfg.ReseedTimeout)
 		}
 	}
 	return nil
@@ -423,7 +446,10 @@ func (s *Server) respond(id uint64, result any, err error) {
 		r.Error, _ = json.Marshal(fault.PublicOf(err))
 	} else if r.Result, err = json.Marshal(result); err != nil {
 		r.Result, _ = nil, err
-		r.Error, _ = json.Marshal(fault.Public{Kind: fault.Internal, Message: "the result could not be written"})
+		r.Error, _ = json.Marshal(fault.Public{
+			Kind:    fault.Internal,
+			Message: "the result could not be written",
+		})
 	}
 	s.send(r)
 }
@@ -432,9 +458,13 @@ func (s *Server) respond(id uint64, result any, err error) {
 func (s *Server) send(r wire.Response) {
 	body, err := json.Marshal(r)
 	if err != nil || len(body) > stream.MaxBody {
-		body, _ = json.Marshal(wire.Response{ID: r.ID, Error: json.RawMessage(`{"kind":"too_large","message":"the answer is over 8 MiB"}`)})
+		body, _ = json.Marshal(wire.Response{
+			ID:    r.ID,
+			Error: json.RawMessage(`{"kind":"too_large","message":"the answer is over 8 MiB"}`),
+		})
 	}
-	s.host.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)), stream.Frame{Type: stream.Control, Body: body}))
+	s.host.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)),
+		stream.Frame{Type: stream.Control, Body: body}))
 }
 
 // hostWriter writes to the host, with one system call for each write. Small
@@ -478,7 +508,8 @@ func (s *Server) listProcesses() wire.Processes {
 func (s *Server) signalProcess(q wire.SignalProcess) error {
 	sig, ok := signalByName(q.Signal)
 	if !ok {
-		return fault.Invalid("agent.process.signal", "signal", "there is no signal %q to send", q.Signal)
+		return fault.Invalid("agent.process.signal", "signal", "there is no signal %q to send",
+			q.Signal)
 	}
 	return process.Signal(s.cfg.UID, q.PID, sig)
 }

@@ -15,14 +15,21 @@ import (
 // FuzzServer fails when a frame from the host can make the agent panic. It starts no process.
 func FuzzServer(f *testing.F) {
 	root := f.TempDir()
-	s := NewServer(Config{Langs: root, Home: root, MachineID: filepath.Join(root, "machine-id"), SetHostname: func(string) error { return nil }})
+	s := NewServer(Config{
+		Langs: root, Home: root, MachineID: filepath.Join(root, "machine-id"),
+		SetHostname: func(string) error { return nil },
+	})
 	s.host.w = io.Discard
 	close(s.quit) // nothing can be started from here on
 	for op, p := range map[string]any{
-		wire.OpKernelStart: wire.StartKernel{Language: "test"}, wire.OpKernelRequest: kernel.Request{Op: "execute"},
-		wire.OpProcessStart: wire.StartProcess{Argv: []string{"true"}}, wire.OpInterrupt: nil, wire.OpSignal: wire.Signal{Signal: "SIGINT"},
-		wire.OpClose: nil, wire.OpFileStat: wire.FileRead{Path: "x"}, wire.OpFileRead: wire.FileRead{Path: "x"}, wire.OpReseed: wire.Reseed{Seed: "00", Hostname: "h"},
-		wire.OpPing: nil, wire.OpStats: nil,
+		wire.OpKernelStart:   wire.StartKernel{Language: "test"},
+		wire.OpKernelRequest: kernel.Request{Op: "execute"},
+		wire.OpProcessStart:  wire.StartProcess{Argv: []string{"true"}}, wire.OpInterrupt: nil,
+		wire.OpSignal: wire.Signal{Signal: "SIGINT"},
+		wire.OpClose:  nil, wire.OpFileStat: wire.FileRead{Path: "x"},
+		wire.OpFileRead: wire.FileRead{Path: "x"},
+		wire.OpReseed:   wire.Reseed{Seed: "00", Hostname: "h"},
+		wire.OpPing:     nil, wire.OpStats: nil,
 	} {
 		params, err := json.Marshal(p)
 		if err != nil {

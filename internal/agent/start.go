@@ -66,7 +66,8 @@ func (s *Server) kernelStart(r wire.Request) {
 	}
 	m := s.langs[q.Language]
 	if m == nil {
-		s.respond(r.ID, nil, fault.Invalid(op, "language", "this sandbox has no kernel for %q", q.Language))
+		s.respond(r.ID, nil, fault.Invalid(op, "language", "this sandbox has no kernel for %q",
+			q.Language))
 		return
 	}
 	c, err := s.register(r, m)
@@ -112,7 +113,9 @@ func (s *Server) processStart(r wire.Request) {
 
 // launch starts the channel's process and its loop in a job. Later maps of the
 // environment override earlier ones.
-func (s *Server) launch(c *channel, argv []string, cwd string, input bool, env ...map[string]string) {
+func (s *Server) launch(c *channel, argv []string, cwd string, input bool,
+	env ...map[string]string,
+) {
 	if !s.job(c.startID, func() {
 		err := c.start(argv, cwd, input, env)
 		if err != nil {
@@ -242,7 +245,9 @@ func (s *Server) folder(op, cwd string) (string, error) {
 }
 
 // start makes the pipes and the process.
-func (c *channel) start(argv []string, cwd string, input bool, env []map[string]string) (err error) {
+func (c *channel) start(argv []string, cwd string, input bool,
+	env []map[string]string,
+) (err error) {
 	s, op := c.s, "agent.start"
 	for _, e := range env {
 		if err := process.CheckEnv(op, e); err != nil {
@@ -262,7 +267,10 @@ func (c *channel) start(argv []string, cwd string, input bool, env []map[string]
 	}()
 	if err := d.open(c, input); err != nil {
 		s.refused.Add(1)
-		return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "the sandbox has too many open files", Err: err}
+		return &fault.Error{
+			Kind: fault.Exhausted, Op: op,
+			Message: "the sandbox has too many open files", Err: err,
+		}
 	}
 	// The environment of the sandbox overrides the manifest's. The request's
 	// overrides both.
@@ -275,7 +283,8 @@ func (c *channel) start(argv []string, cwd string, input bool, env []map[string]
 	c.wakeFD = d.wake
 	c.mu.Unlock()
 	p := process.Program{
-		Argv: argv, Env: s.spawn.Environ(env...), Dir: dir, Files: d.child, Group: c.group, Terminal: c.isTerminal(),
+		Argv: argv, Env: s.spawn.Environ(env...), Dir: dir, Files: d.child, Group: c.group,
+		Terminal: c.isTerminal(),
 	}
 	pid, err := s.spawn.Start(p, func(e process.Ended) {
 		c.mu.Lock()
@@ -317,7 +326,8 @@ func (c *channel) failStart(err error) {
 // startTimeout kills a driver that is not ready in time.
 func (c *channel) startTimeout() {
 	c.startTimer = time.AfterFunc(c.s.cfg.ReadyTimeout, func() {
-		c.failStart(fault.New(fault.DeadlineExceeded, "agent.kernel.start", "the kernel was not ready within %s", c.s.cfg.ReadyTimeout))
+		c.failStart(fault.New(fault.DeadlineExceeded, "agent.kernel.start",
+			"the kernel was not ready within %s", c.s.cfg.ReadyTimeout))
 		c.s.reap.Kill(c.pid, true, syscall.SIGKILL) // its tree goes with it
 	})
 }

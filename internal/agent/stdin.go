@@ -72,7 +72,8 @@ func (b *stdin) write(p []byte, end bool) error {
 		return nil // the input has ended
 	}
 	if len(b.queue)+len(p) > b.limit {
-		return fault.New(fault.Exhausted, "agent.input", "%d bytes already wait to be read", len(b.queue))
+		return fault.New(fault.Exhausted, "agent.input", "%d bytes already wait to be read",
+			len(b.queue))
 	}
 	b.end = end
 	p = b.discardTypeAhead(p)

@@ -34,10 +34,11 @@ const (
 
 // terminal has the agent's descriptors of a channel's terminal.
 type terminal struct {
-	mu      sync.Mutex // guards all below
-	size    pty.Size
-	master  int // -1 when closed
-	program int // kept open, so that reading does not end while the first process lives; -1 when closed
+	mu     sync.Mutex // guards all below
+	size   pty.Size
+	master int // -1 when closed
+	// kept open, so that reading does not end while the first process lives; -1 when closed
+	program int
 }
 
 func newTerminal(s pty.Size) *terminal { return &terminal{size: s, master: -1, program: -1} }
@@ -265,7 +266,8 @@ func (l *loop) readTerminal(fd, n int) int {
 // outputDelay returns how long output may wait for more, in milliseconds, or -1
 // when it must be sent now.
 func (l *loop) outputDelay(now time.Time) int {
-	if !l.c.isTerminal() || len(l.out) == 0 || l.finished || l.windowFull || len(l.out) >= wire.MaxChunk {
+	if !l.c.isTerminal() || len(l.out) == 0 || l.finished || l.windowFull ||
+		len(l.out) >= wire.MaxChunk {
 		return -1
 	}
 	left := gatherTime - now.Sub(l.frameSince)

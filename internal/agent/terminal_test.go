@@ -16,7 +16,11 @@ import (
 // shell starts a shell script in a terminal.
 func (r *rig) shell(ch uint32, script string) {
 	r.t.Helper()
-	if _, err := r.StartTerminal(r.ctx, ch, wire.StartTerminal{Argv: []string{"bash", "--norc", "-c", script}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
+	if _, err := r.StartTerminal(r.ctx, ch,
+		wire.StartTerminal{
+			Argv: []string{"bash", "--norc", "-c", script},
+			Size: pty.Size{Cols: 80, Rows: 24},
+		}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -52,19 +56,24 @@ func (r *rig) says(ch uint32, text string) {
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.shell(1, `tty; stty size; ls -ln "$(tty)" | cut -d' ' -f3; test -t 0 -a -t 1 -a -t 2 && echo all; echo $TERM $COLORTERM; read x; echo "got $x"; exit 7`)
+	r.shell(
+		1, `tty; stty size; ls -ln "$(tty)" | cut -d' ' -f3; test -t 0 -a -t 1 -a -t 2 && echo all; echo $TERM $COLORTERM; read x; echo "got $x"; exit 7`)
 	r.says(1, "truecolor")
 	r.typed(1, "h\u00e4llo\r")
 	if e := r.sink.WaitExit(t, 1); e.Code != 7 || e.Reason != wire.ReasonExited {
 		t.Errorf("it ended with %+v", e)
 	}
 	got := r.sink.Text(1, 0)
-	for _, want := range []string{"/dev/pts/", "24 80\r\n", fmt.Sprintf("\r\n%d\r\n", r.uid), "all\r\n", "xterm-256color truecolor", "got h\u00e4llo\r\n"} {
+	for _, want := range []string{
+		"/dev/pts/", "24 80\r\n", fmt.Sprintf("\r\n%d\r\n", r.uid),
+		"all\r\n", "xterm-256color truecolor", "got h\u00e4llo\r\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	agenttest.WantKind(t, r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 1, Rows: 1}}), fault.NotFound)
+	agenttest.WantKind(t, r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 1, Rows: 1}}),
+		fault.NotFound)
 	for i, x := range []struct {
 		p     wire.StartTerminal
 		field string
@@ -79,7 +88,8 @@ func TestTerminal(t *testing.T) {
 		}
 	}
 	// The agent keeps no descriptors of terminals that have ended or that failed to start.
-	out, _ := r.program(200, "ls /proc/"+fmt.Sprint(r.cmd.Process.Pid)+"/fd 2>/dev/null | wc -l; ls -l /proc/$PPID/fd 2>/dev/null | grep -c ptmx")
+	out, _ := r.program(200, "ls /proc/"+fmt.Sprint(r.cmd.Process.Pid)+
+		"/fd 2>/dev/null | wc -l; ls -l /proc/$PPID/fd 2>/dev/null | grep -c ptmx")
 	if strings.Contains(out, "ptmx") {
 		t.Errorf("the agent holds %s", out)
 	}
@@ -90,24 +100,32 @@ func TestTerminalResize(t *testing.T) {
 	r := newRig(t)
 	// The trap is short, and its note is read after it, because a signal that arrives while bash
 	// ends the previous trap may not get a trap of its own.
-	r.shell(1, `trap told=1 WINCH; echo on; while :; do if test "$told"; then told=; echo "size $(stty size)."; fi; sleep 0.05; done`)
+	r.shell(
+		1, `trap told=1 WINCH; echo on; while :; do if test "$told"; then told=; echo "size $(stty size)."; fi; sleep 0.05; done`)
 	r.says(1, "on")
 	if err := r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}}); err != nil {
 		t.Fatal(err)
 	}
 	r.says(1, "size 30 100.")
-	if err := r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}, Redraw: true}); err != nil {
+	if err := r.Resize(r.ctx, 1, wire.Resize{
+		Size:   pty.Size{Cols: 100, Rows: 30},
+		Redraw: true,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	agenttest.Eventually(t, "it is told of the same size again", func() bool {
-		return strings.Count(r.sink.Text(1, 0), "size ") > 1 && strings.HasSuffix(strings.TrimSpace(r.sink.Text(1, 0)), "size 30 100.")
+		return strings.Count(r.sink.Text(1, 0), "size ") > 1 &&
+			strings.HasSuffix(strings.TrimSpace(r.sink.Text(1, 0)), "size 30 100.")
 	})
-	agenttest.WantKind(t, r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100}}), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100}}),
+		fault.InvalidArgument)
 	r.program(2, "true")
-	if _, err := r.StartProcess(r.ctx, 3, wire.StartProcess{Argv: []string{"sleep", "1000"}}); err != nil {
+	if _, err := r.StartProcess(r.ctx, 3,
+		wire.StartProcess{Argv: []string{"sleep", "1000"}}); err != nil {
 		t.Fatal(err)
 	}
-	agenttest.WantKind(t, r.Resize(r.ctx, 3, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}}), fault.Conflict)
+	agenttest.WantKind(t, r.Resize(r.ctx, 3, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}}),
+		fault.Conflict)
 }
 
 // TestTerminalInterrupt: Ctrl-C and SIGINT work in a flood, and after type-ahead that no program
@@ -120,18 +138,44 @@ func TestTerminalInterrupt(t *testing.T) {
 		ahead  string
 		stop   func(r *rig) error
 	}{
-		"key in a flood":    {"exec yes", true, "", func(r *rig) error { return r.Input(1, []byte{3}, false) }},
-		"signal in a flood": {"exec yes", true, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") }},
-		"interrupt":         {"exec yes", true, "", func(r *rig) error { return r.Interrupt(r.ctx, 1) }},
-		"key after a line":  {"echo y; exec sleep 1000", false, "not read\r", func(r *rig) error { return r.Input(1, []byte{3}, false) }},
-		"key after much":    {"echo y; exec sleep 1000", false, strings.Repeat("not read\r", 40_000), func(r *rig) error { return r.Input(1, []byte{3}, false) }},
-		"signal after much": {"echo y; exec sleep 1000", false, strings.Repeat("not read\r", 40_000), func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") }},
-		"quit":              {"echo y; exec sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGQUIT") }},
-		"raw, a signal":     {"stty raw -echo; echo y; sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") }},
-		"terminate":         {"trap '' TERM; echo y; env --default-signal=TERM sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGTERM") }},
+		"key in a flood": {
+			"exec yes", true, "",
+			func(r *rig) error { return r.Input(1, []byte{3}, false) },
+		},
+		"signal in a flood": {
+			"exec yes", true, "",
+			func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") },
+		},
+		"interrupt": {
+			"exec yes", true, "",
+			func(r *rig) error { return r.Interrupt(r.ctx, 1) },
+		},
+		"key after a line": {
+			"echo y; exec sleep 1000", false, "not read\r",
+			func(r *rig) error { return r.Input(1, []byte{3}, false) },
+		},
+		"key after much": {"echo y; exec sleep 1000", false, strings.Repeat("not read\r",
+			40_000), func(r *rig) error { return r.Input(1, []byte{3}, false) }},
+		"signal after much": {"echo y; exec sleep 1000", false, strings.Repeat("not read\r",
+			40_000), func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") }},
+		"quit": {
+			"echo y; exec sleep 1000", false, "",
+			func(r *rig) error { return r.Signal(r.ctx, 1, "SIGQUIT") },
+		},
+		"raw, a signal": {
+			"stty raw -echo; echo y; sleep 1000", false, "",
+			func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") },
+		},
+		"terminate": {
+			"trap '' TERM; echo y; env --default-signal=TERM sleep 1000", false,
+			"", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGTERM") },
+		},
 		// Without a trap: a bash that gets the next signal while it runs the trap's exit begins the
 		// exit again.
-		"hang up": {"echo y; sleep 1000 & exec sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGHUP") }},
+		"hang up": {
+			"echo y; sleep 1000 & exec sleep 1000", false, "",
+			func(r *rig) error { return r.Signal(r.ctx, 1, "SIGHUP") },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +184,8 @@ func TestTerminalInterrupt(t *testing.T) {
 			r.sink.Keep = !c.flood
 			r.sink.Mu.Unlock()
 			r.shell(1, c.script)
-			r.sink.Until(t, "it runs", func() bool { return r.sink.Bytes[1] > 0 && (!c.flood || r.sink.Bytes[1] > 1<<20) })
+			r.sink.Until(t, "it runs",
+				func() bool { return r.sink.Bytes[1] > 0 && (!c.flood || r.sink.Bytes[1] > 1<<20) })
 			if c.ahead != "" {
 				r.typed(1, c.ahead)
 			}
@@ -168,7 +213,11 @@ func TestTerminalInterrupt(t *testing.T) {
 func TestTerminalCloseEndsTheWholeTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if _, err := r.StartTerminal(r.ctx, 1, wire.StartTerminal{Argv: []string{"bash", "--norc", "-i"}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
+	if _, err := r.StartTerminal(r.ctx, 1,
+		wire.StartTerminal{
+			Argv: []string{"bash", "--norc", "-i"},
+			Size: pty.Size{Cols: 80, Rows: 24},
+		}); err != nil {
 		t.Fatal(err)
 	}
 	r.typed(1, "PS1='$ '; sleep 1002 & setsid -f sleep 1002; nohup sleep 1002 >/dev/null 2>&1 &\r")
@@ -203,7 +252,9 @@ func TestTerminalOutputIsWhole(t *testing.T) {
 	r := newRig(t)
 	const n = 200_000
 	begin := time.Now()
-	r.shell(1, fmt.Sprintf("stty -opost; head -c %d /dev/zero | tr '\\0' x | dd bs=1 status=none; echo end", n))
+	r.shell(
+		1, fmt.Sprintf(
+			"stty -opost; head -c %d /dev/zero | tr '\\0' x | dd bs=1 status=none; echo end", n))
 	r.sink.WaitExit(t, 1)
 	got := r.sink.Text(1, 0)
 	if len(got) != n+4 || !strings.HasSuffix(got, "xend\n") {
@@ -212,7 +263,8 @@ func TestTerminalOutputIsWhole(t *testing.T) {
 	r.sink.Mu.Lock()
 	defer r.sink.Mu.Unlock()
 	// A frame is sent when it is full, or when it has waited long enough.
-	if frames, most := len(r.sink.Frames[1]), n/(wire.MaxChunk-page)+int(time.Since(begin)/gatherTime)+10; frames > most {
+	if frames, most := len(r.sink.Frames[1]), n/(wire.MaxChunk-page)+
+		int(time.Since(begin)/gatherTime)+10; frames > most {
 		t.Errorf("%d writes of one byte came in %d frames, want at most %d", n, frames, most)
 	}
 	for _, f := range r.sink.Frames[1] {

@@ -81,10 +81,12 @@ func (s *Server) addTransfer(op string, t *transfer, data bool) error {
 	switch {
 	case t.watch && s.watches >= wire.MaxWatches:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "files are watched in %d places already", wire.MaxWatches)
+		return fault.New(fault.Exhausted, op, "files are watched in %d places already",
+			wire.MaxWatches)
 	case t.egress && s.egressConns >= wire.MaxEgress:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress)
+		return fault.New(fault.Exhausted, op, "%d connections to the outside are open",
+			wire.MaxEgress)
 	case !t.conn && !t.watch && !t.egress && s.fileOps >= wire.MaxTransfers:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d file transfers are under way", wire.MaxTransfers)

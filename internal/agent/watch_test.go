@@ -30,22 +30,26 @@ type watching struct {
 func (r *rig) watch(ch uint32, path string, recursive bool) *watching {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.ctx)
-	w := &watching{r: r, kind: map[string][]string{}, news: make(chan struct{}, 1), stop: cancel, done: make(chan error, 1)}
+	w := &watching{
+		r: r, kind: map[string][]string{}, news: make(chan struct{}, 1), stop: cancel,
+		done: make(chan error, 1),
+	}
 	opened := make(chan struct{})
 	go func() {
-		w.done <- r.Files.Watch(ctx, ch, wire.FileWatch{Path: path, Recursive: recursive}, func(wire.FileStat) { close(opened) }, func(c wire.FileChanges) error {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			for _, one := range c.Changes {
-				w.kind[one.Path] = append(w.kind[one.Path], one.Kind)
-			}
-			w.over = w.over || c.Overflow
-			select {
-			case w.news <- struct{}{}:
-			default:
-			}
-			return nil
-		})
+		w.done <- r.Files.Watch(ctx, ch, wire.FileWatch{Path: path, Recursive: recursive},
+			func(wire.FileStat) { close(opened) }, func(c wire.FileChanges) error {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for _, one := range c.Changes {
+					w.kind[one.Path] = append(w.kind[one.Path], one.Kind)
+				}
+				w.over = w.over || c.Overflow
+				select {
+				case w.news <- struct{}{}:
+				default:
+				}
+				return nil
+			})
 	}()
 	select {
 	case <-opened:
@@ -92,11 +96,14 @@ func TestWatch(t *testing.T) {
 	r := newRig(t)
 	r.program(1, "mkdir -p a/b && echo x > a/b/old && mkdir other && mkdir -m 700 -p a/closed")
 	w := r.watch(10, "a", true)
-	r.program(2, "echo y > a/new; echo z >> a/b/old; mkdir -p a/c/d/e && echo deep > a/c/d/e/f; touch other/not")
+	r.program(
+		2, "echo y > a/new; echo z >> a/b/old; mkdir -p a/c/d/e && echo deep > a/c/d/e/f; touch other/not")
 	w.expect("a/new", wire.FileCreated)
 	w.expect("a/b/old", wire.FileModified)
-	w.expect("a/c/d/e/f", wire.FileCreated) // also files that existed before their folder was watched
-	r.program(3, "mv a/c other/c; echo more >> other/c/d/e/f; rm a/new; echo q > a/b/tmp; mv a/b/tmp a/b/old")
+	// also files that existed before their folder was watched
+	w.expect("a/c/d/e/f", wire.FileCreated)
+	r.program(
+		3, "mv a/c other/c; echo more >> other/c/d/e/f; rm a/new; echo q > a/b/tmp; mv a/b/tmp a/b/old")
 	w.expect("a/c", wire.FileRemoved)
 	w.expect("a/new", wire.FileRemoved)
 	w.expect("a/b/old", wire.FileCreated)
@@ -140,7 +147,8 @@ func TestWatchLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	open := func(ch uint32, path string) error {
-		return r.Files.Watch(r.ctx, ch, wire.FileWatch{Path: path, Recursive: true}, func(wire.FileStat) {}, func(wire.FileChanges) error { return nil })
+		return r.Files.Watch(r.ctx, ch, wire.FileWatch{Path: path, Recursive: true},
+			func(wire.FileStat) {}, func(wire.FileChanges) error { return nil })
 	}
 	if err := open(1, "missing"); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)

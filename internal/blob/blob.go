@@ -41,13 +41,15 @@ func check(op, name string) error {
 	for part := range strings.SplitSeq(name, "/") {
 		bad = bad || part == "" || part[0] == '.'
 		for _, r := range part {
-			if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r) {
+			if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+				!strings.ContainsRune("-_.", r) {
 				bad = true
 			}
 		}
 	}
 	if bad {
-		return fault.Invalid(op, "name", "an object's name has between 1 and %d letters, digits, dashes, underscores, and dots and slashes inside", MaxName)
+		return fault.Invalid(op, "name",
+			"an object's name has between 1 and %d letters, digits, dashes, underscores, and dots and slashes inside", MaxName)
 	}
 	return nil
 }
@@ -87,7 +89,10 @@ func unavailable(op, message string, err error) error {
 
 // full returns the error for a store that has no space left.
 func full(op string, err error) error {
-	return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "the blob store is full", RetryAfter: 60, Err: err}
+	return &fault.Error{
+		Kind: fault.Exhausted, Op: op, Message: "the blob store is full",
+		RetryAfter: 60, Err: err,
+	}
 }
 
 // denied returns the error for a store that denies this node an operation. The operator has to

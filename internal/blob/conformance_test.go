@@ -40,7 +40,10 @@ func stores(t *testing.T, test func(t *testing.T, r rigged)) {
 	})
 	t.Run("S3", func(t *testing.T) {
 		server := blobtest.Start(t)
-		s, err := OpenS3(S3Options{URL: "s3://" + blobtest.Bucket + "/some/where", Endpoint: server.Endpoint, Credentials: server.Credentials})
+		s, err := OpenS3(S3Options{
+			URL:      "s3://" + blobtest.Bucket + "/some/where",
+			Endpoint: server.Endpoint, Credentials: server.Credentials,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +109,11 @@ func TestStore(t *testing.T) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		for what, put := range map[string]func() error{
-			"a write that failed":         func() error { return r.Put(ctx, "a/b", failing(4)) },
-			"a large write that failed":   func() error { return r.Put(ctx, "a/b", failing(3*partSize)) },
+			"a write that failed": func() error { return r.Put(ctx, "a/b", failing(4)) },
+			"a large write that failed": func() error {
+				return r.Put(ctx, "a/b",
+					failing(3*partSize))
+			},
 			"one after its context ended": func() error { return r.Put(ended, "a/c", text("x")) },
 		} {
 			if err := put(); err == nil {
@@ -126,7 +132,8 @@ func TestStore(t *testing.T) {
 		if got := r.names(t, "none"); len(got) != 0 {
 			t.Errorf("walked %v", got)
 		}
-		if err := r.Walk(ctx, "a", func(string, time.Time) error { return io.ErrNoProgress }); err != io.ErrNoProgress { //nolint:errorlint // the same
+		if err := r.Walk(ctx, "a",
+			func(string, time.Time) error { return io.ErrNoProgress }); err != io.ErrNoProgress {
 			t.Errorf("a walk that was ended: %v", err)
 		}
 		for _, name := range []string{"a/b", "a/b", "a/d/e", "never/was"} {
@@ -157,7 +164,10 @@ func TestStore(t *testing.T) {
 			}
 			return n == 0 && len(files(t, r.files)) == 0
 		})
-		for _, bad := range []string{"", "/a", "a/", "../x", "a/../b", "a//b", ".a", "a b", "a\x00b", strings.Repeat("a", MaxName+1)} {
+		for _, bad := range []string{
+			"", "/a", "a/", "../x", "a/../b", "a//b", ".a", "a b",
+			"a\x00b", strings.Repeat("a", MaxName+1),
+		} {
 			wantKind(t, bad, r.Put(ctx, bad, text("x")), fault.InvalidArgument)
 			_, err := r.Get(ctx, bad)
 			wantKind(t, bad, err, fault.InvalidArgument)
@@ -231,7 +241,8 @@ func TestStoreLarge(t *testing.T) {
 		}
 		got := sha256.New()
 		n, err := io.Copy(got, o)
-		if err := errors.Join(err, o.Close()); err != nil || n != size || !bytes.Equal(got.Sum(nil), sum.Sum(nil)) {
+		if err := errors.Join(err, o.Close()); err != nil || n != size ||
+			!bytes.Equal(got.Sum(nil), sum.Sum(nil)) {
 			t.Errorf("%d bytes came back of %d, %v", n, size, err)
 		}
 		// The measurement includes garbage. An object that was held completely would take more.
@@ -278,7 +289,8 @@ func TestStoreMany(t *testing.T) {
 		for i := range 8 {
 			work.Go(func() {
 				err := r.Put(t.Context(), "m/x", text(strings.Repeat(string(rune('a'+i)), 1000)))
-				if err != nil && !fault.Is(err, fault.Unavailable) { // a server may refuse one of two
+				if err != nil && !fault.Is(err, fault.Unavailable) {
+					// a server may refuse one of two
 					t.Error(err)
 				}
 			})

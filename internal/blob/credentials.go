@@ -28,16 +28,23 @@ type credentials struct{ path string }
 // Retrieve reads the file. It implements aws.CredentialsProvider.
 func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
 	const op = "blob.credentials"
-	out := aws.Credentials{Source: "file", CanExpire: true, Expires: time.Now().Add(credentialsLife)}
+	out := aws.Credentials{
+		Source: "file", CanExpire: true,
+		Expires: time.Now().Add(credentialsLife),
+	}
 	bad := func(message string, err error) (aws.Credentials, error) {
-		return aws.Credentials{}, &fault.Error{Kind: fault.Host, Op: op, Field: "cluster.s3_credentials_file", Message: message, Err: err}
+		return aws.Credentials{}, &fault.Error{
+			Kind: fault.Host, Op: op,
+			Field: "cluster.s3_credentials_file", Message: message, Err: err,
+		}
 	}
 	info, err := os.Stat(c.path)
 	if err != nil {
 		return bad("cannot read "+c.path, err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return bad(fmt.Sprintf("%s can be read by others than its owner: chmod 600 %[1]s", c.path), nil)
+		return bad(fmt.Sprintf("%s can be read by others than its owner: chmod 600 %[1]s", c.path),
+			nil)
 	}
 	if info.Size() > maxCredentials {
 		return bad(fmt.Sprintf("%s has more than %d bytes", c.path, maxCredentials), nil)

@@ -147,7 +147,9 @@ func (d *Dir) prune(dir string) {
 }
 
 // Walk calls f for all objects below a folder.
-func (d *Dir) Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error {
+func (d *Dir) Walk(ctx context.Context, folder string,
+	f func(name string, changed time.Time) error,
+) error {
 	const op = "blob.walk"
 	if err := check(op, folder); err != nil {
 		return err
@@ -168,7 +170,8 @@ func (d *Dir) Tidy(ctx context.Context, before time.Time) (int, error) {
 		if !strings.HasPrefix(info.Name(), partial) || !info.ModTime().Before(before) {
 			return nil
 		}
-		if err := os.Remove(filepath.Join(d.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(d.path, name)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return diskError(op, err)
 		}
 		d.prune(filepath.Dir(name))
@@ -179,32 +182,35 @@ func (d *Dir) Tidy(ctx context.Context, before time.Time) (int, error) {
 }
 
 // files calls f for all files below a folder. It ignores files that disappear meanwhile.
-func (d *Dir) files(ctx context.Context, op, folder string, f func(name string, info fs.FileInfo) error) error {
+func (d *Dir) files(ctx context.Context, op, folder string,
+	f func(name string, info fs.FileInfo) error,
+) error {
 	var told error
-	err := filepath.WalkDir(filepath.Join(d.path, folder), func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || !e.Type().IsRegular() {
+	err := filepath.WalkDir(filepath.Join(d.path, folder),
+		func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			info, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(d.path, path)
+			if err == nil {
+				told = f(name, info)
+				err = told
+			}
 			return err
-		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(d.path, path)
-		if err == nil {
-			told = f(name, info)
-			err = told
-		}
-		return err
-	})
+		})
 	if told != nil {
 		return told
 	}

@@ -67,13 +67,16 @@ type S3 struct {
 func OpenS3(o S3Options) (*S3, error) {
 	const op = "blob.open"
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.User != nil || u.Port() != "" {
-		return nil, fault.Invalid(op, "cluster.blobs", "it is not an address such as s3://bucket/prefix")
+	if err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.User != nil ||
+		u.Port() != "" {
+		return nil, fault.Invalid(op, "cluster.blobs",
+			"it is not an address such as s3://bucket/prefix")
 	}
 	prefix := strings.Trim(u.Path, "/")
 	if prefix != "" {
 		if err := check(op, prefix); err != nil || len(prefix) > 128 {
-			return nil, fault.Invalid(op, "cluster.blobs", "a prefix has at most 128 letters, digits, dashes, underscores, and dots and slashes inside")
+			return nil, fault.Invalid(op, "cluster.blobs",
+				"a prefix has at most 128 letters, digits, dashes, underscores, and dots and slashes inside")
 		}
 		prefix += "/"
 	}
@@ -103,11 +106,15 @@ func OpenS3(o S3Options) (*S3, error) {
 
 func checkEndpoint(op string, o S3Options) error {
 	u, err := url.Parse(o.Endpoint)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return fault.Invalid(op, "cluster.s3_endpoint", "it is not an address such as https://10.0.0.7:9000")
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return fault.Invalid(op, "cluster.s3_endpoint",
+			"it is not an address such as https://10.0.0.7:9000")
 	}
-	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && !o.Insecure && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fault.Invalid(op, "cluster.s3_endpoint", "without TLS, anyone on the network path can read the memory of sessions: use https, or set cluster.s3_insecure")
+	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && !o.Insecure &&
+		u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fault.Invalid(op, "cluster.s3_endpoint",
+			"without TLS, anyone on the network path can read the memory of sessions: use https, or set cluster.s3_insecure")
 	}
 	return nil
 }
@@ -119,7 +126,11 @@ func httpClient() *http.Client {
 	t.TLSHandshakeTimeout, t.ResponseHeaderTimeout = 5*time.Second, answerLimit
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = 8, 8, time.Minute
 	// A redirect means that the bucket is in another region, which is an error in the settings.
-	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request,
+		[]*http.Request,
+	) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 func (s *S3) key(name string) *string { return aws.String(s.prefix + name) }
@@ -153,7 +164,9 @@ func (s *S3) Remove(ctx context.Context, name string) error {
 }
 
 // Walk calls f for all objects below a folder.
-func (s *S3) Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error {
+func (s *S3) Walk(ctx context.Context, folder string,
+	f func(name string, changed time.Time) error,
+) error {
 	const op = "blob.walk"
 	if err := check(op, folder); err != nil {
 		return err
@@ -179,10 +192,15 @@ func (s *S3) Walk(ctx context.Context, folder string, f func(name string, change
 	}
 }
 
-func (s *S3) list(ctx context.Context, folder string, next *string) (*s3.ListObjectsV2Output, error) {
+func (s *S3) list(ctx context.Context, folder string,
+	next *string,
+) (*s3.ListObjectsV2Output, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	return s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: s.key(folder), ContinuationToken: next, MaxKeys: aws.Int32(pageSize)})
+	return s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
+		Bucket: &s.bucket,
+		Prefix: s.key(folder), ContinuationToken: next, MaxKeys: aws.Int32(pageSize),
+	})
 }
 
 // Tidy aborts the uploads of writers that no longer exist.
@@ -205,7 +223,8 @@ func (s *S3) Tidy(ctx context.Context, before time.Time) (int, error) {
 			}
 			n++
 		}
-		if key, id = page.NextKeyMarker, page.NextUploadIdMarker; !aws.ToBool(page.IsTruncated) || key == nil {
+		if key, id = page.NextKeyMarker, page.NextUploadIdMarker; !aws.ToBool(page.IsTruncated) ||
+			key == nil {
 			return n, nil
 		}
 	}
@@ -215,7 +234,8 @@ func (s *S3) uploads(ctx context.Context, key, id *string) (*s3.ListMultipartUpl
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	return s.client.ListMultipartUploads(ctx, &s3.ListMultipartUploadsInput{
-		Bucket: &s.bucket, Prefix: aws.String(s.prefix), KeyMarker: key, UploadIdMarker: id, MaxUploads: aws.Int32(pageSize),
+		Bucket: &s.bucket, Prefix: aws.String(s.prefix), KeyMarker: key, UploadIdMarker: id,
+		MaxUploads: aws.Int32(pageSize),
 	})
 }
 
@@ -243,15 +263,21 @@ func (s *S3) fault(op, name string, err error) error {
 	}
 	switch {
 	case code == "NoSuchBucket":
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "the blob store has no bucket " + s.bucket, Err: err}
-	case errors.As(err, &missing), code == "NoSuchUpload", status == http.StatusNotFound && name != "":
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "the blob store has no bucket " +
+			s.bucket, Err: err}
+	case errors.As(err, &missing), code == "NoSuchUpload", status == http.StatusNotFound &&
+		name != "":
 		return none(op, name)
-	case status == http.StatusInsufficientStorage, strings.Contains(code, "StorageFull"), strings.Contains(code, "QuotaExceeded"), strings.Contains(code, "NoSpace"):
+	case status == http.StatusInsufficientStorage, strings.Contains(code, "StorageFull"),
+		strings.Contains(code, "QuotaExceeded"), strings.Contains(code, "NoSpace"):
 		return full(op, err)
 	case status == http.StatusForbidden, status == http.StatusUnauthorized:
 		return denied(op, err)
 	case status/100 == 3:
-		return &fault.Error{Kind: fault.Host, Op: op, Message: fmt.Sprintf("the bucket %s is in another region", s.bucket), Err: err}
+		return &fault.Error{
+			Kind: fault.Host, Op: op,
+			Message: fmt.Sprintf("the bucket %s is in another region", s.bucket), Err: err,
+		}
 	case status != 0:
 		return unavailable(op, "the blob store does not work", err)
 	}

@@ -30,7 +30,10 @@ func TestS3Refused(t *testing.T) {
 		}
 		return s
 	}
-	good := S3Options{URL: "s3://" + blobtest.Bucket, Endpoint: server.Endpoint, Credentials: server.Credentials, backoff: time.Millisecond}
+	good := S3Options{
+		URL: "s3://" + blobtest.Bucket, Endpoint: server.Endpoint,
+		Credentials: server.Credentials, backoff: time.Millisecond,
+	}
 	wrong, missing, nobody := good, good, good
 	wrong.Credentials = server.Wrong
 	missing.URL = "s3://nowhere"
@@ -48,14 +51,21 @@ func TestS3Refused(t *testing.T) {
 		ctx := t.Context()
 		_, get := s.Get(ctx, "x")
 		for op, err := range map[string]error{
-			"try": Try(ctx, s), "get": get, "walk": s.Walk(ctx, "x", nil), "tidy": func() error { _, err := s.Tidy(ctx, time.Now()); return err }(),
-			"put": s.Put(ctx, "x", func(w io.Writer) error { _, err := w.Write(make([]byte, partSize+1)); return err }),
+			"try": Try(ctx, s), "get": get, "walk": s.Walk(ctx, "x", nil),
+			"tidy": func() error { _, err := s.Tidy(ctx, time.Now()); return err }(),
+			"put": s.Put(ctx, "x",
+				func(w io.Writer) error {
+					_, err := w.Write(make([]byte, partSize+
+						1))
+					return err
+				}),
 		} {
 			wantKind(t, what+", "+op, err, c.kind)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s, %s: %v does not say %q", what, op, err, c.says)
 			}
-			if err != nil && (strings.Contains(err.Error(), "no-secret") || strings.Contains(err.Error(), "another")) {
+			if err != nil && (strings.Contains(err.Error(), "no-secret") ||
+				strings.Contains(err.Error(), "another")) {
 				t.Errorf("%s, %s: %v tells the secret", what, op, err)
 			}
 		}
@@ -83,11 +93,15 @@ func TestS3Settings(t *testing.T) {
 		return path
 	}
 	const whole = "aws_access_key_id=a\naws_secret_access_key=b\n[other]\naws_access_key_id=c\n"
-	good := S3Options{URL: "s3://b/p", Endpoint: "https://s3.example.com:9000", Credentials: file("good", whole, 0o600)}
+	good := S3Options{
+		URL: "s3://b/p", Endpoint: "https://s3.example.com:9000",
+		Credentials: file("good", whole, 0o600),
+	}
 	if _, err := OpenS3(good); err != nil {
 		t.Error(err)
 	}
-	if c, err := (credentials{good.Credentials}).Retrieve(t.Context()); err != nil || c.AccessKeyID != "a" || c.SecretAccessKey != "b" {
+	if c, err := (credentials{good.Credentials}).Retrieve(t.Context()); err != nil ||
+		c.AccessKeyID != "a" || c.SecretAccessKey != "b" {
 		t.Errorf("%+v %v", c.AccessKeyID, err)
 	}
 	insecure := good
@@ -102,14 +116,36 @@ func TestS3Settings(t *testing.T) {
 	}{
 		{func(o *S3Options) { o.URL = "http://b" }, "cluster.blobs", fault.InvalidArgument},
 		{func(o *S3Options) { o.URL = "s3://" }, "cluster.blobs", fault.InvalidArgument},
-		{func(o *S3Options) { o.URL = "s3://key:secret@b" }, "cluster.blobs", fault.InvalidArgument},
+		{
+			func(o *S3Options) { o.URL = "s3://key:secret@b" }, "cluster.blobs",
+			fault.InvalidArgument,
+		},
 		{func(o *S3Options) { o.URL = "s3://b/../c" }, "cluster.blobs", fault.InvalidArgument},
-		{func(o *S3Options) { o.Endpoint = "s3.example.com" }, "cluster.s3_endpoint", fault.InvalidArgument},
-		{func(o *S3Options) { o.Endpoint = "http://10.0.0.7:9000" }, "cluster.s3_endpoint", fault.InvalidArgument},
-		{func(o *S3Options) { o.Endpoint = "https://key:secret@10.0.0.7" }, "cluster.s3_endpoint", fault.InvalidArgument},
-		{func(o *S3Options) { o.Credentials = filepath.Join(dir, "none") }, "cluster.s3_credentials_file", fault.Host},
-		{func(o *S3Options) { o.Credentials = file("open", whole, 0o644) }, "cluster.s3_credentials_file", fault.Host},
-		{func(o *S3Options) { o.Credentials = file("half", "aws_access_key_id=a", 0o600) }, "cluster.s3_credentials_file", fault.Host},
+		{
+			func(o *S3Options) { o.Endpoint = "s3.example.com" }, "cluster.s3_endpoint",
+			fault.InvalidArgument,
+		},
+		{
+			func(o *S3Options) { o.Endpoint = "http://10.0.0.7:9000" }, "cluster.s3_endpoint",
+			fault.InvalidArgument,
+		},
+		{
+			func(o *S3Options) { o.Endpoint = "https://key:secret@10.0.0.7" },
+			"cluster.s3_endpoint",
+			fault.InvalidArgument,
+		},
+		{
+			func(o *S3Options) { o.Credentials = filepath.Join(dir, "none") },
+			"cluster.s3_credentials_file", fault.Host,
+		},
+		{
+			func(o *S3Options) { o.Credentials = file("open", whole, 0o644) },
+			"cluster.s3_credentials_file", fault.Host,
+		},
+		{
+			func(o *S3Options) { o.Credentials = file("half", "aws_access_key_id=a", 0o600) },
+			"cluster.s3_credentials_file", fault.Host,
+		},
 	} {
 		o := good
 		c.change(&o)
@@ -168,7 +204,10 @@ func TestS3Unsteady(t *testing.T) {
 	between := &unsteady{to: strings.TrimPrefix(server.Endpoint, "http://")}
 	proxy := httptest.NewServer(between)
 	defer proxy.Close()
-	s, err := OpenS3(S3Options{URL: "s3://" + blobtest.Bucket, Endpoint: proxy.URL, Credentials: server.Credentials, backoff: 10 * time.Millisecond})
+	s, err := OpenS3(S3Options{
+		URL: "s3://" + blobtest.Bucket, Endpoint: proxy.URL,
+		Credentials: server.Credentials, backoff: 10 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,8 @@ func (u *upload) send() error {
 		ctx, cancel := context.WithTimeout(u.ctx, partLimit)
 		defer cancel()
 		out, err := u.s.client.UploadPart(ctx, &s3.UploadPartInput{
-			Bucket: &u.s.bucket, Key: u.s.key(u.name), UploadId: u.id, PartNumber: number, Body: bytes.NewReader(body),
+			Bucket: &u.s.bucket, Key: u.s.key(u.name), UploadId: u.id, PartNumber: number,
+			Body: bytes.NewReader(body),
 		})
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -137,7 +138,8 @@ func (u *upload) send() error {
 func (u *upload) createMultipart() error {
 	ctx, cancel := context.WithTimeout(u.ctx, answerLimit)
 	defer cancel()
-	out, err := u.s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &u.s.bucket, Key: u.s.key(u.name)})
+	out, err := u.s.client.CreateMultipartUpload(ctx,
+		&s3.CreateMultipartUploadInput{Bucket: &u.s.bucket, Key: u.s.key(u.name)})
 	if err == nil {
 		u.id = out.UploadId
 	}
@@ -149,7 +151,11 @@ func (u *upload) complete() error {
 	if u.id == nil {
 		ctx, cancel := context.WithTimeout(u.ctx, partLimit)
 		defer cancel()
-		_, err := u.s.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &u.s.bucket, Key: u.s.key(u.name), Body: bytes.NewReader(u.buf)})
+		_, err := u.s.client.PutObject(ctx,
+			&s3.PutObjectInput{
+				Bucket: &u.s.bucket, Key: u.s.key(u.name),
+				Body: bytes.NewReader(u.buf),
+			})
 		return err
 	}
 	if err := u.send(); err != nil {
@@ -166,7 +172,8 @@ func (u *upload) complete() error {
 	ctx, cancel := context.WithTimeout(u.ctx, partLimit)
 	defer cancel()
 	_, err := u.s.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
-		Bucket: &u.s.bucket, Key: u.s.key(u.name), UploadId: u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: all},
+		Bucket: &u.s.bucket, Key: u.s.key(u.name), UploadId: u.id,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: all},
 	})
 	return err
 }
@@ -182,6 +189,9 @@ func (s *S3) abort(ctx context.Context, name string, id *string) error {
 	const op = "blob.abort"
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: s.key(name), UploadId: id})
+	_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+		Bucket: &s.bucket,
+		Key:    s.key(name), UploadId: id,
+	})
 	return s.fault(op, name, err)
 }

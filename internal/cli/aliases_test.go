@@ -72,7 +72,8 @@ func TestAliases(t *testing.T) {
 		"":                 "",
 	} {
 		root := newRoot(newApp(&console.Invocation{}))
-		if got := alias.Canonical(root, strings.Fields(old)); !slices.Equal(got, strings.Fields(now)) {
+		if got := alias.Canonical(root, strings.Fields(old)); !slices.Equal(got,
+			strings.Fields(now)) {
 			t.Errorf("%s becomes %q, want %q", old, got, now)
 		}
 	}

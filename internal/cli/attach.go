@@ -40,7 +40,9 @@ func optional(args []string, i int) string {
 	return ""
 }
 
-func runAttach(ctx context.Context, a *app, c *client.Client, id, channel string, readOnly bool, tail int64) error {
+func runAttach(ctx context.Context, a *app, c *client.Client, id, channel string, readOnly bool,
+	tail int64,
+) error {
 	l, err := rawterminal.Take(a.Invocation)
 	if err != nil {
 		return err
@@ -64,7 +66,8 @@ func runAttach(ctx context.Context, a *app, c *client.Client, id, channel string
 		return err
 	}
 	if t.Channel().Kind != "terminal" {
-		return fault.Invalid("attach", "TERMINAL", "%s is a %s; sandgate logs shows its output", channel, t.Channel().Kind)
+		return fault.Invalid("attach", "TERMINAL", "%s is a %s; sandgate logs shows its output",
+			channel, t.Channel().Kind)
 	}
 	l.ReadOnly = readOnly
 	detached, err := l.Drive(ctx, t)
@@ -84,5 +87,6 @@ func newestTerminal(ctx context.Context, conn *client.Conn, id string) (string, 
 			return all[i].ID, nil
 		}
 	}
-	return "", fault.New(fault.NotFound, "attach", "no terminal runs in %s; sandgate shell --session %s opens one", id, id)
+	return "", fault.New(fault.NotFound, "attach",
+		"no terminal runs in %s; sandgate shell --session %s opens one", id, id)
 }

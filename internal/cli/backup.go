@@ -23,7 +23,8 @@ token and the memory of the sessions. It does not contain the configuration, the
 that the next start creates again (warm snapshots, a copy of runsc).`,
 		Example: "  sudo sandgate backup /var/backups/sandgate.tar.gz",
 	}
-	without := c.Flags().Bool("without-sessions", false, "leave out the sessions, and allow a running server")
+	without := c.Flags().Bool("without-sessions", false,
+		"leave out the sessions, and allow a running server")
 	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, args []string) error {
 		if !*without {
 			unlock, err := admin.LockStopped(cfg)

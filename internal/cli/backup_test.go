@@ -52,8 +52,10 @@ func fill(t *testing.T, dir string) {
 	t.Helper()
 	for name, text := range map[string]string{
 		"token": "sgt_secret", "audit/audit.jsonl": "{}\n", "usage/usage.jsonl": "{}\n",
-		"node/sessions/s_1/session.json": "{}", "node/sessions/s_1/snapshot/pages.img": strings.Repeat("page", 100_000),
-		"node/logs/s_1/k1/000": "output", "node/snapshots/python/pages.img": "warm", "bin/runsc": "program", "node/later/x": "of a later version",
+		"node/sessions/s_1/session.json":       "{}",
+		"node/sessions/s_1/snapshot/pages.img": strings.Repeat("page", 100_000),
+		"node/logs/s_1/k1/000":                 "output", "node/snapshots/python/pages.img": "warm",
+		"bin/runsc": "program", "node/later/x": "of a later version",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
@@ -66,7 +68,8 @@ func fill(t *testing.T, dir string) {
 	// Users may have links that lead anywhere, and any name, in volumes.
 	volume := filepath.Join(dir, "node/volumes/v_1/data")
 	for _, err := range []error{
-		os.MkdirAll(volume, 0o755), os.Symlink("/etc/passwd", filepath.Join(volume, "out")), os.Symlink("a\nb\\", filepath.Join(volume, "in")),
+		os.MkdirAll(volume, 0o755), os.Symlink("/etc/passwd", filepath.Join(volume, "out")),
+		os.Symlink("a\nb\\", filepath.Join(volume, "in")),
 		os.WriteFile(filepath.Join(volume, "a\nb\\"), []byte("odd"), 0o644),
 	} {
 		if err != nil {
@@ -82,13 +85,15 @@ func TestBackupAndRestore(t *testing.T) {
 	fill(t, data)
 	want := tree(t, data)
 	for name := range want {
-		if name == "bin" || strings.HasPrefix(name, "bin/") || strings.HasPrefix(name, "node/snapshots") {
+		if name == "bin" || strings.HasPrefix(name, "bin/") ||
+			strings.HasPrefix(name, "node/snapshots") {
 			delete(want, name)
 		}
 	}
 	for _, name := range []string{"a.tar", "b.tar.gz"} {
 		file := filepath.Join(dir, name)
-		if out, errs, code := c.run(t, "", "backup", "--data-dir", data, "--run-dir", run, file); code != 0 {
+		if out, errs, code := c.run(t, "", "backup", "--data-dir", data, "--run-dir", run,
+			file); code != 0 {
 			t.Fatalf("%d: %s%s", code, out, errs)
 		}
 		info, err := os.Stat(file)
@@ -96,7 +101,8 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatalf("%v, %v", info, err)
 		}
 		to := filepath.Join(dir, "to-"+name)
-		if out, errs, code := c.run(t, "", "restore", "--data-dir", to, "--run-dir", run, file); code != 0 || !strings.Contains(out, "8 files") {
+		if out, errs, code := c.run(t, "", "restore", "--data-dir", to, "--run-dir", run,
+			file); code != 0 || !strings.Contains(out, "8 files") {
 			t.Fatalf("%d: %s%s", code, out, errs)
 		}
 		got := tree(t, to)
@@ -108,7 +114,8 @@ func TestBackupAndRestore(t *testing.T) {
 		if len(got) != len(want) {
 			t.Errorf("%s: %d entries, want %d", name, len(got), len(want))
 		}
-		if _, errs, code := c.run(t, "", "restore", "--data-dir", to, "--run-dir", run, file); code != 207 || !strings.Contains(errs, "not empty") {
+		if _, errs, code := c.run(t, "", "restore", "--data-dir", to, "--run-dir", run,
+			file); code != 207 || !strings.Contains(errs, "not empty") {
 			t.Errorf("over another: %d, %s", code, errs)
 		}
 	}
@@ -129,11 +136,13 @@ func TestBackupOfRunningServer(t *testing.T) {
 	defer unlock()
 	file := filepath.Join(dir, "b.tar")
 	for _, command := range []string{"backup", "restore"} {
-		if _, errs, code := c.run(t, "", command, "--data-dir", data, "--run-dir", run, file); code != 207 || !strings.Contains(errs, "stop it first") {
+		if _, errs, code := c.run(t, "", command, "--data-dir", data, "--run-dir", run,
+			file); code != 207 || !strings.Contains(errs, "stop it first") {
 			t.Errorf("%s: %d, %s", command, code, errs)
 		}
 	}
-	if _, errs, code := c.run(t, "", "backup", "--without-sessions", "--data-dir", data, "--run-dir", run, file); code != 0 {
+	if _, errs, code := c.run(t, "", "backup", "--without-sessions", "--data-dir", data,
+		"--run-dir", run, file); code != 0 {
 		t.Fatalf("%d, %s", code, errs)
 	}
 	b, err := os.ReadFile(file)
@@ -153,7 +162,8 @@ func TestRestoreRefuses(t *testing.T) {
 	data, run := filepath.Join(dir, "data"), filepath.Join(dir, "run")
 	fill(t, data)
 	file := filepath.Join(dir, "b.tar")
-	if _, errs, code := c.run(t, "", "backup", "--data-dir", data, "--run-dir", run, file); code != 0 {
+	if _, errs, code := c.run(t, "", "backup", "--data-dir", data, "--run-dir", run,
+		file); code != 0 {
 		t.Fatal(errs)
 	}
 	good, err := os.ReadFile(file)
@@ -179,12 +189,15 @@ func TestRestoreRefuses(t *testing.T) {
 		return b.Bytes()
 	}
 	for name, b := range map[string][]byte{
-		"cut":      good[:len(good)/2],
-		"no end":   good[:bytes.LastIndex(good, []byte("SHA256SUMS"))&^511],
-		"changed":  bytes.Replace(good, []byte("pagepagepage"), []byte("pagepageedge"), 1),
-		"other":    []byte("no tar at all"),
-		"outside":  with(&tar.Header{Name: "../outside", Typeflag: tar.TypeReg, Mode: 0o600}),
-		"absolute": with(&tar.Header{Name: filepath.Join(dir, "outside"), Typeflag: tar.TypeReg, Mode: 0o600}),
+		"cut":     good[:len(good)/2],
+		"no end":  good[:bytes.LastIndex(good, []byte("SHA256SUMS"))&^511],
+		"changed": bytes.Replace(good, []byte("pagepagepage"), []byte("pagepageedge"), 1),
+		"other":   []byte("no tar at all"),
+		"outside": with(&tar.Header{Name: "../outside", Typeflag: tar.TypeReg, Mode: 0o600}),
+		"absolute": with(&tar.Header{
+			Name: filepath.Join(dir, "outside"), Typeflag: tar.TypeReg,
+			Mode: 0o600,
+		}),
 		"link":     with(&tar.Header{Name: "link", Linkname: dir, Typeflag: tar.TypeSymlink}),
 		"device":   with(&tar.Header{Name: "device", Typeflag: tar.TypeChar, Mode: 0o600}),
 		"unlisted": with(&tar.Header{Name: "more", Typeflag: tar.TypeReg, Mode: 0o600}),
@@ -194,7 +207,8 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := filepath.Join(dir, "to")
-		if _, errs, code := c.run(t, "", "restore", "--data-dir", to, "--run-dir", run, bad); code != 202 {
+		if _, errs, code := c.run(t, "", "restore", "--data-dir", to, "--run-dir", run,
+			bad); code != 202 {
 			t.Errorf("%s: %d, %s", name, code, errs)
 		}
 		if left := tree(t, to); len(left) > 0 {

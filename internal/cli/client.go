@@ -94,7 +94,8 @@ func sessionID(ctx context.Context, c *client.Client, ref string) (string, error
 		case s.ID == ref:
 			return ref, nil
 		case s.Name == ref && found != ref:
-			return "", fault.New(fault.Conflict, "session.name", "several sessions have the name %s; use an id", output.Printable(ref))
+			return "", fault.New(fault.Conflict, "session.name",
+				"several sessions have the name %s; use an id", output.Printable(ref))
 		case s.Name == ref:
 			found = s.ID
 		}
@@ -103,7 +104,9 @@ func sessionID(ctx context.Context, c *client.Client, ref string) (string, error
 }
 
 // withConfig gives a command the flags of the server's settings.
-func (a *app) withConfig(cmd *cobra.Command, run func(ctx context.Context, cfg *config.Config, args []string) error) *cobra.Command {
+func (a *app) withConfig(cmd *cobra.Command, run func(ctx context.Context, cfg *config.Config,
+	args []string) error,
+) *cobra.Command {
 	load := a.configFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := load()

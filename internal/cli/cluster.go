@@ -7,7 +7,8 @@ import (
 )
 
 func clusterCommand(a *app) *cobra.Command {
-	return group("cluster", "Create the certificates with which a cluster's machines authenticate each other", `
+	return group(
+		"cluster", "Create the certificates with which a cluster's machines authenticate each other", `
 Certificates are valid for a year; join makes new ones.`,
 		`  sandgate cluster init /root/cluster
   sandgate cluster join /root/cluster node-1`,
@@ -44,13 +45,17 @@ in DIRECTORY. Copy the folder to the machine's cluster.dir.`,
 
 func clusterDelegate(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "delegate DIRECTORY", Short: "Create an authority that can sign certificates of nodes only",
+		Use:   "delegate DIRECTORY",
+		Short: "Create an authority that can sign certificates of nodes only",
 		Long: `
 It is for machines that join automatically, such as in Kubernetes: give its folder to join instead
 of DIRECTORY. These machines cannot act as gateways.`,
 		Example: "  sandgate cluster delegate --out nodes /root/cluster",
 	}
 	out := c.Flags().String("out", "", "`folder` to write to; default nodes below DIRECTORY")
-	c.RunE = func(_ *cobra.Command, args []string) error { return admin.DelegateNodes(a.Invocation, args[0], *out) }
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		return admin.DelegateNodes(a.Invocation,
+			args[0], *out)
+	}
 	return c
 }

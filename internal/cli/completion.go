@@ -27,28 +27,39 @@ func listers() map[string]lister {
 		"CHANNEL": listChannels, "TERMINAL": listChannels,
 		"TEMPLATE": func(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 			all, err := c.Templates(ctx)
-			return candidates(all, func(t protocol.Template) (string, string) { return t.Name, t.Spec.Description }), err
+			return candidates(all,
+					func(t protocol.Template) (string, string) {
+						return t.Name,
+							t.Spec.Description
+					}),
+				err
 		},
 		"SNAPSHOT": func(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 			all, err := c.Snapshots(ctx)
-			names := candidates(all, func(s protocol.Snapshot) (string, string) { return s.Name, s.ID })
-			return append(candidates(all, func(s protocol.Snapshot) (string, string) { return s.ID, s.Name }), names...), err
+			names := candidates(all,
+				func(s protocol.Snapshot) (string, string) { return s.Name, s.ID })
+			return append(candidates(all,
+				func(s protocol.Snapshot) (string, string) { return s.ID, s.Name }), names...), err
 		},
 		"VOLUME": func(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 			all, err := c.Volumes(ctx)
-			return candidates(all, func(v protocol.Volume) (string, string) { return v.Name, "" }), err
+			return candidates(all, func(v protocol.Volume) (string, string) { return v.Name, "" }),
+				err
 		},
 		"KEY": func(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 			all, err := c.Keys(ctx, protocol.KeyQuery{})
-			return candidates(all, func(k protocol.Key) (string, string) { return k.ID, k.Name }), err
+			return candidates(all, func(k protocol.Key) (string, string) { return k.ID, k.Name }),
+				err
 		},
 		"TENANT": func(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 			all, err := c.Tenants(ctx)
-			return candidates(all, func(t protocol.Tenant) (string, string) { return t.Name, "" }), err
+			return candidates(all, func(t protocol.Tenant) (string, string) { return t.Name, "" }),
+				err
 		},
 		"LANGUAGE": func(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 			d, err := c.Describe(ctx)
-			return candidates(d.Languages, func(l protocol.Language) (string, string) { return l.Name, l.Display }), err
+			return candidates(d.Languages,
+				func(l protocol.Language) (string, string) { return l.Name, l.Display }), err
 		},
 	}
 }
@@ -72,7 +83,8 @@ func listChannels(ctx context.Context, c *client.Client, args []string) ([]strin
 		return nil, err
 	}
 	s, err := c.Session(ctx, id)
-	return candidates(s.Channels, func(ch protocol.Channel) (string, string) { return ch.ID, ch.Kind }), err
+	return candidates(s.Channels,
+		func(ch protocol.Channel) (string, string) { return ch.ID, ch.Kind }), err
 }
 
 // candidates describes values for a shell. Values that are empty are left out.
@@ -112,7 +124,9 @@ func (a *app) addCompletion(cmd *cobra.Command, conn *connection) {
 		return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, typed) })
 	}
 	if cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string,
+			typed string,
+		) ([]string, cobra.ShellCompDirective) {
 			arg := argumentAt(argumentsOf(cmd), len(args))
 			if arg == nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -121,20 +135,27 @@ func (a *app) addCompletion(cmd *cobra.Command, conn *connection) {
 		}
 	}
 	for name, kind := range map[string]string{
-		"session": "SESSION", "template": "TEMPLATE", "snapshot": "SNAPSHOT", "volume": "VOLUME", "language": "LANGUAGE", "tenant": "TENANT",
+		"session": "SESSION", "template": "TEMPLATE", "snapshot": "SNAPSHOT", "volume": "VOLUME",
+		"language": "LANGUAGE", "tenant": "TENANT",
 	} {
 		if cmd.Flags().Lookup(name) == nil {
 			continue
 		}
 		// It fails only for a flag that is unknown or has a function already.
-		_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return ask(kind, args, typed), cobra.ShellCompDirectiveNoFileComp
-		})
+		_ = cmd.RegisterFlagCompletionFunc(name,
+			func(_ *cobra.Command, args []string,
+				typed string,
+			) ([]string, cobra.ShellCompDirective) {
+				return ask(kind, args, typed), cobra.ShellCompDirectiveNoFileComp
+			})
 	}
 }
 
 // completeArgument completes one argument, which may be of several kinds.
-func completeArgument(arg *argument, args []string, typed string, ask func(kind string, args []string, typed string) []string) ([]string, cobra.ShellCompDirective) {
+func completeArgument(arg *argument, args []string, typed string,
+	ask func(kind string, args []string,
+		typed string) []string,
+) ([]string, cobra.ShellCompDirective) {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	var all []string
 	for kind := range strings.SplitSeq(arg.name, "|") {

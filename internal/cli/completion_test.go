@@ -77,10 +77,14 @@ func TestCompletionIsSilent(t *testing.T) {
 	}
 	defer func() { _ = silent.Close() }()
 	c := newCLI(t, nil)
-	for _, url := range []string{"http://127.0.0.1:1", "http://" + silent.Addr().String(), "no address"} {
+	for _, url := range []string{
+		"http://127.0.0.1:1", "http://" + silent.Addr().String(),
+		"no address",
+	} {
 		began := time.Now()
 		out, errs, code := c.run(t, "", "__complete", "session", "get", "--url", url, "")
-		errs = strings.TrimSpace(strings.TrimPrefix(errs, "Completion ended with directive: ShellCompDirectiveNoFileComp"))
+		errs = strings.TrimSpace(strings.TrimPrefix(errs,
+			"Completion ended with directive: ShellCompDirectiveNoFileComp"))
 		if code != 0 || out != ":4\n" || errs != "" {
 			t.Errorf("%s: %d, %q, %q", url, code, out, errs)
 		}
@@ -95,7 +99,8 @@ func TestCompletionScripts(t *testing.T) {
 	c := newCLI(t, nil)
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		out, errs, code := c.run(t, "", "completion", shell)
-		if code != 0 || errs != "" || !strings.Contains(out, "__complete") || !strings.Contains(out, "sandgate") {
+		if code != 0 || errs != "" || !strings.Contains(out, "__complete") ||
+			!strings.Contains(out, "sandgate") {
 			t.Errorf("%s: %d, %.100q, %s", shell, code, out, errs)
 		}
 		if path, err := exec.LookPath(shell); err == nil {

@@ -23,5 +23,9 @@ They are merged from the file, the environment and the flags.`,
 	return group("config", "Print the settings: the reference page, or the current values", "",
 		`  sandgate config show
   sandgate config reference`, reference,
-		a.withConfig(show, func(_ context.Context, cfg *config.Config, _ []string) error { return config.Show(a.Out, cfg) }))
+		a.withConfig(show, func(_ context.Context, cfg *config.Config,
+			_ []string,
+		) error {
+			return config.Show(a.Out, cfg)
+		}))
 }

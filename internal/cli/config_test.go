@@ -13,7 +13,8 @@ func TestConfigCommand(t *testing.T) {
 	c.env = append(c.env, "SANDGATE_POOL_SIZE=7")
 	file := writeFile(t, "c.yaml", "log:\n  level: warn\n")
 	out, errs, code := c.run(t, "", "config", "show", "--config", file, "--platform", "kvm")
-	if code != 0 || !strings.Contains(out, "size: 7") || !strings.Contains(out, "level: warn") || !strings.Contains(out, "platform: kvm") {
+	if code != 0 || !strings.Contains(out, "size: 7") || !strings.Contains(out, "level: warn") ||
+		!strings.Contains(out, "platform: kvm") {
 		t.Errorf("show: %d, %q, %q", code, out, errs)
 	}
 	page, err := os.ReadFile("../../docs/configuration.md")
@@ -27,7 +28,8 @@ func TestConfigCommand(t *testing.T) {
 		t.Errorf("config alone exits with %d", code)
 	}
 	_, errs, code = c.run(t, "", "config", "show", "--config", writeFile(t, "c.yaml", "bogus: 1\n"))
-	if code != fault.InvalidArgument.Row().Exit || !strings.Contains(errs, "bogus") || !strings.Contains(errs, "line 1") {
+	if code != fault.InvalidArgument.Row().Exit || !strings.Contains(errs, "bogus") ||
+		!strings.Contains(errs, "line 1") {
 		t.Errorf("a wrong key: %d, %q", code, errs)
 	}
 }

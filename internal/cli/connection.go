@@ -17,8 +17,10 @@ import (
 
 func connectionFlags(cmd *cobra.Command) *connection {
 	c := new(connection)
-	cmd.Flags().StringVar(&c.url, "url", "", "`address` of the server; default SANDGATE_URL, then the profile, then http://127.0.0.1:8080")
-	cmd.Flags().StringVar(&c.tokenFile, "token-from", "", "`file` with the token; default SANDGATE_TOKEN, then the profile")
+	cmd.Flags().StringVar(&c.url, "url", "",
+		"`address` of the server; default SANDGATE_URL, then the profile, then http://127.0.0.1:8080")
+	cmd.Flags().StringVar(&c.tokenFile, "token-from", "",
+		"`file` with the token; default SANDGATE_TOKEN, then the profile")
 	return c
 }
 
@@ -46,7 +48,10 @@ func (c *connection) find(a *app) (profile.Profile, error) {
 	case c.tokenFile != "":
 		b, err := os.ReadFile(c.tokenFile)
 		if err != nil {
-			return p, &fault.Error{Kind: fault.Unauthenticated, Op: op, Message: "cannot read the token from " + c.tokenFile, Err: err}
+			return p, &fault.Error{
+				Kind: fault.Unauthenticated, Op: op,
+				Message: "cannot read the token from " + c.tokenFile, Err: err,
+			}
 		}
 		p.Token = strings.TrimSpace(string(b))
 	case a.Getenv("SANDGATE_TOKEN") != "":
@@ -82,7 +87,8 @@ func (c *connection) client(a *app) (*client.Client, error) {
 			case err == nil && lost:
 				fmt.Fprint(a.Err, "\r[sandgate: connected again]\r\n")
 			case err != nil && !lost:
-				fmt.Fprint(a.Err, "\r[sandgate: the connection was lost; trying to come back, Ctrl-C gives up]\r\n")
+				fmt.Fprint(a.Err,
+					"\r[sandgate: the connection was lost; trying to come back, Ctrl-C gives up]\r\n")
 			}
 			lost = err != nil
 		},

@@ -11,7 +11,8 @@ import (
 
 func cpCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "cp SESSION:PATH|PATH SESSION:PATH|PATH", Short: "Copy a file or a folder into a session, out of it, or within",
+		Use:   "cp SESSION:PATH|PATH SESSION:PATH|PATH",
+		Short: "Copy a file or a folder into a session, out of it, or within",
 		Long: `
 At least one of the two is SESSION:PATH. A relative PATH is in the session's home directory. - is
 standard input or output; for a folder, the data is a tar archive. A folder is copied into the
@@ -25,7 +26,8 @@ folder is copied to this machine, links that lead out of it are left out.`,
   sandgate cp s_abc:src s_xyz:`,
 	}
 	quiet := c.Flags().BoolP("quiet", "q", false, "show no progress")
-	c.Flags().BoolP("recursive", "r", false, "ignored: folders are always copied with their content")
+	c.Flags().BoolP("recursive", "r", false,
+		"ignored: folders are always copied with their content")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		_, _, from := filecopy.Remote(args[0])
 		if _, _, to := filecopy.Remote(args[1]); !from && !to {

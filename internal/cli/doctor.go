@@ -52,8 +52,12 @@ skipped.`,
 func (a *app) printFinding(f gvisor.Finding) {
 	mark := string(f.Status)
 	if a.Colour(a.Out) {
-		colours := map[gvisor.Status]string{gvisor.OK: "32", gvisor.Warn: "33", gvisor.Fail: "31", admin.Skipped: "36"}
-		mark = "\x1b[" + colours[f.Status] + "m" + mark + "\x1b[0m" + strings.Repeat(" ", 4-len(f.Status))
+		colours := map[gvisor.Status]string{
+			gvisor.OK: "32", gvisor.Warn: "33", gvisor.Fail: "31",
+			admin.Skipped: "36",
+		}
+		mark = "\x1b[" + colours[f.Status] + "m" + mark + "\x1b[0m" +
+			strings.Repeat(" ", 4-len(f.Status))
 	}
 	fmt.Fprintf(a.Out, "%-4s  %-18s  %s\n", mark, f.Name, f.What)
 	if f.Mend == "" || f.Status == gvisor.OK {

@@ -21,7 +21,9 @@ import (
 // of systemd and in lists of YAML.
 func commandLines(name, text string) []string {
 	var found []string
-	call := regexp.MustCompile(`(?:^|[\s"'=(])(?:/usr/bin/|/usr/lib/sandgate/|bin/)?sandgate((?: [^|;&)>#<\n` + "`" + `]*)?)`)
+	call := regexp.MustCompile(
+		`(?:^|[\s"'=(])(?:/usr/bin/|/usr/lib/sandgate/|bin/)?sandgate((?: [^|;&)>#<\n` + "`" +
+			`]*)?)`)
 	value := regexp.MustCompile(`--?[a-z-]+ sandgate\b`) // the name of a user or a group
 	list := regexp.MustCompile(`"/usr/bin/sandgate", (.*?)\]`)
 	inline := regexp.MustCompile("`((?:sudo )?(?:bin/)?sandgate [^`]+)`")
@@ -43,9 +45,11 @@ func commandLines(name, text string) []string {
 			for _, m := range inline.FindAllStringSubmatch(line, -1) {
 				code = append(code, m[1])
 			}
-		case strings.HasPrefix(strings.TrimSpace(line), "#") && !strings.Contains(line, " exec sandgate "):
+		case strings.HasPrefix(strings.TrimSpace(line), "#") &&
+			!strings.Contains(line, " exec sandgate "):
 			continue // a comment
-		case !markdown && !strings.HasPrefix(line, "Exec") && !strings.Contains(line, "sandgate cluster"):
+		case !markdown && !strings.HasPrefix(line, "Exec") &&
+			!strings.Contains(line, "sandgate cluster"):
 			continue
 		}
 		for _, c := range code {
@@ -88,7 +92,8 @@ func understood(args []string, whole bool) error {
 		return nil
 	}
 	cmd.InitDefaultHelpFlag()
-	if err := cmd.ParseFlags(rest); err != nil && (whole || !strings.Contains(err.Error(), "needs an argument")) {
+	if err := cmd.ParseFlags(rest); err != nil &&
+		(whole || !strings.Contains(err.Error(), "needs an argument")) {
 		return err
 	}
 	// A command that is mentioned in a sentence may have no arguments.
@@ -109,12 +114,14 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 		name, _ := filepath.Rel(top, path)
 		if d.IsDir() {
-			if strings.HasPrefix(d.Name(), ".") && name != "." || d.Name() == "node_modules" || name == "bin" {
+			if strings.HasPrefix(d.Name(), ".") && name != "." || d.Name() == "node_modules" ||
+				name == "bin" {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".md") && !strings.HasPrefix(name, "deploy/") || !d.Type().IsRegular() {
+		if !strings.HasSuffix(name, ".md") && !strings.HasPrefix(name, "deploy/") ||
+			!d.Type().IsRegular() {
 			return nil
 		}
 		text, err := os.ReadFile(path)

@@ -35,7 +35,8 @@ ends, is killed or the session ends. For a terminal use shell.`,
 	flags := c.Flags()
 	flags.BoolVarP(&o.Detach, "detach", "d", false, "leave it running and print its channel")
 	flags.BoolVarP(&o.Stdin, "stdin", "i", false, "forward standard input")
-	flags.StringVar(&o.Cwd, "cwd", "", "working `directory`, relative to the home; default the home")
+	flags.StringVar(&o.Cwd, "cwd", "",
+		"working `directory`, relative to the home; default the home")
 	flags.Var(&o.Env, "env", "environment `variable`, NAME=VALUE or NAME; can be given again")
 	passArguments(c)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {

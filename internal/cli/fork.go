@@ -26,7 +26,10 @@ copies are printed.`,
 		if *count < 1 {
 			return usagef("-n must be at least 1")
 		}
-		f, err := server.ForkSession(ctx, protocol.SessionFork{Session: args[0], Count: *count, Name: *name})
+		f, err := server.ForkSession(ctx, protocol.SessionFork{
+			Session: args[0], Count: *count,
+			Name: *name,
+		})
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,8 @@ reaches the node through the socket in run_dir. Run it as a user that may do bot
 		Example: "  setpriv --reuid sandgate --regid sandgate --clear-groups sandgate gateway start",
 	}
 	load := a.configFlags(c)
-	supervised := c.Flags().Bool("supervised", false, "started by serve: settings, status and socket are descriptors 3, 4 and 5")
+	supervised := c.Flags().Bool("supervised", false,
+		"started by serve: settings, status and socket are descriptors 3, 4 and 5")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *supervised {
 			return server.GatewaySupervised(cmd.Context(), a.Invocation)

@@ -29,7 +29,8 @@ func (a *app) help(c *cobra.Command, _ []string) {
 		section(&b, g.Title, c, g.ID)
 	}
 	section(&b, "Commands", c, "")
-	if flags := c.Flags(); c.Runnable() && c.HasParent() && flags.HasAvailableFlags() && !c.HasSubCommands() {
+	if flags := c.Flags(); c.Runnable() && c.HasParent() && flags.HasAvailableFlags() &&
+		!c.HasSubCommands() {
 		fmt.Fprint(&b, "\nFlags:\n")
 		flags.VisitAll(func(f *pflag.Flag) { describeFlag(&b, f) })
 	}

@@ -26,7 +26,10 @@ Prometheus). KEY is an id that list prints.`,
 		a.eachSession(&cobra.Command{
 			Use: "revoke KEY...", Short: "Revoke keys and close their connections",
 			Example: "  sandgate key revoke KEY",
-		}, func(ctx context.Context, c *client.Client, id string) error { return c.RevokeKey(ctx, id) }),
+		}, func(ctx context.Context, c *client.Client, id string) error {
+			return c.RevokeKey(ctx,
+				id)
+		}),
 	)
 }
 
@@ -40,9 +43,11 @@ The secret is printed once, on standard output; the server stores its hash.`,
 	}
 	p := protocol.KeyCreate{}
 	c.Flags().StringVar(&p.Name, "name", "", "its purpose, up to 64 bytes")
-	c.Flags().StringVar(&p.Role, "role", "owner", "its `role`: admin, owner, driver, viewer, run or metrics")
+	c.Flags().StringVar(&p.Role, "role", "owner",
+		"its `role`: admin, owner, driver, viewer, run or metrics")
 	c.Flags().StringVar(&p.Tenant, "tenant", "", "its `tenant`; default your own")
-	expires := c.Flags().Duration("expires", 0, "end it after this `time`, such as 720h; 0 means never")
+	expires := c.Flags().Duration("expires", 0,
+		"end it after this `time`, such as 720h; 0 means never")
 	quotaFlags(c.Flags(), &p.Quota)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
 		p.ExpiresSeconds = int64(*expires / time.Second)
@@ -58,7 +63,8 @@ func keyRotate(a *app) *cobra.Command {
 	}
 	keep := c.Flags().Duration("keep", 0, "how long the old secret remains valid")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
-		k, err := server.RotateKey(ctx, protocol.KeyRotate{ID: args[0], KeepSeconds: int64(*keep / time.Second)})
+		k, err := server.RotateKey(ctx,
+			protocol.KeyRotate{ID: args[0], KeepSeconds: int64(*keep / time.Second)})
 		return a.printSecret(server, k, err)
 	})
 }
@@ -69,7 +75,9 @@ func (a *app) printSecret(c *client.Client, k protocol.NewKey, err error) error 
 		return err
 	}
 	fmt.Fprintln(a.Out, k.Secret)
-	fmt.Fprintf(a.Err, "Key %s, %s of the tenant %s. This is the only time that its secret is shown.\n", k.Key.ID, k.Key.Role, k.Key.Tenant)
+	fmt.Fprintf(
+		a.Err, "Key %s, %s of the tenant %s. This is the only time that its secret is shown.\n",
+		k.Key.ID, k.Key.Role, k.Key.Tenant)
 	if k.Key.Role != "run" && k.Key.Role != "metrics" {
 		fmt.Fprintf(a.Err, "The address %s/#token=<secret> signs in with it.\n", c.URL())
 	}
@@ -112,7 +120,13 @@ func keyColumns() []output.Column[protocol.Key] {
 			}
 			return output.Age(k.RotatedMS)
 		}},
-		{Name: "CREATED BY", Wide: true, Text: func(k protocol.Key) string { return cmp.Or(output.Printable(k.CreatedBy), "-") }},
+		{
+			Name: "CREATED BY", Wide: true,
+			Text: func(k protocol.Key) string {
+				return cmp.Or(output.Printable(k.CreatedBy),
+					"-")
+			},
+		},
 		{Name: "QUOTA", Text: func(k protocol.Key) string { return quotaText(k.Quota) }},
 		{Name: "NAME", Text: func(k protocol.Key) string { return output.Printable(k.Name) }},
 	}

@@ -56,5 +56,8 @@ func firstOf(ctx context.Context, c *client.Client, session, channel string) (in
 			return p.PID, nil
 		}
 	}
-	return 0, &fault.Error{Kind: fault.NotFound, Op: "kill", Message: fmt.Sprintf("nothing runs in a channel %s", output.Printable(channel))}
+	return 0, &fault.Error{
+		Kind: fault.NotFound, Op: "kill",
+		Message: fmt.Sprintf("nothing runs in a channel %s", output.Printable(channel)),
+	}
 }

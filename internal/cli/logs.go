@@ -26,7 +26,8 @@ CHANNEL is a channel that ps lists. The server keeps the last 64 MiB of each.`,
 		Example: `  sandgate logs s_abc k1
   sandgate logs -f --tail 4096 s_abc p2`,
 	}
-	follow := c.Flags().BoolP("follow", "f", false, "continue with new output, until the channel ends")
+	follow := c.Flags().BoolP("follow", "f", false,
+		"continue with new output, until the channel ends")
 	tail := c.Flags().Int64("tail", 0, "print only the last `bytes`")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		if *tail < 0 {
@@ -36,7 +37,9 @@ CHANNEL is a channel that ps lists. The server keeps the last 64 MiB of each.`,
 	})
 }
 
-func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, follow bool, tail int64) error {
+func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, follow bool,
+	tail int64,
+) error {
 	conn, err := c.Connect(ctx)
 	if err != nil {
 		return err

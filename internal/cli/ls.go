@@ -47,13 +47,16 @@ A relative PATH is in the session's home directory. Names that begin with a dot 
 			if err != nil {
 				return err
 			}
-			return output.List(output.Printer{W: a.Out, Format: *o, NoHeader: true}, files, files.Entries, fileColumns())
+			return output.List(output.Printer{W: a.Out, Format: *o, NoHeader: true}, files,
+				files.Entries, fileColumns())
 		})
 	})
 }
 
 // listFiles lists a complete folder, or one file.
-func listFiles(ctx context.Context, c *client.Client, session, name string, all bool) (protocol.FileListing, error) {
+func listFiles(ctx context.Context, c *client.Client, session, name string,
+	all bool,
+) (protocol.FileListing, error) {
 	f, err := c.Stat(ctx, session, name)
 	if err != nil {
 		return protocol.FileListing{}, err
@@ -84,7 +87,10 @@ func fileColumns() []output.Column[protocol.File] {
 	}
 	return []output.Column[protocol.File]{
 		{Name: "MODE", Wide: true, Text: modeOf},
-		{Name: "SIZE", Wide: true, Text: func(f protocol.File) string { return fmt.Sprint(f.Size) }},
+		{
+			Name: "SIZE", Wide: true,
+			Text: func(f protocol.File) string { return fmt.Sprint(f.Size) },
+		},
 		{Name: "MODIFIED", Wide: true, Text: func(f protocol.File) string {
 			return time.UnixMilli(f.ModifiedMS).Format("2006-01-02 15:04")
 		}},

@@ -20,7 +20,10 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Getenv("SANDGATE_TEST_AS") {
 	case "sandgate":
-		os.Exit(Main(context.Background(), &console.Invocation{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), Version: "test"}, os.Args[1:]))
+		os.Exit(Main(context.Background(), &console.Invocation{
+			In: os.Stdin, Out: os.Stdout,
+			Err: os.Stderr, Env: os.Environ(), Version: "test",
+		}, os.Args[1:]))
 	default:
 		os.Exit(m.Run())
 	}
@@ -57,7 +60,10 @@ func (c *cli) run(t *testing.T, stdin string, args ...string) (stdout, stderr st
 	var out, errs lockedBuffer
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	code = Main(ctx, &console.Invocation{In: in, Out: &out, Err: &errs, Env: c.env, Version: "test"}, args)
+	code = Main(ctx, &console.Invocation{
+		In: in, Out: &out, Err: &errs, Env: c.env,
+		Version: "test",
+	}, args)
 	return out.String(), errs.String(), code
 }
 

@@ -17,7 +17,10 @@ func manCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return console.FileError(err)
 			}
-			header := &doc.GenManHeader{Title: "SANDGATE", Section: "1", Source: "Sandgate", Manual: "Sandgate"}
+			header := &doc.GenManHeader{
+				Title: "SANDGATE", Section: "1", Source: "Sandgate",
+				Manual: "Sandgate",
+			}
 			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
 				return console.FileError(err)
 			}

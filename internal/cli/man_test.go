@@ -19,7 +19,8 @@ func TestManPages(t *testing.T) {
 			continue
 		}
 		pages++
-		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+
+			".1"))
 		if err != nil {
 			t.Error(err)
 			continue

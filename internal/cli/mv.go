@@ -11,7 +11,8 @@ import (
 
 func mvCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "mv SESSION:PATH SESSION:PATH|NAME", Short: "Move or rename a file or a folder in a session",
+		Use:   "mv SESSION:PATH SESSION:PATH|NAME",
+		Short: "Move or rename a file or a folder in a session",
 		Long: `
 The destination is SESSION:PATH in the same session, or only a path. If it names a folder that
 exists, or ends in a slash, the file is moved into that folder; otherwise the file gets this path.
@@ -27,7 +28,8 @@ An existing file is replaced, unless -n is given.`,
 		}
 		to := args[1]
 		if other, name, ok := filecopy.Remote(to); ok && other != session {
-			return usagef("files can be moved only within a session; between sessions use cp and rm")
+			return usagef(
+				"files can be moved only within a session; between sessions use cp and rm")
 		} else if ok {
 			to = name
 		}

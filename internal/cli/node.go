@@ -31,7 +31,8 @@ cluster.drain_limit.`,
 		Example: "  sudo sandgate node start",
 	}
 	load := a.configFlags(c)
-	supervised := c.Flags().Bool("supervised", false, "started by serve: settings and status are descriptors 3 and 4")
+	supervised := c.Flags().Bool("supervised", false,
+		"started by serve: settings and status are descriptors 3 and 4")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *supervised {
 			return server.NodeSupervised(cmd.Context(), a.Invocation)
@@ -71,8 +72,10 @@ Exits with 0 when the node answers on its socket. It is for the probes of Kubern
 reach a node without a gateway in any other way.`,
 		Example: "  sandgate node check --warm",
 	}
-	warm := c.Flags().Bool("warm", false, "also fail while the pool is not full; use it at a start, because a busy node may have no free sandboxes")
-	limit := c.Flags().Duration("timeout", 5*time.Second, "how long the answer may take (a `duration`)")
+	warm := c.Flags().Bool("warm", false,
+		"also fail while the pool is not full; use it at a start, because a busy node may have no free sandboxes")
+	limit := c.Flags().Duration("timeout", 5*time.Second,
+		"how long the answer may take (a `duration`)")
 	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, *limit)
 		defer cancel()
@@ -80,7 +83,8 @@ reach a node without a gateway in any other way.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "ok: %d sessions, %d of %d sandboxes ready\n", s.Sessions, s.Pool.Ready, s.Pool.Size)
+		fmt.Fprintf(a.Out, "ok: %d sessions, %d of %d sandboxes ready\n", s.Sessions, s.Pool.Ready,
+			s.Pool.Size)
 		return nil
 	})
 }

@@ -9,9 +9,11 @@ import (
 // outputFlag adds --output, the format of a command's output.
 func outputFlag(c *cobra.Command, standard output.Format) *output.Format {
 	f := standard
-	c.Flags().VarP(&f, "output", "o", "print a table, a wide table with more columns, or JSON: `table|wide|json`")
+	c.Flags().VarP(&f, "output", "o",
+		"print a table, a wide table with more columns, or JSON: `table|wide|json`")
 	// It fails only for a flag that is unknown or has a function already.
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(),
+		cobra.ShellCompDirectiveNoFileComp))
 	return &f
 }
 

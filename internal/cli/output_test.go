@@ -17,31 +17,63 @@ import (
 // one here.
 func apiResults() map[string]any {
 	now := time.Now().UnixMilli()
-	channel := protocol.Channel{ID: "k1", Kind: "kernel", Language: "python", State: "idle", End: 20}
+	channel := protocol.Channel{
+		ID: "k1", Kind: "kernel", Language: "python", State: "idle",
+		End: 20,
+	}
 	session := protocol.Session{
-		ID: "s_1", Name: "demo", Language: "python", State: "running", CreatedMS: now, ActiveMS: now, ExpiresMS: now + 100_000,
+		ID: "s_1", Name: "demo", Language: "python", State: "running", CreatedMS: now,
+		ActiveMS: now, ExpiresMS: now + 100_000,
 		Channels: []protocol.Channel{channel}, Durable: true,
 	}
-	template := protocol.Template{Name: "data", State: "ready", Languages: []string{"python"}, CreatedMS: now, Bytes: 2048, Ready: 1, Size: 2}
-	snapshot := protocol.Snapshot{ID: "n_1", Name: "clean", Session: "s_1", Language: "python", CreatedMS: now, Bytes: 1 << 20}
-	volume := protocol.Volume{Name: "vol", CreatedMS: now, MaxBytes: 1 << 30, Bytes: 4096, Files: 3, Lease: &protocol.Lease{Token: 7, Holder: "me\x1b[2J"}}
+	template := protocol.Template{
+		Name: "data", State: "ready", Languages: []string{"python"},
+		CreatedMS: now, Bytes: 2048, Ready: 1, Size: 2,
+	}
+	snapshot := protocol.Snapshot{
+		ID: "n_1", Name: "clean", Session: "s_1", Language: "python",
+		CreatedMS: now, Bytes: 1 << 20,
+	}
+	volume := protocol.Volume{
+		Name: "vol", CreatedMS: now, MaxBytes: 1 << 30, Bytes: 4096, Files: 3,
+		Lease: &protocol.Lease{Token: 7, Holder: "me\x1b[2J"},
+	}
 	return map[string]any{
-		"/v1": map[string]any{"languages": []protocol.Language{{Name: "python", Display: "Python"}, {Name: "php", Display: "PHP"}}},
-		"/v1/status": map[string]any{"node": protocol.NodeStatus{
-			Version: "1", Sessions: 1, Languages: []protocol.Language{{Name: "python"}}, Counters: map[string]int64{"cells": 9},
+		"/v1": map[string]any{"languages": []protocol.Language{
+			{Name: "python", Display: "Python"},
+			{Name: "php", Display: "PHP"},
 		}},
-		"/v1/sessions":               protocol.SessionList{Sessions: []protocol.Session{session}},
-		"/v1/sessions/s_1":           session,
-		"/v1/sessions/s_1/ports":     protocol.PortList{Ports: []protocol.Port{{Port: 8000, Address: "127.0.0.1"}}},
-		"/v1/sessions/s_1/processes": protocol.ProcessList{Processes: []protocol.Process{{PID: 1, User: "user", Command: "sh"}}},
-		"/v1/templates":              protocol.TemplateList{Templates: []protocol.Template{template}},
-		"/v1/templates/data":         template,
-		"/v1/snapshots":              protocol.SnapshotList{Snapshots: []protocol.Snapshot{snapshot}},
-		"/v1/snapshots/clean":        snapshot,
-		"/v1/volumes":                protocol.VolumeList{Volumes: []protocol.Volume{volume}},
-		"/v1/volumes/vol":            volume,
-		"/v1/keys":                   protocol.KeyList{Keys: []protocol.Key{{ID: "k_1", Name: "ci", Tenant: "local", Role: "owner", CreatedMS: now}}},
-		"/v1/tenants":                protocol.TenantList{Tenants: []protocol.Tenant{{Name: "local", Keys: 1}}},
+		"/v1/status": map[string]any{"node": protocol.NodeStatus{
+			Version: "1", Sessions: 1, Languages: []protocol.Language{{Name: "python"}},
+			Counters: map[string]int64{"cells": 9},
+		}},
+		"/v1/sessions":     protocol.SessionList{Sessions: []protocol.Session{session}},
+		"/v1/sessions/s_1": session,
+		"/v1/sessions/s_1/ports": protocol.PortList{
+			Ports: []protocol.Port{{Port: 8000, Address: "127.0.0.1"}},
+		},
+		"/v1/sessions/s_1/processes": protocol.ProcessList{Processes: []protocol.Process{{
+			PID:  1,
+			User: "user", Command: "sh",
+		}}},
+		"/v1/templates": protocol.TemplateList{
+			Templates: []protocol.Template{template},
+		},
+		"/v1/templates/data": template,
+		"/v1/snapshots": protocol.SnapshotList{
+			Snapshots: []protocol.Snapshot{snapshot},
+		},
+		"/v1/snapshots/clean": snapshot,
+		"/v1/volumes":         protocol.VolumeList{Volumes: []protocol.Volume{volume}},
+		"/v1/volumes/vol":     volume,
+		"/v1/keys": protocol.KeyList{Keys: []protocol.Key{{
+			ID: "k_1", Name: "ci",
+			Tenant: "local", Role: "owner", CreatedMS: now,
+		}}},
+		"/v1/tenants": protocol.TenantList{Tenants: []protocol.Tenant{{
+			Name: "local",
+			Keys: 1,
+		}}},
 	}
 }
 
@@ -52,7 +84,8 @@ func newAPI(t *testing.T, results map[string]any) *cli {
 		result, ok := results[r.URL.Path]
 		if !ok {
 			w.WriteHeader(http.StatusNotFound)
-			result = map[string]any{"error": fault.PublicOf(fault.New(fault.NotFound, "test", "there is no %s", r.URL.Path))}
+			result = map[string]any{"error": fault.PublicOf(fault.New(fault.NotFound, "test",
+				"there is no %s", r.URL.Path))}
 		}
 		_ = json.NewEncoder(w).Encode(result)
 	}))
@@ -67,11 +100,15 @@ func newAPI(t *testing.T, results map[string]any) *cli {
 func TestOutputOfEveryList(t *testing.T) {
 	results := apiResults()
 	c := newAPI(t, results)
-	names := map[string]string{"SESSION": "s_1", "TEMPLATE": "data", "SNAPSHOT": "clean", "VOLUME": "vol"}
+	names := map[string]string{
+		"SESSION": "s_1", "TEMPLATE": "data", "SNAPSHOT": "clean",
+		"VOLUME": "vol",
+	}
 	seen := 0
 	for _, cmd := range commandTree() {
 		list, get := cmd.Name() == "list", cmd.Name() == "get"
-		if (list || get || strings.HasPrefix(cmd.Short, "List ")) && !cmd.HasSubCommands() && cmd.Flags().Lookup("output") == nil {
+		if (list || get || strings.HasPrefix(cmd.Short, "List ")) && !cmd.HasSubCommands() &&
+			cmd.Flags().Lookup("output") == nil {
 			t.Errorf("%s has no --output", cmd.CommandPath())
 		}
 		if !list && !get {
@@ -105,7 +142,8 @@ func TestOutputOfEveryList(t *testing.T) {
 		if !list {
 			continue
 		}
-		if ids, _, code := c.run(t, "", append(args, "-q")...); code != 0 || ids == "" || !strings.HasPrefix(strings.Split(table, "\n")[1], strings.TrimSpace(ids)) {
+		if ids, _, code := c.run(t, "", append(args, "-q")...); code != 0 || ids == "" ||
+			!strings.HasPrefix(strings.Split(table, "\n")[1], strings.TrimSpace(ids)) {
 			t.Errorf("%q -q: %d, %q", args, code, ids)
 		}
 	}
@@ -129,7 +167,8 @@ func TestOutputOfOtherLists(t *testing.T) {
 		"template inspect data": `"state": "ready"`,
 		"volume inspect vol":    `"max_bytes": 1073741824`,
 	} {
-		if out, errs, code := c.run(t, "", strings.Fields(args)...); code != 0 || !strings.Contains(out, want) {
+		if out, errs, code := c.run(t, "", strings.Fields(args)...); code != 0 ||
+			!strings.Contains(out, want) {
 			t.Errorf("%s: %d, %s%s", args, code, out, errs)
 		}
 	}

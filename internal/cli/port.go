@@ -20,7 +20,8 @@ import (
 
 func portCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "port SESSION [PORT[:LOCAL]]...", Short: "Forward a session's TCP ports to this machine, or list them",
+		Use:   "port SESSION [PORT[:LOCAL]]...",
+		Short: "Forward a session's TCP ports to this machine, or list them",
 		Long: `
 Each PORT of the session can then be reached as 127.0.0.1:LOCAL, until the command is interrupted.
 LOCAL is the same number unless given; 0 means any free port. Without a PORT it lists the ports on
@@ -30,8 +31,10 @@ which programs in the session listen.`,
   sandgate port --url-only s_abc 8000     prints an address for a browser, valid once`,
 	}
 	o := outputFlag(c, output.Table)
-	address := c.Flags().String("address", "127.0.0.1", "the `address` of this machine to listen on")
-	only := c.Flags().Bool("url-only", false, "print an address that opens the port in a browser once, within 30 s; do not forward")
+	address := c.Flags().String("address", "127.0.0.1",
+		"the `address` of this machine to listen on")
+	only := c.Flags().Bool("url-only", false,
+		"print an address that opens the port in a browser once, within 30 s; do not forward")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		session := args[0]
 		if len(args) == 1 {
@@ -53,7 +56,11 @@ which programs in the session listen.`,
 				fmt.Fprintln(a.Out, u.URL)
 				continue
 			}
-			all = append(all, &forward.Forward{Invocation: a.Invocation, Client: server, Session: session, Port: port, Local: net.JoinHostPort(*address, strconv.Itoa(local))})
+			all = append(all, &forward.Forward{
+				Invocation: a.Invocation, Client: server,
+				Session: session, Port: port,
+				Local: net.JoinHostPort(*address, strconv.Itoa(local)),
+			})
 		}
 		if *only {
 			return nil
@@ -66,15 +73,18 @@ which programs in the session listen.`,
 	})
 }
 
-func listPorts(ctx context.Context, a *app, c *client.Client, session string, o output.Format) error {
+func listPorts(ctx context.Context, a *app, c *client.Client, session string,
+	o output.Format,
+) error {
 	ports, err := c.Ports(ctx, session)
 	if err != nil {
 		return err
 	}
-	return output.List(output.Printer{W: a.Out, Format: o}, protocol.PortList{Ports: ports}, ports, []output.Column[protocol.Port]{
-		{Name: "PORT", Text: func(p protocol.Port) string { return fmt.Sprint(p.Port) }},
-		{Name: "ADDRESS", Text: func(p protocol.Port) string { return p.Address }},
-	})
+	return output.List(output.Printer{W: a.Out, Format: o}, protocol.PortList{Ports: ports}, ports,
+		[]output.Column[protocol.Port]{
+			{Name: "PORT", Text: func(p protocol.Port) string { return fmt.Sprint(p.Port) }},
+			{Name: "ADDRESS", Text: func(p protocol.Port) string { return p.Address }},
+		})
 }
 
 // portArg reads PORT or PORT:LOCAL.

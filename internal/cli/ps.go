@@ -82,7 +82,9 @@ type sessionProcess struct {
 }
 
 // printProcesses lists every process that runs in sessions. JSON has one object for each session.
-func printProcesses(ctx context.Context, p output.Printer, c *client.Client, sessions []protocol.Session) error {
+func printProcesses(ctx context.Context, p output.Printer, c *client.Client,
+	sessions []protocol.Session,
+) error {
 	type processes struct {
 		Session string `json:"session"`
 		protocol.ProcessList
@@ -110,11 +112,15 @@ func processColumns() []output.Column[sessionProcess] {
 		{Name: "USER", Text: func(p sessionProcess) string { return output.Printable(p.User) }},
 		{Name: "STATE", Text: func(p sessionProcess) string { return p.State }},
 		{Name: "CPU", Text: func(p sessionProcess) string {
-			return fmt.Sprint((time.Duration(p.CPUMS) * time.Millisecond).Round(10 * time.Millisecond))
+			return fmt.Sprint((time.Duration(p.CPUMS) * time.Millisecond).Round(
+				10 * time.Millisecond))
 		}},
 		{Name: "MEMORY", Text: func(p sessionProcess) string { return output.Size(p.Memory) }},
 		{Name: "CHANNEL", Text: func(p sessionProcess) string { return cmp.Or(p.Channel, "-") }},
-		{Name: "COMMAND", Text: func(p sessionProcess) string { return output.Printable(p.Command) }},
+		{Name: "COMMAND", Text: func(p sessionProcess) string {
+			return output.Printable(
+				p.Command)
+		}},
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 )
 
 func TestPsLogs(t *testing.T) {
-	s := newServer(t, clienttest.Script{Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
+	s := newServer(t, clienttest.Script{Program: func(_ context.Context,
+		p *clienttest.Program,
+	) protocol.Exit {
 		b, _ := io.ReadAll(p.Stdin)
 		p.Stdout(append([]byte("out "), b...))
 		p.Stderr([]byte("err\n"))
@@ -23,7 +25,8 @@ func TestPsLogs(t *testing.T) {
 		t.Fatalf("run: %d", code)
 	}
 	out, _, code := c.run(t, "", "ps")
-	if code != 0 || !strings.Contains(out, "s1") || !strings.Contains(out, "p1") || !strings.Contains(out, "exited (3)") {
+	if code != 0 || !strings.Contains(out, "s1") || !strings.Contains(out, "p1") ||
+		!strings.Contains(out, "exited (3)") {
 		t.Errorf("ps: %d, %q", code, out)
 	}
 	if _, _, code := c.run(t, "", "ps", "none"); code != fault.NotFound.Row().Exit {
@@ -38,7 +41,8 @@ func TestPsLogs(t *testing.T) {
 	if _, _, code := c.run(t, "", "logs", "s1", "p9"); code != fault.NotFound.Row().Exit {
 		t.Errorf("logs of nothing: %d", code)
 	}
-	if _, errs, code := c.run(t, "", "shell"); code != fault.InvalidArgument.Row().Exit || !strings.Contains(errs, "terminal") {
+	if _, errs, code := c.run(t, "", "shell"); code != fault.InvalidArgument.Row().Exit ||
+		!strings.Contains(errs, "terminal") {
 		t.Errorf("shell without a terminal: %d, %q", code, errs)
 	}
 }

@@ -14,14 +14,16 @@ import (
 
 func recordCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "record SESSION CHANNEL", Short: "Write a recording of a terminal or a kernel, as an asciicast",
+		Use:   "record SESSION CHANNEL",
+		Short: "Write a recording of a terminal or a kernel, as an asciicast",
 		Long: `
 It contains the channel's output that the server still has, with times. Any asciicast player and
 the terminal's page can play it.`,
 		Example: `  sandgate record -o session.cast s_abc t1
   sandgate record --cell 3 s_abc k1 | asciinema play -`,
 	}
-	out := c.Flags().StringP("output-file", "o", "-", "write to this `file`; - is the standard output")
+	out := c.Flags().StringP("output-file", "o", "-",
+		"write to this `file`; - is the standard output")
 	cell := c.Flags().Uint("cell", 0, "only the output of the cell with this `number`")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		body, err := server.Recording(ctx, args[0], args[1], uint32(*cell))

@@ -22,7 +22,8 @@ writes to its log.`,
 		Example: `  sudo sandgate reload
   sudo sandgate reload --with-log-level debug`,
 	}
-	level := c.Flags().String("with-log-level", "", "log at this `level` until the next reload: debug, info, warn or error")
+	level := c.Flags().String("with-log-level", "",
+		"log at this `level` until the next reload: debug, info, warn or error")
 	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, _ []string) error {
 		report, err := server.AskReload(ctx, cfg, server.ReloadRequest{LogLevel: *level})
 		if err != nil {

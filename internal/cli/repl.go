@@ -22,7 +22,8 @@ The default LANGUAGE is python.`,
 		Example: `  sandgate repl python
   echo '6 * 7' | sandgate repl js`,
 	}
-	c.Flags().StringVar(&o.Session, "session", "", "use this `session`, which is kept, and its first kernel of the language")
+	c.Flags().StringVar(&o.Session, "session", "",
+		"use this `session`, which is kept, and its first kernel of the language")
 	c.Flags().BoolVar(&o.Keep, "keep", false, "keep the session and print its id on standard error")
 	c.Flags().StringVar(&o.Figures, "save-figures", "", "save images to this `directory`")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {

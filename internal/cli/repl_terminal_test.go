@@ -171,7 +171,8 @@ func TestREPLOnATerminal(t *testing.T) {
 		t.Errorf("deleted sessions: %q", d)
 	}
 	past, err := os.ReadFile(filepath.Join(c.home, ".config/sandgate/history"))
-	if err != nil || !strings.Contains(string(past), "import os\n") || strings.Contains(string(past), "hunter2") {
+	if err != nil || !strings.Contains(string(past), "import os\n") ||
+		strings.Contains(string(past), "hunter2") {
 		t.Errorf("the history is %q, %v", past, err)
 	}
 }

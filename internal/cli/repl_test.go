@@ -37,7 +37,8 @@ func TestPipedREPL(t *testing.T) {
 	if _, _, code = c.run(t, "figure\nfigure\n", "repl", "--save-figures", dir); code != 0 {
 		t.Errorf("figures: %d", code)
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "figure-2.png")); err != nil || string(b) != "hello" {
+	if b, err := os.ReadFile(filepath.Join(dir, "figure-2.png")); err != nil ||
+		string(b) != "hello" {
 		t.Errorf("the figure is %q, %v", b, err)
 	}
 }
@@ -59,16 +60,26 @@ func pythonish() clienttest.Script {
 				c.Stdout(fmt.Sprint("length ", len(line)))
 			case "loop":
 				<-c.Interrupted
-				c.Message(kernel.ErrorType, kernel.Error{EName: "KeyboardInterrupt", Traceback: []string{"KeyboardInterrupt"}})
+				c.Message(kernel.ErrorType, kernel.Error{
+					EName:     "KeyboardInterrupt",
+					Traceback: []string{"KeyboardInterrupt"},
+				})
 				return kernel.ExecuteReply{Status: "error", EName: "KeyboardInterrupt"}
 			case "fail":
-				c.Message(kernel.ErrorType, kernel.Error{EName: "Boom", EValue: "no", Traceback: []string{"\x1b[31mBoom\x1b[0m: no"}})
+				c.Message(kernel.ErrorType, kernel.Error{
+					EName: "Boom", EValue: "no",
+					Traceback: []string{"\x1b[31mBoom\x1b[0m: no"},
+				})
 				return kernel.ExecuteReply{Status: "error", EName: "Boom"}
 			case "exit":
 				code := 4
 				return kernel.ExecuteReply{Status: "ok", ExitCode: &code}
 			case "figure":
-				c.Message(kernel.DisplayDataType, map[string]any{"data": map[string]string{"text/plain": "Figure", "image/png": "aGVsbG8="}})
+				c.Message(kernel.DisplayDataType,
+					map[string]any{"data": map[string]string{
+						"text/plain": "Figure",
+						"image/png":  "aGVsbG8=",
+					}})
 			}
 			return kernel.ExecuteReply{Status: "ok"}
 		},
@@ -80,10 +91,16 @@ func pythonish() clienttest.Script {
 		},
 		Complete: func(p protocol.Complete) kernel.Reply {
 			if strings.HasSuffix(p.Code, "imp") {
-				return kernel.Reply{Matches: []kernel.Match{{Text: "import"}}, Start: p.Cursor - 3, End: p.Cursor}
+				return kernel.Reply{
+					Matches: []kernel.Match{{Text: "import"}}, Start: p.Cursor - 3,
+					End: p.Cursor,
+				}
 			}
 			word := strings.LastIndexAny(p.Code, " \n") + 1
-			return kernel.Reply{Matches: []kernel.Match{{Text: "alpha"}, {Text: "alphabet"}}, Start: word, End: p.Cursor}
+			return kernel.Reply{
+				Matches: []kernel.Match{{Text: "alpha"}, {Text: "alphabet"}},
+				Start:   word, End: p.Cursor,
+			}
 		},
 	}
 }

@@ -30,7 +30,8 @@ when it is used, and the error states the reason.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "%s: %d files of %s, saved by version %s\n", cfg.DataDir, files, info.Time.Format("2006-01-02 15:04:05 MST"), info.Version)
+		fmt.Fprintf(a.Out, "%s: %d files of %s, saved by version %s\n", cfg.DataDir, files,
+			info.Time.Format("2006-01-02 15:04:05 MST"), info.Version)
 		if !info.Sessions {
 			fmt.Fprintln(a.Out, "There are no sessions in it.")
 		}

@@ -20,13 +20,15 @@ func rmCommand(a *app) *cobra.Command {
   sandgate rm s_abc              ends the session, as session delete does`,
 	}
 	recursive := c.Flags().BoolP("recursive", "r", false, "remove folders with their content")
-	force := c.Flags().BoolP("force", "f", false, "a file or a session that does not exist is no error")
+	force := c.Flags().BoolP("force", "f", false,
+		"a file or a session that does not exist is no error")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		for _, arg := range args {
 			// Without this check, s_abc: would mean the home folder, although it looks like the
 			// session.
 			if _, name, ok := filecopy.Remote(arg); ok && name == "" {
-				return usagef("%q does not name a file; to end the session, leave out the colon", arg)
+				return usagef("%q does not name a file; to end the session, leave out the colon",
+					arg)
 			}
 		}
 		return a.eachOf(args, func(arg string) error {

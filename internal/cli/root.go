@@ -47,14 +47,23 @@ up for errors of Sandgate, one for each kind.`,
 	)
 	for id, all := range map[string][]*cobra.Command{
 		groupCode: {
-			runCommand(a), replCommand(a), shellCommand(a), execCommand(a), attachCommand(a), psCommand(a), logsCommand(a),
+			runCommand(a), replCommand(a), shellCommand(a), execCommand(a), attachCommand(a),
+			psCommand(a), logsCommand(a),
 			killCommand(a), portCommand(a), recordCommand(a),
 		},
-		groupFiles:  {lsCommand(a), cpCommand(a), mvCommand(a), mkdirCommand(a), rmCommand(a), watchCommand(a)},
-		groupThings: {sessionCommand(a), forkCommand(a), templateCommand(a), snapshotCommand(a), volumeCommand(a)},
+		groupFiles: {
+			lsCommand(a), cpCommand(a), mvCommand(a), mkdirCommand(a), rmCommand(a),
+			watchCommand(a),
+		},
+		groupThings: {
+			sessionCommand(a), forkCommand(a), templateCommand(a), snapshotCommand(a),
+			volumeCommand(a),
+		},
 		groupServer: {
-			serveCommand(a), nodeCommand(a), gatewayCommand(a), clusterCommand(a), statusCommand(a), checkCommand(a), doctorCommand(a),
-			reloadCommand(a), keyCommand(a), tenantCommand(a), tokenCommand(a), usageCommand(a), backupCommand(a), restoreCommand(a),
+			serveCommand(a), nodeCommand(a), gatewayCommand(a), clusterCommand(a), statusCommand(a),
+			checkCommand(a), doctorCommand(a),
+			reloadCommand(a), keyCommand(a), tenantCommand(a), tokenCommand(a), usageCommand(a),
+			backupCommand(a), restoreCommand(a),
 			configCommand(a),
 		},
 		groupOther: {versionCommand(a), completionCommand(), helpCommand(a), manCommand()},
@@ -78,7 +87,11 @@ func prepare(c *cobra.Command) {
 		case sub.Args != nil:
 		case sub.HasSubCommands():
 			sub.Args = subcommand
-			sub.RunE = func(cmd *cobra.Command, _ []string) error { return usagef("a command is needed: %s", verbs(cmd)) }
+			sub.RunE = func(cmd *cobra.Command,
+				_ []string,
+			) error {
+				return usagef("a command is needed: %s", verbs(cmd))
+			}
 		default:
 			sub.Args = checkArguments
 		}

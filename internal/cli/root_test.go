@@ -36,7 +36,8 @@ func TestHelp(t *testing.T) {
 	}
 	for _, cmd := range commandTree() {
 		out, errs, code := c.run(t, "", append(words(cmd), "--help")...)
-		if code != 0 || errs != "" || !strings.HasPrefix(out, "usage: "+cmd.CommandPath()) || !strings.Contains(out, cmd.Short) {
+		if code != 0 || errs != "" || !strings.HasPrefix(out, "usage: "+cmd.CommandPath()) ||
+			!strings.Contains(out, cmd.Short) {
 			t.Errorf("%s --help: %d, %q, %q", cmd.CommandPath(), code, errs, out)
 		}
 		if again, _, _ := c.run(t, "", append([]string{"help"}, words(cmd)...)...); again != out {
@@ -45,7 +46,8 @@ func TestHelp(t *testing.T) {
 		if cmd.Parent().HasParent() || cmd.Hidden {
 			continue
 		}
-		if !strings.Contains(overview, "  "+cmd.Name()+" ") || !strings.Contains(overview, cmd.Short) {
+		if !strings.Contains(overview, "  "+cmd.Name()+" ") ||
+			!strings.Contains(overview, cmd.Short) {
 			t.Errorf("the overview lacks %s", cmd.Name())
 		}
 	}
@@ -61,7 +63,8 @@ func TestHelp(t *testing.T) {
 func TestEveryCommandIsDescribed(t *testing.T) {
 	for _, c := range commandTree() {
 		if c.Short == "" || c.Example == "" || strings.HasSuffix(c.Short, ".") {
-			t.Errorf("%s has no short text or no example, or the text ends with a dot", c.CommandPath())
+			t.Errorf("%s has no short text or no example, or the text ends with a dot",
+				c.CommandPath())
 		}
 		for line := range strings.SplitSeq(c.Example, "\n") {
 			if !strings.HasPrefix(line, "  ") {
@@ -109,7 +112,8 @@ func TestUsageErrors(t *testing.T) {
 		{"version more", `"more"`},
 	} {
 		_, errs, code := c.run(t, "", strings.Fields(x.args)...)
-		if code != usageExit || !strings.Contains(errs, x.want) || !strings.HasPrefix(errs, "sandgate") {
+		if code != usageExit || !strings.Contains(errs, x.want) ||
+			!strings.HasPrefix(errs, "sandgate") {
 			t.Errorf("%s: %d, %q, want %q", x.args, code, errs, x.want)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 func runCommand(a *app) *cobra.Command {
 	var o program.RunOptions
 	c := &cobra.Command{
-		Use: "run FILE|- [ARGUMENT]...", Short: "Run a program in a sandbox and exit with its status",
+		Use:   "run FILE|- [ARGUMENT]...",
+		Short: "Run a program in a sandbox and exit with its status",
 		Long: `
 FILE is sent to a new session and started there; - reads the program from standard input, and
 -c CODE replaces FILE. The program's output is shown as it arrives. Standard input is forwarded
@@ -35,13 +36,15 @@ The exit status is the program's, 128+n after signal n; 200 and up are errors of
 	}
 	flags := c.Flags()
 	flags.StringVarP(&o.Code, "code", "c", "", "`code` to run instead of a file")
-	flags.StringVarP(&o.Language, "language", "l", "", "`language` of the program; default by the file's ending, then python")
+	flags.StringVarP(&o.Language, "language", "l", "",
+		"`language` of the program; default by the file's ending, then python")
 	flags.Var(&o.Files, "file", "another `file` to send, LOCAL or LOCAL:REMOTE; can be given again")
 	flags.Var(&o.Env, "env", "environment `variable`, NAME=VALUE or NAME; can be given again")
 	flags.BoolVar(&o.Stdin, "stdin", false, "forward standard input even when it is a terminal")
 	flags.BoolVar(&o.Keep, "keep", false, "keep the session and print its id on standard error")
 	flags.BoolVar(&o.Network, "network", false, "let it reach the hosts that the server allows")
-	flags.Var(&o.Allow, "allow", "let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")
+	flags.Var(&o.Allow, "allow",
+		"let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")
 	flags.StringVar(&o.Session, "session", "", "run in this `session`, which is kept")
 	passArguments(c)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {

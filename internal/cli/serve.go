@@ -24,6 +24,9 @@ config reference.`,
   sudo sandgate serve --listen 127.0.0.1:9000`,
 	}
 	load := a.configFlags(c)
-	c.RunE = func(cmd *cobra.Command, _ []string) error { return server.Serve(cmd.Context(), a.Invocation, load) }
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		return server.Serve(cmd.Context(),
+			a.Invocation, load)
+	}
 	return c
 }

@@ -23,16 +23,19 @@ A session is a sandbox with its kernels, terminals, processes and files.`,
 		`  sandgate session create --language js --idle-hibernate 5m
   sandgate session list -o wide
   sandgate session delete s_abc`,
-		sessionCreate(a), sessionList(a), sessionGet(a), sessionUpdate(a), sessionDelete(a), sessionFork(a),
+		sessionCreate(a), sessionList(a), sessionGet(a), sessionUpdate(a), sessionDelete(a),
+		sessionFork(a),
 		a.eachSession(&cobra.Command{
-			Use: "pause SESSION...", Short: "Freeze sessions in memory; the next request to them resumes them",
+			Use:     "pause SESSION...",
+			Short:   "Freeze sessions in memory; the next request to them resumes them",
 			Example: "  sandgate session pause s_abc",
 		}, func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.PauseSession(ctx, id)
 			return err
 		}),
 		a.eachSession(&cobra.Command{
-			Use: "hibernate SESSION...", Short: "Write sessions to disk; the next request to them resumes them",
+			Use:     "hibernate SESSION...",
+			Short:   "Write sessions to disk; the next request to them resumes them",
 			Example: "  sandgate session hibernate s_abc",
 		}, func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.HibernateSession(ctx, id)
@@ -49,7 +52,9 @@ A session is a sandbox with its kernels, terminals, processes and files.`,
 }
 
 // eachSession makes a command that calls do for each of its arguments.
-func (a *app) eachSession(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, ref string) error) *cobra.Command {
+func (a *app) eachSession(cmd *cobra.Command, do func(ctx context.Context, c *client.Client,
+	ref string) error,
+) *cobra.Command {
 	return a.withClient(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		return a.eachOf(args, func(ref string) error { return do(ctx, c, ref) })
 	})
@@ -99,11 +104,26 @@ func sessionColumns() []output.Column[protocol.Session] {
 		}},
 		{Name: "AGE", Text: func(s protocol.Session) string { return output.Age(s.CreatedMS) }},
 		{Name: "IDLE", Text: func(s protocol.Session) string { return output.Age(s.ActiveMS) }},
-		{Name: "CHANNELS", Text: func(s protocol.Session) string { return fmt.Sprint(len(s.Channels)) }},
-		{Name: "EXPIRES", Wide: true, Text: func(s protocol.Session) string { return output.Expiry(s.ExpiresMS) }},
-		{Name: "TEMPLATE", Wide: true, Text: func(s protocol.Session) string { return cmp.Or(s.Template, "-") }},
-		{Name: "ORIGIN", Wide: true, Text: func(s protocol.Session) string { return cmp.Or(s.Origin, "-") }},
-		{Name: "DURABLE", Wide: true, Text: func(s protocol.Session) string { return fmt.Sprint(s.Durable) }},
+		{Name: "CHANNELS", Text: func(s protocol.Session) string {
+			return fmt.Sprint(
+				len(s.Channels))
+		}},
+		{
+			Name: "EXPIRES", Wide: true,
+			Text: func(s protocol.Session) string { return output.Expiry(s.ExpiresMS) },
+		},
+		{
+			Name: "TEMPLATE", Wide: true,
+			Text: func(s protocol.Session) string { return cmp.Or(s.Template, "-") },
+		},
+		{
+			Name: "ORIGIN", Wide: true,
+			Text: func(s protocol.Session) string { return cmp.Or(s.Origin, "-") },
+		},
+		{
+			Name: "DURABLE", Wide: true,
+			Text: func(s protocol.Session) string { return fmt.Sprint(s.Durable) },
+		},
 		{Name: "NAME", Text: func(s protocol.Session) string { return output.Printable(s.Name) }},
 	}
 }
@@ -164,11 +184,15 @@ server.`,
 	var r protocol.SessionCreate
 	set.StringVar(&r.Language, "language", "", "the `language` that is warm in it")
 	set.StringVar(&r.Template, "template", "", "the `template` to create it from")
-	set.StringVar(&r.Snapshot, "snapshot", "", "the `snapshot`, an id or a name, that it continues from")
-	durable := set.Bool("durable", false, "restore it after the server was killed, in the state in which it was last idle")
+	set.StringVar(&r.Snapshot, "snapshot", "",
+		"the `snapshot`, an id or a name, that it continues from")
+	durable := set.Bool("durable", false,
+		"restore it after the server was killed, in the state in which it was last idle")
 	out := set.Bool("network", false, "let it reach the hosts that the server allows")
-	set.Var(&hosts, "allow", "let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")
-	set.Var((*flags.Mounts)(&r.Volumes), "volume", "give it a volume, `NAME[:/PATH][:ro]`, at /volumes/NAME with a link at PATH; can be given again")
+	set.Var(
+		&hosts, "allow", "let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")
+	set.Var((*flags.Mounts)(&r.Volumes), "volume",
+		"give it a volume, `NAME[:/PATH][:ro]`, at /volumes/NAME with a link at PATH; can be given again")
 	set.Var(env, "env", "a variable, `NAME=VALUE`; can be given again")
 	limits := addLimitFlags(set)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
@@ -197,10 +221,12 @@ func addLimitFlags(set *pflag.FlagSet) func() *protocol.Limits {
 	set.Float64Var(&l.CPUs, "cpus", 0, "its processors, a `number`")
 	set.IntVar(&l.Processes, "processes", 0, "its processes and threads, a `number`")
 	set.IntVar(&l.OpenFiles, "open-files", 0, "open files of one process, a `number`")
-	set.Var(flags.Size{N: &l.DiskBytes}, "disk", "the bytes that it may write outside /tmp, a `size`")
+	set.Var(flags.Size{N: &l.DiskBytes}, "disk",
+		"the bytes that it may write outside /tmp, a `size`")
 	set.Var(flags.Size{N: &l.TmpBytes}, "tmp", "the `size` of /tmp")
 	set.Int64Var(&l.Inodes, "inodes", 0, "files and folders that it may create, a `number`")
-	set.Var(flags.Size{N: &l.OutputBytesPerSecond}, "output", "the bytes that a channel may print in a second, a `size`")
+	set.Var(flags.Size{N: &l.OutputBytesPerSecond}, "output",
+		"the bytes that a channel may print in a second, a `size`")
 	cell := set.Duration("cell", 0, "the `time` that a cell may run")
 	return func() *protocol.Limits {
 		l.CellSeconds = int64(*cell / time.Second)

@@ -21,7 +21,8 @@ func TestSessionsRmCpStatusToken(t *testing.T) {
 	if out, _, _ := c.run(t, "", "sessions", "-q"); out != "s2\ns1\n" {
 		t.Errorf("ids: %q", out)
 	}
-	if out, _, _ := c.run(t, "", "sessions"); !strings.Contains(out, "LANGUAGE") || strings.Count(out, "\n") != 3 {
+	if out, _, _ := c.run(t, "", "sessions"); !strings.Contains(out, "LANGUAGE") ||
+		strings.Count(out, "\n") != 3 {
 		t.Errorf("table: %q", out)
 	}
 	file := writeFile(t, "x.txt", "content")
@@ -50,7 +51,8 @@ func TestSessionsRmCpStatusToken(t *testing.T) {
 	if _, _, code := c.run(t, "", "cp", "a", "b"); code != usageExit {
 		t.Errorf("cp without a session: %d", code)
 	}
-	if _, _, code := c.run(t, "", "rm", "s1", "none", "s2"); code != fault.NotFound.Row().Exit || len(s.Deleted()) != 2 {
+	if _, _, code := c.run(t, "", "rm", "s1", "none", "s2"); code != fault.NotFound.Row().Exit ||
+		len(s.Deleted()) != 2 {
 		t.Errorf("rm: %d, deleted %q", code, s.Deleted())
 	}
 	if out, _, code := c.run(t, "", "status"); code != 0 || !strings.Contains(out, "2 of 2 ready") {

@@ -18,7 +18,8 @@ import (
 func shellCommand(a *app) *cobra.Command {
 	var o shellOptions
 	c := &cobra.Command{
-		Use: "shell [COMMAND] [ARGUMENT]...", Short: "Open a shell, or another program, in a terminal of a sandbox",
+		Use:   "shell [COMMAND] [ARGUMENT]...",
+		Short: "Open a shell, or another program, in a terminal of a sandbox",
 		Long: `
 It behaves like ssh: full-screen programs, sizes and Ctrl-C work, and the exit status is that of
 the program. A lost connection is restored, and no output is lost.
@@ -49,7 +50,9 @@ type shellOptions struct {
 	keep                   bool
 }
 
-func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions, argv []string) (err error) {
+func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions,
+	argv []string,
+) (err error) {
 	l, err := rawterminal.Take(a.Invocation)
 	if err != nil {
 		return err
@@ -73,7 +76,8 @@ func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions, arg
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), program.CleanupLimit)
 		defer cancel()
-		if derr := c.DeleteSession(ctx, id); derr != nil && !fault.Is(derr, fault.NotFound) && err == nil {
+		if derr := c.DeleteSession(ctx, id); derr != nil && !fault.Is(derr, fault.NotFound) &&
+			err == nil {
 			err = derr
 		}
 	}()
@@ -84,7 +88,8 @@ func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions, arg
 	defer func() { _ = conn.Close() }()
 	cols, rows := l.Size()
 	ch, err := conn.OpenChannel(ctx, protocol.ChannelOpen{
-		Session: id, Kind: "terminal", Argv: argv, Cwd: o.cwd, Env: program.Environment(a.Invocation, o.env), Cols: cols, Rows: rows,
+		Session: id, Kind: "terminal", Argv: argv, Cwd: o.cwd,
+		Env: program.Environment(a.Invocation, o.env), Cols: cols, Rows: rows,
 	})
 	if err != nil {
 		return err

@@ -18,7 +18,9 @@ import (
 
 // echoes is a program that prints its size and its input, until q.
 func echoes() clienttest.Script {
-	return clienttest.Script{Program: func(ctx context.Context, p *clienttest.Program) protocol.Exit {
+	return clienttest.Script{Program: func(ctx context.Context,
+		p *clienttest.Program,
+	) protocol.Exit {
 		size := func() {
 			cols, rows := p.Size()
 			p.Stdout(fmt.Appendf(nil, "size %dx%d\r\n", cols, rows))
@@ -139,14 +141,18 @@ func TestShellDetach(t *testing.T) {
 		t.Errorf("deleted: %v", d)
 	}
 	sc = newScreen(t, c.process("attach", "s1"))
-	if got := sc.await("ready"); strings.Contains(got, "\x1b[c") || !strings.Contains(got, "\x1b[?1049h") {
+	if got := sc.await("ready"); strings.Contains(got, "\x1b[c") ||
+		!strings.Contains(got, "\x1b[?1049h") {
 		t.Errorf("what is shown again is %q", got)
 	}
 	sc.keys("q")
 	sc.end(7)
 	sc = newScreen(t, c.process("attach", "s1", "t1"))
 	sc.end(7)
-	for args, kind := range map[string]fault.Kind{"attach s1": fault.NotFound, "attach s9 t1": fault.NotFound} {
+	for args, kind := range map[string]fault.Kind{
+		"attach s1":    fault.NotFound,
+		"attach s9 t1": fault.NotFound,
+	} {
 		sc = newScreen(t, c.process(strings.Fields(args)...))
 		sc.end(kind.Row().Exit)
 	}

@@ -23,19 +23,28 @@ name.`,
 		a.eachSession(&cobra.Command{
 			Use: "delete SNAPSHOT...", Short: "Delete snapshots",
 			Example: "  sandgate snapshot delete clean",
-		}, func(ctx context.Context, c *client.Client, ref string) error { return c.DeleteSnapshot(ctx, ref) }),
+		}, func(ctx context.Context, c *client.Client,
+			ref string,
+		) error {
+			return c.DeleteSnapshot(ctx, ref)
+		}),
 	)
 }
 
 func snapshotCreate(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "create SESSION", Short: "Take a snapshot of a session, which continues, and print its id",
+		Use:     "create SESSION",
+		Short:   "Take a snapshot of a session, which continues, and print its id",
 		Example: "  sandgate snapshot create --name clean --expires 48h s_abc",
 	}
 	name := c.Flags().String("name", "", "its `name`")
-	expires := c.Flags().Duration("expires", 0, "delete it after this `time`, such as 48h; 0 means never")
+	expires := c.Flags().Duration("expires", 0,
+		"delete it after this `time`, such as 48h; 0 means never")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
-		s, err := server.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: args[0], Name: *name, ExpiresSeconds: int64(*expires / time.Second)})
+		s, err := server.TakeSnapshot(ctx, protocol.SnapshotCreate{
+			Session: args[0], Name: *name,
+			ExpiresSeconds: int64(*expires / time.Second),
+		})
 		if err == nil {
 			fmt.Fprintln(a.Out, s.ID)
 		}
@@ -46,7 +55,8 @@ func snapshotCreate(a *app) *cobra.Command {
 // snapshotStart is an earlier spelling of session create --snapshot.
 func snapshotStart(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "start SNAPSHOT", Short: "Create a session that continues from a snapshot", Hidden: true,
+		Use: "start SNAPSHOT", Short: "Create a session that continues from a snapshot",
+		Hidden:  true,
 		Example: "  sandgate session create --snapshot clean",
 	}
 	name := c.Flags().String("name", "", "the `name` of the session")
@@ -70,7 +80,8 @@ func snapshotList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.List(o.printer(a), protocol.SnapshotList{Snapshots: all}, all, snapshotColumns())
+		return output.List(o.printer(a), protocol.SnapshotList{Snapshots: all}, all,
+			snapshotColumns())
 	})
 }
 
@@ -95,9 +106,18 @@ func snapshotColumns() []output.Column[protocol.Snapshot] {
 		{Name: "NAME", Text: func(s protocol.Snapshot) string { return output.Printable(s.Name) }},
 		{Name: "LANGUAGE", Text: func(s protocol.Snapshot) string { return s.Language }},
 		{Name: "AGE", Text: func(s protocol.Snapshot) string { return output.Age(s.CreatedMS) }},
-		{Name: "SIZE", Text: func(s protocol.Snapshot) string { return config.Size(s.Bytes >> 20 << 20).String() }},
-		{Name: "EXPIRES", Text: func(s protocol.Snapshot) string { return output.Expiry(s.ExpiresMS) }},
-		{Name: "PAUSE", Wide: true, Text: func(s protocol.Snapshot) string { return fmt.Sprintf("%.1f ms", s.PauseMS) }},
+		{Name: "SIZE", Text: func(s protocol.Snapshot) string {
+			return config.Size(
+				s.Bytes >> 20 << 20).String()
+		}},
+		{Name: "EXPIRES", Text: func(s protocol.Snapshot) string {
+			return output.Expiry(
+				s.ExpiresMS)
+		}},
+		{
+			Name: "PAUSE", Wide: true,
+			Text: func(s protocol.Snapshot) string { return fmt.Sprintf("%.1f ms", s.PauseMS) },
+		},
 		{Name: "SESSION", Text: func(s protocol.Snapshot) string { return s.Session }},
 	}
 }

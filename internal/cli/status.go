@@ -34,8 +34,10 @@ func statusCommand(a *app) *cobra.Command {
 			languages = append(languages, l.Name)
 		}
 		w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-		fmt.Fprintf(w, "server\t%s\nversion\t%s\nlanguages\t%s\nsessions\t%d, and %d hibernated\n", server.URL(), s.Version, strings.Join(languages, ", "), s.Sessions, s.Hibernated)
-		fmt.Fprintf(w, "pool\t%d of %d ready; %d claims, %d waited, %d refused\n", s.Pool.Ready, s.Pool.Size, s.Pool.Claims, s.Pool.Waits, s.Pool.Refusals)
+		fmt.Fprintf(w, "server\t%s\nversion\t%s\nlanguages\t%s\nsessions\t%d, and %d hibernated\n",
+			server.URL(), s.Version, strings.Join(languages, ", "), s.Sessions, s.Hibernated)
+		fmt.Fprintf(w, "pool\t%d of %d ready; %d claims, %d waited, %d refused\n", s.Pool.Ready,
+			s.Pool.Size, s.Pool.Claims, s.Pool.Waits, s.Pool.Refusals)
 		if s.Pool.LastError != "" {
 			fmt.Fprintf(w, "last error\t%s\n", output.Printable(s.Pool.LastError))
 		}

@@ -29,7 +29,11 @@ run.`,
 		a.eachSession(&cobra.Command{
 			Use: "delete TEMPLATE...", Short: "Delete templates",
 			Example: "  sandgate template delete data",
-		}, func(ctx context.Context, c *client.Client, name string) error { return c.DeleteTemplate(ctx, name) }),
+		}, func(ctx context.Context, c *client.Client,
+			name string,
+		) error {
+			return c.DeleteTemplate(ctx, name)
+		}),
 	)
 }
 
@@ -83,7 +87,9 @@ unless --detach is given.`,
 	})
 }
 
-func uploadTemplate(ctx context.Context, c *client.Client, r *templatefile.File) (protocol.Template, error) {
+func uploadTemplate(ctx context.Context, c *client.Client,
+	r *templatefile.File,
+) (protocol.Template, error) {
 	in, out := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
@@ -137,7 +143,8 @@ func templateList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.List(o.printer(a), protocol.TemplateList{Templates: all}, all, templateColumns())
+		return output.List(o.printer(a), protocol.TemplateList{Templates: all}, all,
+			templateColumns())
 	})
 }
 
@@ -160,12 +167,30 @@ func templateColumns() []output.Column[protocol.Template] {
 	return []output.Column[protocol.Template]{
 		{Name: "NAME", Text: func(t protocol.Template) string { return t.Name }},
 		{Name: "STATE", Text: func(t protocol.Template) string { return t.State }},
-		{Name: "LANGUAGES", Text: func(t protocol.Template) string { return strings.Join(t.Languages, ",") }},
+		{Name: "LANGUAGES", Text: func(t protocol.Template) string {
+			return strings.Join(
+				t.Languages, ",")
+		}},
 		{Name: "AGE", Text: func(t protocol.Template) string { return output.Age(t.CreatedMS) }},
-		{Name: "SIZE", Text: func(t protocol.Template) string { return fmt.Sprintf("%d KiB", (t.Bytes+1023)/1024) }},
-		{Name: "POOL", Text: func(t protocol.Template) string { return fmt.Sprintf("%d of %d", t.Ready, t.Size) }},
-		{Name: "ERROR", Wide: true, Text: func(t protocol.Template) string { return cmp.Or(output.Printable(t.Error), "-") }},
-		{Name: "DESCRIPTION", Text: func(t protocol.Template) string { return output.Printable(t.Spec.Description) }},
+		{Name: "SIZE", Text: func(t protocol.Template) string {
+			return fmt.Sprintf("%d KiB",
+				(t.Bytes+1023)/1024)
+		}},
+		{Name: "POOL", Text: func(t protocol.Template) string {
+			return fmt.Sprintf("%d of %d",
+				t.Ready, t.Size)
+		}},
+		{
+			Name: "ERROR", Wide: true,
+			Text: func(t protocol.Template) string {
+				return cmp.Or(output.Printable(t.Error),
+					"-")
+			},
+		},
+		{Name: "DESCRIPTION", Text: func(t protocol.Template) string {
+			return output.Printable(
+				t.Spec.Description)
+		}},
 	}
 }
 

@@ -42,14 +42,36 @@ func tenantList(a *app) *cobra.Command {
 func tenantColumns() []output.Column[protocol.Tenant] {
 	return []output.Column[protocol.Tenant]{
 		{Name: "TENANT", Text: func(t protocol.Tenant) string { return t.Name }},
-		{Name: "SESSIONS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.Sessions) }},
-		{Name: "RUNNING", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.Running) }},
+		{Name: "SESSIONS", Text: func(t protocol.Tenant) string {
+			return fmt.Sprint(
+				t.Use.Sessions)
+		}},
+		{
+			Name: "RUNNING", Text: func(t protocol.Tenant) string {
+				return fmt.Sprint(
+					t.Use.Running)
+			},
+		},
 		{Name: "CPUS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.CPUs) }},
-		{Name: "MEMORY", Text: func(t protocol.Tenant) string { return output.Size(t.Use.MemoryBytes) }},
-		{Name: "DISK", Text: func(t protocol.Tenant) string { return output.Size(t.Use.DiskBytes) }},
-		{Name: "SNAPSHOTS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.Snapshots) }},
+		{Name: "MEMORY", Text: func(t protocol.Tenant) string {
+			return output.Size(
+				t.Use.MemoryBytes)
+		}},
+		{
+			Name: "DISK", Text: func(t protocol.Tenant) string {
+				return output.Size(
+					t.Use.DiskBytes)
+			},
+		},
+		{Name: "SNAPSHOTS", Text: func(t protocol.Tenant) string {
+			return fmt.Sprint(
+				t.Use.Snapshots)
+		}},
 		{Name: "KEYS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Keys) }},
-		{Name: "OWN QUOTA", Wide: true, Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Own) }},
+		{
+			Name: "OWN QUOTA", Wide: true,
+			Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Own) },
+		},
 		{Name: "QUOTA", Text: func(t protocol.Tenant) string { return quotaText(t.Quota) }},
 	}
 }
@@ -75,11 +97,14 @@ A quota replaces the whole previous quota. '*' means all tenants without a quota
 }
 
 func quotaFlags(set *pflag.FlagSet, q *protocol.Quota) {
-	set.IntVar(&q.Sessions, "max-sessions", 0, "quota: sessions, including hibernated ones; 0 means no quota, for all quotas")
+	set.IntVar(&q.Sessions, "max-sessions", 0,
+		"quota: sessions, including hibernated ones; 0 means no quota, for all quotas")
 	set.IntVar(&q.Running, "max-running", 0, "quota: sessions with a sandbox")
 	set.Float64Var(&q.CPUs, "max-cpus", 0, "quota: total processors of sessions with a sandbox")
-	set.Var(flags.Size{N: &q.MemoryBytes}, "max-memory", "quota: total memory of sessions with a sandbox, a `size`")
-	set.Var(flags.Size{N: &q.DiskBytes}, "max-disk", "quota: disk of snapshots, templates and hibernated sessions, a `size`")
+	set.Var(flags.Size{N: &q.MemoryBytes}, "max-memory",
+		"quota: total memory of sessions with a sandbox, a `size`")
+	set.Var(flags.Size{N: &q.DiskBytes}, "max-disk",
+		"quota: disk of snapshots, templates and hibernated sessions, a `size`")
 	set.IntVar(&q.Snapshots, "max-snapshots", 0, "quota: snapshots")
 	set.Float64Var(&q.RequestsPerSecond, "max-requests", 0, "quota: requests a second")
 }

@@ -24,7 +24,8 @@ for --keep.`,
 	conn := connectionFlags(c)
 	load := a.configFlags(c)
 	rotate := c.Flags().Bool("rotate", false, "replace the current token with a new one")
-	keep := c.Flags().Duration("keep", 10*time.Minute, "with --rotate: how long the old token remains valid (a `duration`); 0 ends it at once")
+	keep := c.Flags().Duration("keep", 10*time.Minute,
+		"with --rotate: how long the old token remains valid (a `duration`); 0 ends it at once")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *rotate {
 			cfg, err := load()
@@ -41,7 +42,8 @@ for --keep.`,
 			p.Token = t
 		}
 		if p.Token == "" {
-			return fault.New(fault.Unauthenticated, "token", "no token was found; start sandgate serve, or set SANDGATE_TOKEN")
+			return fault.New(fault.Unauthenticated, "token",
+				"no token was found; start sandgate serve, or set SANDGATE_TOKEN")
 		}
 		fmt.Fprintln(a.Out, p.Token)
 		return nil

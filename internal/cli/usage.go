@@ -26,8 +26,10 @@ records a session once a minute and at its end.`,
   sudo sandgate usage --by day -o json`,
 	}
 	o := outputFlag(c, output.Table)
-	by := c.Flags().String("by", "subject", "the `key` to add up by: tenant, subject (within its tenant), session or day")
-	since := c.Flags().String("since", "", "ignore older records: a `time` span such as 24h, or a date such as 2026-11-21 (UTC)")
+	by := c.Flags().String("by", "subject",
+		"the `key` to add up by: tenant, subject (within its tenant), session or day")
+	since := c.Flags().String("since", "",
+		"ignore older records: a `time` span such as 24h, or a date such as 2026-11-21 (UTC)")
 	asLines := c.Flags().Bool("json", false, "print a JSON object for each line")
 	return a.withConfig(c, func(_ context.Context, cfg *config.Config, _ []string) error {
 		from, err := sinceTime(*since, time.Now())
@@ -64,14 +66,23 @@ records a session once a minute and at its end.`,
 
 func usageColumns(by string) []output.Column[*admin.UsageSum] {
 	return []output.Column[*admin.UsageSum]{
-		{Name: strings.ToUpper(by), Text: func(s *admin.UsageSum) string { return output.Printable(s.Key) }},
+		{
+			Name: strings.ToUpper(by),
+			Text: func(s *admin.UsageSum) string { return output.Printable(s.Key) },
+		},
 		{Name: "SESSIONS", Text: func(s *admin.UsageSum) string { return fmt.Sprint(s.Sessions) }},
 		{Name: "CELLS", Text: func(s *admin.UsageSum) string { return fmt.Sprint(s.Cells) }},
-		{Name: "TIME", Text: func(s *admin.UsageSum) string { return seconds(s.Seconds).Round(time.Second).String() }},
+		{Name: "TIME", Text: func(s *admin.UsageSum) string {
+			return seconds(s.Seconds).Round(
+				time.Second).String()
+		}},
 		{Name: "CPU", Text: func(s *admin.UsageSum) string {
 			return seconds(s.CPUSeconds).Round(10 * time.Millisecond).String()
 		}},
-		{Name: "MEMORY", Text: func(s *admin.UsageSum) string { return fmt.Sprintf("%.1f GiB·h", s.MemorySeconds/1024/3600) }},
+		{Name: "MEMORY", Text: func(s *admin.UsageSum) string {
+			return fmt.Sprintf("%.1f GiB·h",
+				s.MemorySeconds/1024/3600)
+		}},
 		{Name: "IN", Text: func(s *admin.UsageSum) string { return output.Size(s.BytesIn) }},
 		{Name: "OUT", Text: func(s *admin.UsageSum) string { return output.Size(s.BytesOut) }},
 	}
@@ -88,7 +99,8 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.ParseInLocation(time.DateOnly, text, time.UTC)
 	if err != nil {
-		return t, usagef("--since takes a span such as 24h or a date such as 2026-11-21, not %q", text)
+		return t, usagef("--since takes a span such as 24h or a date such as 2026-11-21, not %q",
+			text)
 	}
 	return t, nil
 }

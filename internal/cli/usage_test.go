@@ -35,14 +35,16 @@ func TestUsageCommand(t *testing.T) {
 		"--by=subject --json": `{"key":"t/ann","sessions":1,"cells":3,"seconds":120,"cpu_seconds":2,"memory_mib_seconds":3686400,"bytes_in":10,"bytes_out":1000}|` +
 			`{"key":"t/bob","sessions":1,"cells":4,"seconds":5,"cpu_seconds":0,"memory_mib_seconds":0,"bytes_in":0,"bytes_out":0}`,
 	} {
-		out, errs, code := c.run(t, "", append([]string{"usage", "--data-dir", data}, strings.Fields(args)...)...)
+		out, errs, code := c.run(t, "", append([]string{"usage", "--data-dir", data},
+			strings.Fields(args)...)...)
 		rows := strings.Split(strings.TrimSpace(out), "\n")
 		if !strings.Contains(args, "json") {
 			rows = rows[1:]
 		}
 		for i, r := range rows {
 			if !strings.HasPrefix(r, "{") {
-				rows[i] = strings.Join(strings.FieldsFunc(strings.ReplaceAll(r, "  ", "\t"), func(c rune) bool { return c == '\t' }), "  ")
+				rows[i] = strings.Join(strings.FieldsFunc(strings.ReplaceAll(r, "  ", "\t"),
+					func(c rune) bool { return c == '\t' }), "  ")
 				rows[i] = strings.ReplaceAll(rows[i], "   ", "  ")
 			}
 		}

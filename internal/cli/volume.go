@@ -27,7 +27,11 @@ A volume is a folder that outlives sessions, and that sessions share. In a sessi
 		a.eachSession(&cobra.Command{
 			Use: "delete VOLUME...", Short: "Delete volumes",
 			Example: "  sandgate volume delete data",
-		}, func(ctx context.Context, c *client.Client, name string) error { return c.DeleteVolume(ctx, name) }),
+		}, func(ctx context.Context, c *client.Client,
+			name string,
+		) error {
+			return c.DeleteVolume(ctx, name)
+		}),
 		volumeLease(a), volumeRenew(a), volumeRelease(a),
 	)
 }
@@ -82,9 +86,18 @@ func volumeColumns() []output.Column[protocol.Volume] {
 	return []output.Column[protocol.Volume]{
 		{Name: "NAME", Text: func(v protocol.Volume) string { return v.Name }},
 		{Name: "AGE", Text: func(v protocol.Volume) string { return output.Age(v.CreatedMS) }},
-		{Name: "SIZE", Text: func(v protocol.Volume) string { return config.Size(v.Bytes >> 10 << 10).String() }},
-		{Name: "MAX", Text: func(v protocol.Volume) string { return config.Size(v.MaxBytes).String() }},
-		{Name: "FILES", Wide: true, Text: func(v protocol.Volume) string { return fmt.Sprint(v.Files) }},
+		{Name: "SIZE", Text: func(v protocol.Volume) string {
+			return config.Size(
+				v.Bytes >> 10 << 10).String()
+		}},
+		{Name: "MAX", Text: func(v protocol.Volume) string {
+			return config.Size(
+				v.MaxBytes).String()
+		}},
+		{
+			Name: "FILES", Wide: true,
+			Text: func(v protocol.Volume) string { return fmt.Sprint(v.Files) },
+		},
 		{Name: "SESSIONS", Text: func(v protocol.Volume) string { return fmt.Sprint(v.Sessions) }},
 		{Name: "LEASE", Text: func(v protocol.Volume) string {
 			if v.Lease == nil {
@@ -103,7 +116,10 @@ func volumeLease(a *app) *cobra.Command {
 	holder := c.Flags().String("holder", "", "the `name` of the holder, for people")
 	ttl := c.Flags().Duration("ttl", time.Minute, "how long the lease lasts")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
-		return a.lease(ctx, server, protocol.VolumeLease{Name: args[0], Holder: *holder, TTLSeconds: int64(*ttl / time.Second)})
+		return a.lease(ctx, server, protocol.VolumeLease{
+			Name: args[0], Holder: *holder,
+			TTLSeconds: int64(*ttl / time.Second),
+		})
 	})
 }
 
@@ -119,7 +135,10 @@ func volumeRenew(a *app) *cobra.Command {
 		if *token == 0 {
 			return usagef("--token is missing: which lease?")
 		}
-		return a.lease(ctx, server, protocol.VolumeLease{Name: args[0], Holder: *holder, TTLSeconds: int64(*ttl / time.Second), Token: *token})
+		return a.lease(ctx, server, protocol.VolumeLease{
+			Name: args[0], Holder: *holder,
+			TTLSeconds: int64(*ttl / time.Second), Token: *token,
+		})
 	})
 }
 

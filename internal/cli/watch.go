@@ -30,7 +30,11 @@ there were more changes than could be reported.`,
 		if !ok {
 			return usagef("%q is not SESSION:PATH", args[0])
 		}
-		return watchFiles(ctx, a, server, protocol.FileWatch{FileRef: protocol.FileRef{Session: session, Path: cmp.Or(name, ".")}, Recursive: *recursive})
+		return watchFiles(ctx, a, server,
+			protocol.FileWatch{
+				FileRef:   protocol.FileRef{Session: session, Path: cmp.Or(name, ".")},
+				Recursive: *recursive,
+			})
 	})
 }
 
@@ -46,7 +50,8 @@ func watchFiles(ctx context.Context, a *app, c *client.Client, w protocol.FileWa
 		fmt.Fprintln(a.Err, "watching")
 	}, func(f protocol.FileChanges) error {
 		for _, one := range f.Changes {
-			if _, err := fmt.Fprintf(a.Out, "%-8s %s\n", one.Kind, output.Printable(one.Path)); err != nil {
+			if _, err := fmt.Fprintf(a.Out, "%-8s %s\n", one.Kind,
+				output.Printable(one.Path)); err != nil {
 				return err
 			}
 		}

@@ -28,7 +28,10 @@ type directory interface {
 func TestDirectory(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		conform(
-			t, func(t *testing.T) directory { return openLocal(t, filepath.Join(t.TempDir(), "directory")) },
+			t, func(t *testing.T) directory {
+				return openLocal(t,
+					filepath.Join(t.TempDir(), "directory"))
+			},
 		)
 	})
 	t.Run("redis", func(t *testing.T) {
@@ -448,7 +451,8 @@ func conformEvents(t *testing.T, d directory) {
 			}
 		}
 	}
-	id, token := cluster.SessionID("s_0"), mustClaim(t, d, claimOf("a", a, "s_0", cluster.ClaimNew, 0))
+	id, token := cluster.SessionID("s_0"), mustClaim(t, d, claimOf("a", a, "s_0", cluster.ClaimNew,
+		0))
 	for n := 1; !heard(id); n++ {
 		if ctx.Err() != nil {
 			t.Fatal("no event came")
@@ -483,7 +487,8 @@ func conformIncarnation(t *testing.T, d directory) {
 	_, err := d.Claim(ctx, claimOf("a", a, "s_3", cluster.ClaimNew, 0))
 	wantKind(t, err, fault.Restarting)
 	kept := mustClaim(t, d, claimOf("a", again, "s_1", cluster.ClaimRenew, token))
-	if older := mustClaim(t, d, claimOf("a", again, "s_1", cluster.ClaimRenew, token)); older <= kept {
+	if older := mustClaim(t, d, claimOf("a", again, "s_1", cluster.ClaimRenew,
+		token)); older <= kept {
 		t.Errorf("kept by an older token of its own with %d, after %d", older, kept)
 	}
 	if o, err := d.Find(ctx, "s_1"); err != nil || !o.Live {

@@ -19,8 +19,9 @@ func OwnerMissing(op string, owner NodeID, left time.Duration) error {
 	seconds := max(1, int((left+time.Second-1)/time.Second))
 	return &fault.Error{
 		Kind: fault.Unavailable, Op: op, RetryAfter: seconds,
-		Message: fmt.Sprintf("the session's node %s is gone; another takes the session over in %d s "+
-			"unless it comes back", owner, seconds),
+		Message: fmt.Sprintf(
+			"the session's node %s is gone; another takes the session over in %d s "+
+				"unless it comes back", owner, seconds),
 	}
 }
 

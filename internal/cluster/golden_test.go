@@ -119,7 +119,8 @@ func writeRedis(t *testing.T, c *goredis.Client) {
 	}
 	then := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
 	var dump redisDump
-	if err := json.Unmarshal(bytes.ReplaceAll(text, []byte("TIME"), []byte(then)), &dump); err != nil {
+	if err := json.Unmarshal(bytes.ReplaceAll(text, []byte("TIME"), []byte(then)),
+		&dump); err != nil {
 		t.Fatal(err)
 	}
 	for name, k := range dump.Keys {
@@ -146,7 +147,8 @@ func fillRedis(t *testing.T, r redisCluster) {
 	n := register(t, r, cluster.Heartbeat{
 		Node: "n1", Instance: "disk", Lease: long,
 		Info: cluster.NodeInfo{
-			Address: "host:1", Sessions: 1, Most: 2, Hibernated: 3, Ready: map[string]int{"python": 4},
+			Address: "host:1", Sessions: 1, Most: 2, Hibernated: 3,
+			Ready:    map[string]int{"python": 4},
 			Draining: true,
 		},
 	})
@@ -158,7 +160,8 @@ func fillRedis(t *testing.T, r redisCluster) {
 		vault.Restore(ctx, 7, []byte("table")),
 		r.OneTimeStore().Put(ctx, "name", []byte("thing"), time.Hour),
 		r.RunTokenStore().Add(ctx, cluster.RunToken{
-			ID: "ticket1", Data: []byte("thing"), Origin: "https://a.test", Embed: true, Life: time.Hour,
+			ID: "ticket1", Data: []byte("thing"), Origin: "https://a.test", Embed: true,
+			Life: time.Hour,
 			Uses: 3, Concurrent: 2, PerMinute: 5,
 		}, 10),
 	} {

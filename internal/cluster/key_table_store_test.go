@@ -26,12 +26,16 @@ func TestKeyTableStore(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		s := startRedis(t)
-		conformKeyTable(t, func(t *testing.T) tenant.KeyTableStore { return s.open(t).KeyTableStore() })
+		conformKeyTable(
+			t, func(t *testing.T) tenant.KeyTableStore { return s.open(t).KeyTableStore() })
 	})
 	t.Run("sealed", func(t *testing.T) {
 		s := startRedis(t)
 		conformKeyTable(
-			t, func(t *testing.T) tenant.KeyTableStore { return sealed(t, s.open(t).KeyTableStore(), 7) },
+			t, func(t *testing.T) tenant.KeyTableStore {
+				return sealed(t, s.open(t).KeyTableStore(),
+					7)
+			},
 		)
 	})
 }
@@ -187,7 +191,8 @@ func TestKeysOfCluster(t *testing.T) {
 	}
 	work.Wait()
 	for _, x := range []*tenant.Store{a, b} {
-		testenv.Eventually(t, "all keys", func() bool { i, _ := x.Index(); return len(i.Keys) == 13 })
+		testenv.Eventually(t, "all keys",
+			func() bool { i, _ := x.Index(); return len(i.Keys) == 13 })
 	}
 
 	c := s.client()
@@ -215,7 +220,8 @@ func TestKeysOfCluster(t *testing.T) {
 	if err := b.Revoke(ctx, "acme", k.ID); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, "the revocation at the other node", func() bool { return !opens(a, secret) })
+	testenv.Eventually(t, "the revocation at the other node",
+		func() bool { return !opens(a, secret) })
 
 	// A node without data of its own gets all keys, also from a server that has none.
 	if fresh := s.keysOf(t, ""); len(must(fresh).Keys) != 12 {
@@ -242,7 +248,9 @@ func TestKeysOutliveTheCluster(t *testing.T) {
 	s.restart(t)
 	fresh := s.keysOf(t, "")
 	made := make(chan string, 1)
-	go func() { // the node without a copy begins first, and must not remove the keys that the other node knows
+	go func() {
+		// the node without a copy begins first, and must not remove the keys that the other node
+		// knows
 		_, secret, err := fresh.Create(within(t), tenant.Key{Tenant: "new", Role: tenant.Owner})
 		if err != nil {
 			t.Error(err)
@@ -250,10 +258,12 @@ func TestKeysOutliveTheCluster(t *testing.T) {
 		made <- secret
 	}()
 	old := s.keysOf(t, copy)
-	testenv.Eventually(t, "the old key", func() bool { return opens(old, secret) && opens(fresh, secret) })
+	testenv.Eventually(t, "the old key",
+		func() bool { return opens(old, secret) && opens(fresh, secret) })
 	second := <-made
 	testenv.Eventually(t, "both keys", func() bool {
-		return opens(old, secret) && opens(fresh, secret) && opens(old, second) && opens(fresh, second)
+		return opens(old, secret) && opens(fresh, secret) && opens(old, second) &&
+			opens(fresh, second)
 	})
 }
 

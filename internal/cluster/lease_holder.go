@@ -50,7 +50,8 @@ type LeaseHolder struct {
 	unforgotten map[SessionID]Token // 0 for a claim whose answer never came
 	unreachable bool                // the last heartbeat failed
 	clock       clock               // the directory's clock at the last heartbeat
-	noTakeOver  time.Time           // no takeovers until then, because the directory's clock was set
+	// no takeovers until then, because the directory's clock was set
+	noTakeOver time.Time
 }
 
 // clock is the directory's clock, read between two moments of the local clock.
@@ -177,7 +178,8 @@ func (l *LeaseHolder) Own(
 		if fault.Is(err, fault.Restarting) {
 			err = registering(op, err)
 		}
-		if mode == ClaimNew && !fault.Is(err, fault.Conflict) && len(l.unforgotten) < maxUnforgotten {
+		if mode == ClaimNew && !fault.Is(err, fault.Conflict) &&
+			len(l.unforgotten) < maxUnforgotten {
 			l.unforgotten[id] = 0
 		}
 		return 0, err
@@ -282,7 +284,8 @@ func (l *LeaseHolder) Heartbeat(ctx context.Context) {
 	// A lease that has ended by that clock may still be valid by its owner's monotonic clock. It
 	// has certainly ended when a whole lease has passed on the local clock.
 	if c := (clock{a.Now, sent, time.Now()}); c.set(l.clock, l.o.Lease) {
-		l.log.Warn("the directory's clock was set: no session is taken over for the time of a lease")
+		l.log.Warn(
+			"the directory's clock was set: no session is taken over for the time of a lease")
 		l.clock, l.noTakeOver = c, c.got.Add(l.o.Lease)
 	} else {
 		l.clock = c
@@ -293,7 +296,8 @@ func (l *LeaseHolder) Heartbeat(ctx context.Context) {
 	}
 	if a.Incarnation != l.incarnation || a.Epoch != l.epoch {
 		if l.incarnation != 0 {
-			l.log.Warn("claiming all sessions again", "sessions", len(l.owned), "incarnation", a.Incarnation)
+			l.log.Warn("claiming all sessions again", "sessions", len(l.owned), "incarnation",
+				a.Incarnation)
 		}
 		for _, h := range l.owned {
 			if h.confirmed {
@@ -354,7 +358,8 @@ func (l *LeaseHolder) reclaim(ctx context.Context) {
 			}
 		case fault.Is(err, fault.Conflict) && same:
 			delete(l.owned, x.id)
-			l.log.Warn("another node has taken a session", "session", x.id, "token", x.ownership.token)
+			l.log.Warn("another node has taken a session", "session", x.id, "token",
+				x.ownership.token)
 		}
 		l.mu.Unlock()
 		switch {

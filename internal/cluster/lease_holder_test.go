@@ -34,7 +34,8 @@ func holdLeases(
 	t.Cleanup(func() {
 		stop()
 		if c, ok := d.(directory); ok {
-			if err := c.ConsistencyCheck(within(t)); err != nil && !fault.Is(err, fault.Unavailable) {
+			if err := c.ConsistencyCheck(within(t)); err != nil &&
+				!fault.Is(err, fault.Unavailable) {
 				t.Errorf("the directory is inconsistent: %v", err)
 			}
 		}
@@ -181,7 +182,8 @@ func TestResume(t *testing.T) {
 	})
 	lost := make(chan cluster.SessionID, 10)
 	again, err := cluster.NewLeaseHolder(d, cluster.LeaseHolderOptions{
-		Node: "a", Instance: "disk-of-a", Lease: lease, Lost: func(id cluster.SessionID) { lost <- id },
+		Node: "a", Instance: "disk-of-a", Lease: lease,
+		Lost: func(id cluster.SessionID) { lost <- id },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,8 @@ func conformOneTimeStore(t *testing.T, a, b auth.OneTimeStore) {
 	// Each look takes a value, so there are many that end at about the same time.
 	const many = 200
 	for n := range many {
-		if err := a.Put(ctx, "y"+strconv.Itoa(n), []byte("value"), 100*time.Millisecond); err != nil {
+		if err := a.Put(ctx, "y"+strconv.Itoa(n), []byte("value"),
+			100*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

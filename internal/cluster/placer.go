@@ -88,7 +88,8 @@ func (p *Placer) refresh(ctx context.Context) ([]Node, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		if fault.Is(err, fault.Unavailable) && !p.listed.IsZero() && time.Since(p.listed) < staleLife {
+		if fault.Is(err, fault.Unavailable) && !p.listed.IsZero() &&
+			time.Since(p.listed) < staleLife {
 			return p.nodes, nil
 		}
 		return nil, err

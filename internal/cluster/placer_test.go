@@ -92,7 +92,10 @@ func TestPlace(t *testing.T) {
 		if _, err := f.Place(within(t), "python"); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("without nodes: %v", err)
 		}
-		say("draining", cluster.NodeInfo{Most: 100, Draining: true, Ready: map[string]int{"python": 9}})
+		say("draining", cluster.NodeInfo{
+			Most: 100, Draining: true,
+			Ready: map[string]int{"python": 9},
+		})
 		say("busy", cluster.NodeInfo{Most: 10, Sessions: 8, Ready: map[string]int{"python": 1}})
 		say("idle", cluster.NodeInfo{Most: 10, Sessions: 1})
 		say("full", cluster.NodeInfo{Most: 10, Sessions: 10, Ready: map[string]int{"go": 1}})

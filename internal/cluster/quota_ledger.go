@@ -16,7 +16,8 @@ type QuotaLedger interface {
 	// Report replaces the node's usage and returns the usage of all other nodes,
 	// in one step: when two nodes take the remainder of a quota, the second one
 	// sees the first. The usage of a node ends with its lease.
-	Report(ctx context.Context, node NodeID, incarnation Token, lease time.Duration, all []NodeUsage,
+	Report(ctx context.Context, node NodeID, incarnation Token, lease time.Duration,
+		all []NodeUsage,
 	) ([]Totals, error)
 }
 

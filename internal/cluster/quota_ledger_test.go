@@ -50,7 +50,8 @@ func conformQuota(t *testing.T, d directory) {
 	}), 3, 1<<40+0.5)
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: "another", Used: cluster.Amounts{9}}))
 	expire(t, d, "c", c)
-	testenv.Eventually(t, "the use of a dead node is not counted", func() bool { // see conformTakeover
+	testenv.Eventually(t, "the use of a dead node is not counted", func() bool {
+		// see conformTakeover
 		s := report(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{3}})
 		return len(s.Used) > 0 && s.Used[0] == 2
 	})

@@ -76,7 +76,8 @@ func TestRedisClockSet(t *testing.T) {
 		}
 		return true
 	})
-	if refused == 0 && time.Since(begun) < lease { // otherwise the takeover was tried too late to prove anything
+	if refused == 0 && time.Since(begun) < lease {
+		// otherwise the takeover was tried too late to prove anything
 		t.Error("it was taken at once")
 	}
 	before := tokenOf(b, "s_2")

@@ -75,7 +75,10 @@ func TestRedisConsistencyCheck(t *testing.T) {
 		}
 		check := func() string {
 			var found []string
-			for _, err := range []error{r.ConsistencyCheck(ctx), r.RunTokenStore().ConsistencyCheck(ctx)} {
+			for _, err := range []error{
+				r.ConsistencyCheck(ctx),
+				r.RunTokenStore().ConsistencyCheck(ctx),
+			} {
 				if err != nil {
 					wantKind(t, err, fault.Internal)
 					found = append(found, err.Error())

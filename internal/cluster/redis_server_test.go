@@ -29,7 +29,8 @@ func startRedis(t *testing.T, args ...string) *redisServer {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Fatal("redis-server is not installed: make test installs it from Debian, or apt-get install redis-server")
+		t.Fatal(
+			"redis-server is not installed: make test installs it from Debian, or apt-get install redis-server")
 	}
 	// No port: a port that is free now may be in use before the server opens it.
 	dir := t.TempDir()
@@ -42,7 +43,8 @@ func startRedis(t *testing.T, args ...string) *redisServer {
 func (s *redisServer) start(t *testing.T, bin string, args ...string) {
 	t.Helper()
 	all := append([]string{
-		"--port", "0", "--unixsocket", s.address, "--save", "", "--appendonly", "no", "--dir", s.dir,
+		"--port", "0", "--unixsocket", s.address, "--save", "", "--appendonly", "no", "--dir",
+		s.dir,
 	}, args...)
 	s.cmd = exec.Command(bin, all...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log

@@ -19,7 +19,8 @@ func TestResolver(t *testing.T) {
 	r := s.join(t, "c")
 	look := &countedLookup{Lookup: r}
 	told := make(chan cluster.Event, 100)
-	f := cluster.NewResolver(look, cluster.NewPlacer(look, long), func(e cluster.Event) { told <- e })
+	f := cluster.NewResolver(look, cluster.NewPlacer(look, long),
+		func(e cluster.Event) { told <- e })
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { f.Run(ctx) })
@@ -75,7 +76,8 @@ func TestResolver(t *testing.T) {
 		if o, err := f.Find(within(t), "s_1"); err != nil || o.Node != "b" {
 			t.Fatalf("while the directory is away: %+v %v", o, err)
 		}
-		time.Sleep(50 * time.Millisecond) // no event reports that the resolver has lost the connection
+		// no event reports that the resolver has lost the connection
+		time.Sleep(50 * time.Millisecond)
 	}
 	if _, err := f.Find(within(t), "s_2"); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("of one that was never looked up: %v", err)

@@ -26,7 +26,8 @@ func TestRunTokenStores(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		server := startRedis(t)
-		conformRunTokenStore(t, server.join(t, "c").RunTokenStore(), server.join(t, "c").RunTokenStore())
+		conformRunTokenStore(t, server.join(t, "c").RunTokenStore(),
+			server.join(t, "c").RunTokenStore())
 		// Nothing stays forever.
 		c := server.client()
 		defer func() { _ = c.Close() }()

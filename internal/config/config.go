@@ -216,7 +216,14 @@ type sizeUnit struct {
 }
 
 func sizeUnits() []sizeUnit {
-	return []sizeUnit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
+	return []sizeUnit{
+		{"TiB", 1 << 40},
+		{"GiB", 1 << 30},
+		{"MiB", 1 << 20},
+		{"KiB", 1 << 10},
+		{"B", 1},
+		{"", 1},
+	}
 }
 
 // Duration is a time span in Go's format: 90s, 24h, 1h30m.
@@ -240,10 +247,12 @@ func (c *Config) PrivateNetworks() ([]netip.Prefix, error) {
 	for _, text := range c.Private {
 		p, err := netip.ParsePrefix(text)
 		if err != nil || p.Addr().Is4In6() {
-			return nil, fault.Invalid("config.validate", "insecure_egress_to_private_networks", "%q is not a network, such as 10.1.2.0/24", text)
+			return nil, fault.Invalid("config.validate", "insecure_egress_to_private_networks",
+				"%q is not a network, such as 10.1.2.0/24", text)
 		}
 		if p != p.Masked() {
-			return nil, fault.Invalid("config.validate", "insecure_egress_to_private_networks", "%q is an address in a network; %s is the network", text, p.Masked())
+			return nil, fault.Invalid("config.validate", "insecure_egress_to_private_networks",
+				"%q is an address in a network; %s is the network", text, p.Masked())
 		}
 		all = append(all, p)
 	}
@@ -335,19 +344,24 @@ func (c *Config) Validate() error {
 	const op = "config.validate"
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return fault.Invalid(op, "listen", "%q is not an address with a port, such as 127.0.0.1:8080", c.Listen)
+		return fault.Invalid(op, "listen",
+			"%q is not an address with a port, such as 127.0.0.1:8080", c.Listen)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fault.Invalid(op, "listen", "%q is not a port from 0 to 65535", port)
 	}
-	for _, d := range []struct{ name, path string }{{"data_dir", c.DataDir}, {"run_dir", c.RunDir}} {
+	for _, d := range []struct{ name, path string }{
+		{"data_dir", c.DataDir},
+		{"run_dir", c.RunDir},
+	} {
 		if !filepath.IsAbs(d.path) {
 			return fault.Invalid(op, d.name, "%q is not an absolute path", d.path)
 		}
 	}
 	// runsc creates sockets below it, and the path of a Unix socket has at most 107 bytes.
 	if n := len(c.StateDir()); n > 60 {
-		return fault.Invalid(op, "run_dir", "the path is %d bytes too long for the sockets below it", n-60)
+		return fault.Invalid(op, "run_dir",
+			"the path is %d bytes too long for the sockets below it", n-60)
 	}
 	if err := c.OIDC.validate(op); err != nil {
 		return err
@@ -367,14 +381,16 @@ func (c *Config) Validate() error {
 // networks and other settings.
 func (c *Config) validateReferences(op string) error {
 	if b := c.Cluster.Blobs; b != "" && !filepath.IsAbs(b) && !strings.HasPrefix(b, "s3://") {
-		return fault.Invalid(op, "cluster.blobs", "%q is neither an absolute path nor s3://bucket/prefix", b)
+		return fault.Invalid(op, "cluster.blobs",
+			"%q is neither an absolute path nor s3://bucket/prefix", b)
 	}
 	if strings.HasPrefix(c.Cluster.Blobs, "s3://") && c.Cluster.S3Credentials == "" {
 		return fault.Invalid(op, "cluster.s3_credentials_file", "a bucket takes credentials")
 	}
 	if r := c.Egress.Resolver; r != "" {
 		if _, err := netip.ParseAddrPort(r); err != nil {
-			return fault.Invalid(op, "egress.resolver", "%q is not an address and a port, such as 10.0.0.2:53", r)
+			return fault.Invalid(op, "egress.resolver",
+				"%q is not an address and a port, such as 10.0.0.2:53", r)
 		}
 	}
 	if _, err := egress.ParseList("egress.allow", c.Egress.Allow); err != nil {
@@ -383,8 +399,11 @@ func (c *Config) validateReferences(op string) error {
 	if _, err := c.PrivateNetworks(); err != nil {
 		return err
 	}
-	if u, err := url.Parse(c.Tracing.Endpoint); c.Tracing.Endpoint != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil) {
-		return fault.Invalid(op, "tracing.endpoint", "it is not an address such as http://127.0.0.1:4318/v1/traces, without a name and a password")
+	if u, err := url.Parse(c.Tracing.Endpoint); c.Tracing.Endpoint != "" &&
+		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
+			u.User != nil) {
+		return fault.Invalid(op, "tracing.endpoint",
+			"it is not an address such as http://127.0.0.1:4318/v1/traces, without a name and a password")
 	}
 	if c.Pool.Size > 0 && len(c.Pool.Languages) == 0 {
 		return fault.Invalid(op, "pool.languages", "must name a language when pool.size is above 0")

@@ -87,7 +87,10 @@ func TestStrict(t *testing.T) {
 		{"listen", "listen: here\n", "127.0.0.1:8080"},
 		{"relative", "data_dir: here\n", "absolute"},
 		{"collector", "tracing: {endpoint: \"localhost:4318\"}\n", "tracing.endpoint"},
-		{"collector's password", "tracing: {endpoint: \"http://a:b@localhost/\"}\n", "tracing.endpoint"},
+		{
+			"collector's password", "tracing: {endpoint: \"http://a:b@localhost/\"}\n",
+			"tracing.endpoint",
+		},
 		{"sample", "tracing: {sample: 2}\n", "tracing.sample"},
 		{"syntax", "listen: [\n", "line"},
 	}
@@ -105,21 +108,34 @@ func TestStrict(t *testing.T) {
 }
 
 func TestBadEnvironmentAndFlag(t *testing.T) {
-	if _, err := load(t, "", []string{"SANDGATE_POOL_SIZE=x"}); err == nil || !strings.Contains(err.Error(), "SANDGATE_POOL_SIZE") {
+	if _, err := load(t, "", []string{"SANDGATE_POOL_SIZE=x"}); err == nil ||
+		!strings.Contains(err.Error(), "SANDGATE_POOL_SIZE") {
 		t.Errorf("got %v, want the variable named", err)
 	}
-	if _, err := load(t, "", nil, "--pool-size=x"); err == nil || !strings.Contains(err.Error(), "pool-size") {
+	if _, err := load(t, "", nil, "--pool-size=x"); err == nil ||
+		!strings.Contains(err.Error(), "pool-size") {
 		t.Errorf("got %v, want the flag named", err)
 	}
-	if _, err := load(t, "", nil, "--config", filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.NotFound) {
+	if _, err := load(t, "", nil, "--config", filepath.Join(t.TempDir(), "none")); !fault.Is(err,
+		fault.NotFound) {
 		t.Errorf("got %v, want not_found for a named file that is not there", err)
 	}
 }
 
 // TestEveryFieldFromEverySource sets each field by its flag and its variable.
 func TestEveryFieldFromEverySource(t *testing.T) {
-	sample := map[string]string{"text": "", "list": "a,b", "number": "99", "fraction": "1.5", "switch": "true", "size": "300MiB", "duration": "7s"}
-	special := map[string]string{"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9", "platform": "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole", "insecure_egress_to_private_networks": "10.0.0.0/8,fd00::/8", "egress.resolver": "10.0.0.2:53", "tracing.endpoint": "http://127.0.0.1:4318/v1/traces", "tracing.sample": "0.5"}
+	sample := map[string]string{
+		"text": "", "list": "a,b", "number": "99", "fraction": "1.5",
+		"switch": "true", "size": "300MiB", "duration": "7s",
+	}
+	special := map[string]string{
+		"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9",
+		"platform": "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole",
+		"insecure_egress_to_private_networks": "10.0.0.0/8,fd00::/8",
+		"egress.resolver":                     "10.0.0.2:53",
+		"tracing.endpoint":                    "http://127.0.0.1:4318/v1/traces",
+		"tracing.sample":                      "0.5",
+	}
 	for _, f := range Fields(Default()) {
 		value := sample[f.Type]
 		if f.Type == "text" {
@@ -155,7 +171,8 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 
 // TestShowRoundTrip: the output of `config show` is a file with the same meaning.
 func TestShowRoundTrip(t *testing.T) {
-	want, err := load(t, "allowed_hosts: [a.example, b.example]\nlisten: \"[::1]:80\"\n", []string{"SANDGATE_LIMITS_CPUS=0.5"})
+	want, err := load(t, "allowed_hosts: [a.example, b.example]\nlisten: \"[::1]:80\"\n",
+		[]string{"SANDGATE_LIMITS_CPUS=0.5"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,14 +202,16 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(page, b.Bytes()) {
-		t.Error("docs/configuration.md is out of date; run: go run ./cmd/sandgate config reference > docs/configuration.md")
+		t.Error(
+			"docs/configuration.md is out of date; run: go run ./cmd/sandgate config reference > docs/configuration.md")
 	}
 }
 
 func TestLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:80": true, "127.8.8.8:80": true, "[::1]:80": true, "localhost:80": true,
-		"0.0.0.0:80": false, ":80": false, "[::]:80": false, "10.0.0.1:80": false, "localhost.example:80": false, "x": false,
+		"0.0.0.0:80": false, ":80": false, "[::]:80": false, "10.0.0.1:80": false,
+		"localhost.example:80": false, "x": false,
 	} {
 		if got := (&Config{Listen: address}).Loopback(); got != want {
 			t.Errorf("%s: loopback is %v", address, got)
@@ -201,7 +220,10 @@ func TestLoopback(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "7": 7, "7B": 7, "1KiB": 1024, "3 MiB": 3 << 20, "2GiB": 2 << 30, "1TiB": 1 << 40} {
+	for text, want := range map[string]int64{
+		"0": 0, "7": 7, "7B": 7, "1KiB": 1024,
+		"3 MiB": 3 << 20, "2GiB": 2 << 30, "1TiB": 1 << 40,
+	} {
 		if got, err := ParseSize(text); err != nil || int64(got) != want {
 			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
 		}

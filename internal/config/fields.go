@@ -104,7 +104,8 @@ func (f Field) Set(text string) error {
 // check compares the value with the field's bounds.
 func (f Field) check(op string) error {
 	if len(f.OneOf) > 0 && !slices.Contains(f.OneOf, f.String()) {
-		return fault.Invalid(op, f.Path, "%q is not one of %s", f.String(), strings.Join(f.OneOf, ", "))
+		return fault.Invalid(op, f.Path, "%q is not one of %s", f.String(),
+			strings.Join(f.OneOf, ", "))
 	}
 	if f.Off != "" && f.number(f.Off) == toNumber(f.value) {
 		return nil

@@ -17,7 +17,8 @@ func TestGoldenKeys(t *testing.T) {
 		if Reloadable(f.Path) {
 			reload = " reload"
 		}
-		fmt.Fprintf(&out, "%s %s default=%q --%s %s%s\n", f.Path, f.Type, f.Default, f.Flag, f.Env, reload)
+		fmt.Fprintf(&out, "%s %s default=%q --%s %s%s\n", f.Path, f.Type, f.Default, f.Flag, f.Env,
+			reload)
 	}
 	golden.Text(t, "keys.txt", out.String())
 }
@@ -27,7 +28,9 @@ func TestGoldenPaths(t *testing.T) {
 	c := Default()
 	c.DataDir, c.RunDir = "/data", "/run"
 	golden.Lines(t, "paths.txt", map[string]string{
-		"config": DefaultFile, "token": c.TokenFile(), "node socket": c.NodeSocket(), "sandboxes": c.StateDir(), "keys": c.TenantsFile(),
-		"audit": c.AuditDir(), "usage": c.UsageDir(), "node": c.NodeDir(), "cluster": c.ClusterDir(),
+		"config": DefaultFile, "token": c.TokenFile(), "node socket": c.NodeSocket(),
+		"sandboxes": c.StateDir(), "keys": c.TenantsFile(),
+		"audit": c.AuditDir(), "usage": c.UsageDir(), "node": c.NodeDir(),
+		"cluster": c.ClusterDir(),
 	})
 }

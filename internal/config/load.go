@@ -65,7 +65,8 @@ func (v *flagValue) Set(text string) error {
 // AddFlags defines --config and a flag for each setting.
 func AddFlags(set *flag.FlagSet) *Flags {
 	flags := &Flags{set: make(map[string]string)}
-	set.StringVar(&flags.File, "config", "", "configuration `file`; default "+DefaultFile+" if it exists")
+	set.StringVar(&flags.File, "config", "", "configuration `file`; default "+DefaultFile+
+		" if it exists")
 	for _, f := range Fields(Default()) {
 		set.Var(&flagValue{field: f, flags: flags}, f.Flag, "`"+f.Type+"`  "+f.Doc)
 	}
@@ -116,14 +117,20 @@ func loadFile(c *Config, path string) error {
 	const op = "config.file"
 	info, err := os.Stat(path)
 	if err != nil {
-		return &fault.Error{Kind: fault.NotFound, Op: op, Message: "cannot read the configuration file " + path, Err: err}
+		return &fault.Error{
+			Kind: fault.NotFound, Op: op,
+			Message: "cannot read the configuration file " + path, Err: err,
+		}
 	}
 	if info.Size() > MaxFile {
 		return fault.Invalid(op, path, "has %d bytes, the limit is %d", info.Size(), MaxFile)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return &fault.Error{Kind: fault.PermissionDenied, Op: op, Message: "cannot read the configuration file " + path, Err: err}
+		return &fault.Error{
+			Kind: fault.PermissionDenied, Op: op,
+			Message: "cannot read the configuration file " + path, Err: err,
+		}
 	}
 	return Parse(c, path, text)
 }
@@ -166,7 +173,8 @@ func (p *parser) mapping(n *yaml.Node, prefix string) error {
 		if prefix == "" {
 			return p.fail(n, "", "the file must hold settings as key: value")
 		}
-		return p.fail(n, strings.TrimSuffix(prefix, "."), "must hold settings as key: value below it")
+		return p.fail(n, strings.TrimSuffix(prefix, "."),
+			"must hold settings as key: value below it")
 	}
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -184,7 +192,8 @@ func (p *parser) mapping(n *yaml.Node, prefix string) error {
 		} else if near := p.nearest(path); near != "" {
 			err = p.fail(key, path, "there is no such setting; did you mean %s?", near)
 		} else {
-			err = p.fail(key, path, "there is no such setting; `sandgate config reference` lists them")
+			err = p.fail(key, path,
+				"there is no such setting; `sandgate config reference` lists them")
 		}
 		if err != nil {
 			return err

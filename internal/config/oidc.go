@@ -33,8 +33,10 @@ func (o *OIDC) Complete() error {
 		return fault.Invalid(op, "oidc.public_url", "is needed with oidc.issuer")
 	case o.Role == "" && o.RoleClaim == "":
 		return fault.Invalid(op, "oidc.role", "this or oidc.role_claim is needed with oidc.issuer")
-	case o.Role != "" && !slices.Contains([]string{"admin", "owner", "driver", "viewer", "run"}, o.Role):
-		return fault.Invalid(op, "oidc.role", "%q is not one of admin, owner, driver, viewer, run", o.Role)
+	case o.Role != "" && !slices.Contains([]string{"admin", "owner", "driver", "viewer", "run"},
+		o.Role):
+		return fault.Invalid(op, "oidc.role", "%q is not one of admin, owner, driver, viewer, run",
+			o.Role)
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ func Reference(w io.Writer) error {
 		"it is out of date. To change it, change `internal/config/config.go`.\n\n" +
 		"Settings come from a YAML file, the environment and the command line of `sandgate serve` (and\n" +
 		"`node`, `gateway`, `doctor`, `config show`). A flag overrides a variable, a variable overrides the\n" +
-		"file, and the file overrides the default. The file is `" + DefaultFile + "` if it exists, or\n" +
+		"file, and the file overrides the default. The file is `" + DefaultFile +
+		"` if it exists, or\n" +
 		"the one that `--config` or `SANDGATE_CONFIG` names. An unknown key is an error that names the key\n" +
 		"and its line. The server starts without any settings.\n\n" +
 		"`sandgate reload`, or SIGHUP, makes a running server read the settings again. It applies the\n" +
@@ -39,8 +40,10 @@ func Reference(w io.Writer) error {
 		if Reloadable(f.Path) {
 			live = " A reload changes it."
 		}
-		sources := fmt.Sprintf("%s, default %s. Flag `--%s`, variable `%s`.%s", strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env, live)
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n%s\n\n", f.Path, wrap(markdown(f.Doc), 100), wrap(sources, 100))
+		sources := fmt.Sprintf("%s, default %s. Flag `--%s`, variable `%s`.%s",
+			strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env, live)
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n%s\n\n", f.Path, wrap(markdown(f.Doc), 100),
+			wrap(sources, 100))
 	}
 	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
 	return err
@@ -98,7 +101,8 @@ func yamlValue(f Field) string {
 // YAML could treat as syntax.
 func quote(s string) string {
 	for _, r := range s {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._-", r) {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+			!strings.ContainsRune("/._-", r) {
 			return strconv.Quote(s)
 		}
 	}

@@ -5,7 +5,8 @@ import "slices"
 // reloadable returns the settings that a running server applies. All others wait for a restart.
 func reloadable() []string {
 	return []string{
-		"allowed_hosts", "allowed_origins", "gateway.sockets_per_principal", "pool.size", "sessions.max", "sessions.max_hibernated", "log.level",
+		"allowed_hosts", "allowed_origins", "gateway.sockets_per_principal", "pool.size",
+		"sessions.max", "sessions.max_hibernated", "log.level",
 	}
 }
 

@@ -27,7 +27,9 @@ func TestApply(t *testing.T) {
 	if want := []string{"listen", "limits.memory"}; !slices.Equal(waiting, want) {
 		t.Errorf("waiting %v, want %v", waiting, want)
 	}
-	if became.Log.Level != "debug" || became.Pool.Size != 3 || became.Hosts[0] != "code.example.org" || became.Listen != now.Listen || became.Limits != now.Limits {
+	if became.Log.Level != "debug" || became.Pool.Size != 3 ||
+		became.Hosts[0] != "code.example.org" || became.Listen != now.Listen ||
+		became.Limits != now.Limits {
 		t.Errorf("became %+v", became)
 	}
 	if now.Log.Level != "info" || len(now.Hosts) != 0 {

@@ -54,7 +54,10 @@ func New(c Config) (*Gate, error) {
 			return d.DialContext(ctx, network, c.Resolver)
 		}
 	}
-	g := &Gate{allow: allow, presets: c.Presets, private: c.Private, timeout: c.Timeout, own: ownAddresses}
+	g := &Gate{
+		allow: allow, presets: c.Presets, private: c.Private, timeout: c.Timeout,
+		own: ownAddresses,
+	}
 	if g.timeout == 0 {
 		g.timeout = 10 * time.Second
 	}
@@ -84,7 +87,9 @@ func (g *Gate) MavenRepository() string { return g.presets.Repository() }
 // once, and only the addresses that were checked are dialled. address is the address that was
 // reached, or the last one tried. Errors: PermissionDenied, NotFound, Unavailable,
 // DeadlineExceeded.
-func (g *Gate) Dial(ctx context.Context, list List, t Target) (c net.Conn, address string, err error) {
+func (g *Gate) Dial(ctx context.Context, list List,
+	t Target,
+) (c net.Conn, address string, err error) {
 	const op = "egress.dial"
 	deny := func(format string, args ...any) error {
 		return fault.New(fault.PermissionDenied, op, "%s "+format, append([]any{t}, args...)...)
@@ -108,16 +113,21 @@ func (g *Gate) Dial(ctx context.Context, list List, t Target) (c net.Conn, addre
 		}
 	}
 	if len(may) == 0 {
-		return nil, address, deny("leads to an address that is not public (insecure_egress_to_private_networks)")
+		return nil, address, deny(
+			"leads to an address that is not public (insecure_egress_to_private_networks)")
 	}
 	d := net.Dialer{Timeout: max(g.timeout/time.Duration(len(may)), time.Second)}
 	for _, a := range may {
 		address = a.String()
-		if c, err = d.DialContext(ctx, "tcp", netip.AddrPortFrom(a, uint16(t.Port)).String()); err == nil {
+		if c, err = d.DialContext(ctx, "tcp",
+			netip.AddrPortFrom(a, uint16(t.Port)).String()); err == nil {
 			return c, address, nil
 		}
 	}
-	e := &fault.Error{Kind: fault.Unavailable, Op: op, Message: t.String() + " cannot be reached", Err: err}
+	e := &fault.Error{
+		Kind: fault.Unavailable, Op: op, Message: t.String() + " cannot be reached",
+		Err: err,
+	}
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() {
 		e.Kind, e.Message = fault.DeadlineExceeded, t.String()+" does not answer"
@@ -135,9 +145,11 @@ func (g *Gate) resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return nil, &fault.Error{Kind: fault.NotFound, Op: op, Message: "there is no host " + t.Host, Err: err}
+		return nil, &fault.Error{Kind: fault.NotFound, Op: op, Message: "there is no host " +
+			t.Host, Err: err}
 	case err != nil:
-		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the name " + t.Host + " cannot be resolved now", Err: err}
+		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the name " + t.Host +
+			" cannot be resolved now", Err: err}
 	}
 	for i := range all {
 		// The resolver returns IPv4 addresses as mapped addresses. The check applies to the

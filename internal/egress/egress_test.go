@@ -16,17 +16,23 @@ import (
 func TestHostHasOneForm(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"packages.example.org": "packages.example.org", "Packages.Example.org.": "packages.example.org", "xn--bcher-kva.example": "xn--bcher-kva.example", "a_b.example": "a_b.example",
-		"192.0.2.1": "192.0.2.1", "2001:DB8:0::1": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "0x7f.example": "0x7f.example", "registry": "registry",
+		"packages.example.org":  "packages.example.org",
+		"Packages.Example.org.": "packages.example.org",
+		"xn--bcher-kva.example": "xn--bcher-kva.example", "a_b.example": "a_b.example",
+		"192.0.2.1": "192.0.2.1", "2001:DB8:0::1": "2001:db8::1", "[2001:db8::1]": "2001:db8::1",
+		"0x7f.example": "0x7f.example", "registry": "registry",
 	} {
 		if got, err := Host(in); err != nil || got != want {
 			t.Errorf("%q is %q, %v", in, got, err)
 		}
 	}
 	for _, in := range []string{
-		"", ".", "..", "a..b", ".a", "a b", "a\tb", "a\x00b", "a%2eb", "user@a", "a/b", "a?b", "a#b", "a\\b", "*", "-a", "a-", "bücher.example", "ⓛocalhost", "a。b",
-		"2130706433", "0x7f000001", "0x7f.1", "0x", "127.1", "0177.0.0.1", "127.0.0.01", "1.2.3.4.5", "1.2.3.256", "example.1", "0x7F.0x0.0x0.0x1",
-		"::ffff:127.0.0.1", "[::ffff:7f00:1]", "fe80::1%eth0", "[127.0.0.1]", "[a]", "[::1", "::1]", "1:2", "a:b",
+		"", ".", "..", "a..b", ".a", "a b", "a\tb", "a\x00b", "a%2eb", "user@a", "a/b", "a?b",
+		"a#b", "a\\b", "*", "-a", "a-", "bücher.example", "ⓛocalhost", "a。b",
+		"2130706433", "0x7f000001", "0x7f.1", "0x", "127.1", "0177.0.0.1", "127.0.0.01",
+		"1.2.3.4.5", "1.2.3.256", "example.1", "0x7F.0x0.0x0.0x1",
+		"::ffff:127.0.0.1", "[::ffff:7f00:1]", "fe80::1%eth0", "[127.0.0.1]", "[a]", "[::1", "::1]",
+		"1:2", "a:b",
 		strings.Repeat("a", 64), strings.Repeat("a.", 126) + "ab",
 	} {
 		if got, err := Host(in); !fault.Is(err, fault.InvalidArgument) {
@@ -38,11 +44,15 @@ func TestHostHasOneForm(t *testing.T) {
 // TestLists compares which hosts lists allow.
 func TestLists(t *testing.T) {
 	t.Parallel()
-	l, err := ParseList("allow", []string{"packages.example.org", "*.files.example.org:443", "git.example:22", "192.0.2.7:8080", "[2001:db8::1]:443"})
+	l, err := ParseList("allow", []string{
+		"packages.example.org", "*.files.example.org:443",
+		"git.example:22", "192.0.2.7:8080", "[2001:db8::1]:443",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(l.Strings(), " "); got != "packages.example.org *.files.example.org:443 git.example:22 192.0.2.7:8080 [2001:db8::1]:443" {
+	if got := strings.Join(l.Strings(),
+		" "); got != "packages.example.org *.files.example.org:443 git.example:22 192.0.2.7:8080 [2001:db8::1]:443" {
 		t.Error(got)
 	}
 	for _, c := range []struct {
@@ -74,18 +84,25 @@ func TestLists(t *testing.T) {
 			t.Errorf("%s:%d is allowed: %v, %v", c.host, c.port, !c.want, err)
 		}
 	}
-	if all, _ := ParseList("allow", []string{"*"}); !all.Allows(Target{"a.example", 443}) || all.Allows(Target{"a.example", 25}) {
+	if all, _ := ParseList("allow", []string{"*"}); !all.Allows(Target{"a.example", 443}) ||
+		all.Allows(Target{"a.example", 25}) {
 		t.Error("* is not all hosts at the usual ports")
 	}
 	if (List{}).Allows(Target{"a.example", 443}) {
 		t.Error("the empty list allows something")
 	}
-	for _, bad := range []string{"", "*.", "**", "*.*", "a*.example", "a.*.example", "https://a.example", "a.example/", "a.example:0", "a.example:65536", "a.example:", "a.example:080", "*.127.0.0.1", "127.1", "0x7f.1:80", "a@b", ":80", "[::1", "::1:", "bücher.example"} {
+	for _, bad := range []string{
+		"", "*.", "**", "*.*", "a*.example", "a.*.example",
+		"https://a.example", "a.example/", "a.example:0", "a.example:65536", "a.example:",
+		"a.example:080", "*.127.0.0.1", "127.1", "0x7f.1:80", "a@b", ":80", "[::1", "::1:",
+		"bücher.example",
+	} {
 		if l, err := ParseList("allow", []string{bad}); !fault.Is(err, fault.InvalidArgument) {
 			t.Errorf("%q is %v, %v", bad, l, err)
 		}
 	}
-	if _, err := ParseList("allow", make([]string, MaxPatterns+1)); !fault.Is(err, fault.InvalidArgument) {
+	if _, err := ParseList("allow", make([]string, MaxPatterns+1)); !fault.Is(err,
+		fault.InvalidArgument) {
 		t.Error(err)
 	}
 }
@@ -115,7 +132,8 @@ func TestListBeyond(t *testing.T) {
 	} {
 		p, some := parse(c.server).Beyond(parse(c.asked))
 		if some != (c.beyond != "") || some && p.String() != c.beyond {
-			t.Errorf("server list %q, request %q: the list does not allow %q", c.server, c.asked, p.String())
+			t.Errorf("server list %q, request %q: the list does not allow %q", c.server, c.asked,
+				p.String())
 		}
 	}
 }
@@ -123,15 +141,21 @@ func TestListBeyond(t *testing.T) {
 // TestPublicAddresses checks addresses that are not public.
 func TestPublicAddresses(t *testing.T) {
 	t.Parallel()
-	for _, a := range []string{"1.1.1.1", "93.184.216.34", "172.15.0.1", "172.32.0.1", "100.128.0.1", "198.20.0.1", "2606:4700::1111", "2a00::1"} {
+	for _, a := range []string{
+		"1.1.1.1", "93.184.216.34", "172.15.0.1", "172.32.0.1",
+		"100.128.0.1", "198.20.0.1", "2606:4700::1111", "2a00::1",
+	} {
 		if !public(netip.MustParseAddr(a)) {
 			t.Error(a, "is not public")
 		}
 	}
 	for _, a := range []string{
-		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254", "169.254.169.254", "172.16.0.1", "172.31.255.255",
-		"192.0.0.192", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255", "168.63.129.16",
-		"::", "::1", "::ffff:1.1.1.1", "::1.1.1.1", "64:ff9b::101:101", "64:ff9b:1::1", "100::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1",
+		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1",
+		"127.255.255.254", "169.254.169.254", "172.16.0.1", "172.31.255.255",
+		"192.0.0.192", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1", "198.51.100.1",
+		"203.0.113.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255", "168.63.129.16",
+		"::", "::1", "::ffff:1.1.1.1", "::1.1.1.1", "64:ff9b::101:101", "64:ff9b:1::1", "100::1",
+		"fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1",
 		"2001::1", "2001:db8::1", "2002:7f00:1::1", "3fff::1", "4000::1", "5f00::1",
 	} {
 		if public(netip.MustParseAddr(a)) {
@@ -194,7 +218,8 @@ func TestDialResolvesOnce(t *testing.T) {
 	port := serve(t)
 	asked := 0
 	answers := []string{"127.0.0.1", "169.254.169.254"}
-	g := gate(t, "* *:"+itoa(port), "127.0.0.0/8", func(string) []string { asked++; return answers[asked-1 : asked] })
+	g := gate(t, "* *:"+itoa(port), "127.0.0.0/8",
+		func(string) []string { asked++; return answers[asked-1 : asked] })
 	c, address, err := g.Dial(t.Context(), g.Allowed(), Target{"rebinds.example", port})
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +228,8 @@ func TestDialResolvesOnce(t *testing.T) {
 	if asked != 1 || address != "127.0.0.1" {
 		t.Errorf("resolved %d times, and dialled %s", asked, address)
 	}
-	if c, address, err = g.Dial(t.Context(), g.Allowed(), Target{"rebinds.example", port}); !fault.Is(err, fault.PermissionDenied) {
+	if c, address, err = g.Dial(t.Context(), g.Allowed(),
+		Target{"rebinds.example", port}); !fault.Is(err, fault.PermissionDenied) {
 		t.Errorf("%v to %s, %v", c, address, err)
 	}
 }
@@ -215,10 +241,13 @@ func TestDialDenies(t *testing.T) {
 	t.Parallel()
 	port := serve(t)
 	names := map[string][]string{
-		"inside.example": {"127.0.0.1"}, "cname.example": {"10.1.2.3"}, "meta.example": {"169.254.169.254"}, "mapped.example": {"::ffff:127.0.0.1"},
-		"nat.example": {"64:ff9b::7f00:1"}, "both.example": {"127.0.0.1", "192.168.0.1"}, "own.example": {"8.8.4.4"},
+		"inside.example": {"127.0.0.1"}, "cname.example": {"10.1.2.3"},
+		"meta.example": {"169.254.169.254"}, "mapped.example": {"::ffff:127.0.0.1"},
+		"nat.example": {"64:ff9b::7f00:1"}, "both.example": {"127.0.0.1", "192.168.0.1"},
+		"own.example": {"8.8.4.4"},
 	}
-	g := gate(t, "* *:"+itoa(port)+" 127.0.0.1:"+itoa(port), "", func(host string) []string { return names[host] })
+	g := gate(t, "* *:"+itoa(port)+" 127.0.0.1:"+itoa(port), "",
+		func(host string) []string { return names[host] })
 	g.own = func() []netip.Addr { return []netip.Addr{netip.MustParseAddr("8.8.4.4")} }
 	narrow, _ := ParseList("allow", []string{"inside.example:" + itoa(port)})
 	for _, c := range []struct {
@@ -230,8 +259,18 @@ func TestDialDenies(t *testing.T) {
 		{g.Allowed(), Target{"inside.example", 25}, fault.PermissionDenied, "egress.allow"},
 		{narrow, Target{"cname.example", port}, fault.PermissionDenied, "network.allow"},
 		{nil, Target{"inside.example", port}, fault.PermissionDenied, "network.allow"},
-		{g.Allowed(), Target{"inside.example", port}, fault.PermissionDenied, "insecure_egress_to_private_networks"},
-		{g.Allowed(), Target{"127.0.0.1", port}, fault.PermissionDenied, "insecure_egress_to_private_networks"},
+		{
+			g.Allowed(),
+			Target{"inside.example", port},
+			fault.PermissionDenied,
+			"insecure_egress_to_private_networks",
+		},
+		{
+			g.Allowed(),
+			Target{"127.0.0.1", port},
+			fault.PermissionDenied,
+			"insecure_egress_to_private_networks",
+		},
 		{g.Allowed(), Target{"cname.example", 443}, fault.PermissionDenied, "cname.example:443"},
 		{g.Allowed(), Target{"meta.example", 80}, fault.PermissionDenied, ""},
 		{g.Allowed(), Target{"mapped.example", port}, fault.PermissionDenied, ""},
@@ -245,7 +284,8 @@ func TestDialDenies(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.target, conn, err)
 		}
 	}
-	g = gate(t, "*:"+itoa(port), "127.0.0.1/32", func(string) []string { return []string{"10.0.0.1", "127.0.0.1"} })
+	g = gate(t, "*:"+itoa(port), "127.0.0.1/32",
+		func(string) []string { return []string{"10.0.0.1", "127.0.0.1"} })
 	c, address, err := g.Dial(t.Context(), g.Allowed(), Target{"mixed.example", port})
 	if err != nil || address != "127.0.0.1" {
 		t.Fatalf("%s, %v", address, err)
@@ -253,7 +293,8 @@ func TestDialDenies(t *testing.T) {
 	c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := g.Dial(ctx, g.Allowed(), Target{"mixed.example", port}); err == nil || !errors.Is(err, context.Canceled) && !fault.Is(err, fault.Unavailable) {
+	if _, _, err := g.Dial(ctx, g.Allowed(), Target{"mixed.example", port}); err == nil ||
+		!errors.Is(err, context.Canceled) && !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
 }
@@ -261,7 +302,11 @@ func TestDialDenies(t *testing.T) {
 // FuzzParseList checks the patterns that ParseList accepts: the text of a pattern is parsed as the
 // same pattern, and no address in another form is accepted.
 func FuzzParseList(f *testing.F) {
-	for _, s := range []string{"packages.example.org", "*.a.example:443", "*", "*:8080", "[::1]:80", "::1", "127.1", "0x7f.1", "a..b", "*.*", "a@b:80", "1.2.3.4:80", "é.example", "a.example.:80"} {
+	for _, s := range []string{
+		"packages.example.org", "*.a.example:443", "*", "*:8080", "[::1]:80",
+		"::1", "127.1", "0x7f.1", "a..b", "*.*", "a@b:80", "1.2.3.4:80", "é.example",
+		"a.example.:80",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -286,7 +331,10 @@ func FuzzParseList(f *testing.F) {
 // FuzzHost checks that a host has one form, and that no name is an address for programs that read
 // numbers as C does.
 func FuzzHost(f *testing.F) {
-	for _, s := range []string{"packages.example.org", "127.0.0.1", "0x7f.0.0.1", "2130706433", "[::1]", "::ffff:1.2.3.4", "A.B.", "a\x00", "xn--a"} {
+	for _, s := range []string{
+		"packages.example.org", "127.0.0.1", "0x7f.0.0.1", "2130706433",
+		"[::1]", "::ffff:1.2.3.4", "A.B.", "a\x00", "xn--a",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -301,7 +349,8 @@ func FuzzHost(f *testing.F) {
 			return
 		}
 		last := name[strings.LastIndexByte(name, '.')+1:]
-		if strings.Trim(last, "0123456789") == "" || strings.ToLower(name) != name || strings.ContainsAny(name, " @/:%\\[]*") {
+		if strings.Trim(last, "0123456789") == "" || strings.ToLower(name) != name ||
+			strings.ContainsAny(name, " @/:%\\[]*") {
 			t.Errorf("%q is taken for the name %q", s, name)
 		}
 	})

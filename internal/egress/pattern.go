@@ -98,7 +98,10 @@ func (l List) Strings() []string {
 
 // Allows reports whether a target is in the list.
 func (l List) Allows(t Target) bool {
-	return slices.ContainsFunc(l, func(p Pattern) bool { return p.hasPort(t.Port) && p.hasName(t.Host, false) })
+	return slices.ContainsFunc(l, func(p Pattern) bool {
+		return p.hasPort(t.Port) &&
+			p.hasName(t.Host, false)
+	})
 }
 
 // Beyond returns the first pattern of o that is not completely in the list.
@@ -109,7 +112,8 @@ func (l List) Beyond(o List) (p Pattern, some bool) {
 			ports = []int{p.port}
 		}
 		for _, port := range ports {
-			if !slices.ContainsFunc(l, func(q Pattern) bool { return q.hasPort(port) && q.hasName(p.name, p.below) }) {
+			if !slices.ContainsFunc(l,
+				func(q Pattern) bool { return q.hasPort(port) && q.hasName(p.name, p.below) }) {
 				return p, true
 			}
 		}

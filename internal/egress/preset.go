@@ -59,7 +59,8 @@ func (p *Presets) Resolve(name string) ([]string, error) {
 		}
 	}
 	if len(hosts) == 0 {
-		return nil, fault.New(fault.NotFound, op, "no package manager for the preset %s is configured or installed: name the hosts instead", name)
+		return nil, fault.New(fault.NotFound, op,
+			"no package manager for the preset %s is configured or installed: name the hosts instead", name)
 	}
 	return hosts, nil
 }
@@ -111,15 +112,19 @@ func patternOf(source string) string {
 func (p *Presets) python() []string {
 	index := p.words("PIP_INDEX_URL")
 	extra := p.words("PIP_EXTRA_INDEX_URL")
-	for _, text := range p.configured(p.Env("PIP_CONFIG_FILE"), "/etc/pip.conf", "/etc/xdg/pip/pip.conf", "~/.config/pip/pip.conf", "~/.pip/pip.conf") {
+	for _, text := range p.configured(p.Env("PIP_CONFIG_FILE"), "/etc/pip.conf",
+		"/etc/xdg/pip/pip.conf", "~/.config/pip/pip.conf", "~/.pip/pip.conf") {
 		index = append(index, setting(text, "index-url")...)
 		extra = append(extra, setting(text, "extra-index-url")...)
 	}
 	// pip keeps its default as the index's address and the domain of the files.
-	builtin := p.builtin(regexp.MustCompile(`(?m)^PyPI = PackageIndex\(\s*"([^"]+)",\s*file_storage_domain="([^"]+)"`),
+	builtin := p.builtin(
+		regexp.MustCompile(
+			`(?m)^PyPI = PackageIndex\(\s*"([^"]+)",\s*file_storage_domain="([^"]+)"`),
 		"/usr/lib/python3/dist-packages/pip/_internal/models/index.py")
 	// An index that is configured as pip's own refers to the same domain of files.
-	if len(index) == 0 || len(builtin) > 0 && slices.ContainsFunc(index, func(s string) bool { return patternOf(s) == patternOf(builtin[0]) }) {
+	if len(index) == 0 || len(builtin) > 0 && slices.ContainsFunc(index,
+		func(s string) bool { return patternOf(s) == patternOf(builtin[0]) }) {
 		index = append(index, builtin...)
 	}
 	return append(index, extra...)
@@ -130,7 +135,8 @@ func (p *Presets) node() []string {
 	all := append(p.words("npm_config_registry"), p.words("NPM_CONFIG_REGISTRY")...)
 	scoped := regexp.MustCompile(`(?m)^\s*@[^\s:=]+:registry\s*=\s*(\S+)`)
 	var scopes []string
-	for _, text := range p.configured(p.Env("NPM_CONFIG_USERCONFIG"), "~/.npmrc", "/etc/npmrc", "/usr/etc/npmrc", "/usr/local/etc/npmrc") {
+	for _, text := range p.configured(p.Env("NPM_CONFIG_USERCONFIG"), "~/.npmrc", "/etc/npmrc",
+		"/usr/etc/npmrc", "/usr/local/etc/npmrc") {
 		all = append(all, setting(text, "registry")...)
 		for _, m := range scoped.FindAllStringSubmatch(text, -1) {
 			scopes = append(scopes, m[1])
@@ -139,7 +145,8 @@ func (p *Presets) node() []string {
 	if len(all) == 0 {
 		const definitions = "/npm/node_modules/@npmcli/config/lib/definitions/definitions.js"
 		all = p.builtin(regexp.MustCompile(`'registry', \{\s*default: '([^']+)'`),
-			"/usr/local/lib/node_modules"+definitions, "/usr/lib/node_modules"+definitions, "/usr/share/nodejs"+definitions)
+			"/usr/local/lib/node_modules"+definitions, "/usr/lib/node_modules"+definitions,
+			"/usr/share/nodejs"+definitions)
 	}
 	return append(all, scopes...)
 }
@@ -152,7 +159,8 @@ func (p *Presets) golang() []string {
 		for _, text := range p.configured(p.Env("GOENV"), "~/.config/go/env") {
 			value = firstOf(value, setting(text, name))
 		}
-		value = firstOf(value, p.builtin(regexp.MustCompile(`(?m)^`+name+`=(.*)$`), "/usr/local/go/go.env", "/usr/lib/go/go.env"))
+		value = firstOf(value, p.builtin(regexp.MustCompile(`(?m)^`+name+`=(.*)$`),
+			"/usr/local/go/go.env", "/usr/lib/go/go.env"))
 		if name == "GOSUMDB" {
 			// A name, with a key or not, and an address or not.
 			fields := strings.Fields(value)
@@ -161,7 +169,8 @@ func (p *Presets) golang() []string {
 			}
 			value, _, _ = strings.Cut(fields[len(fields)-1], "+")
 		}
-		for _, proxy := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == '|' }) {
+		for _, proxy := range strings.FieldsFunc(value,
+			func(r rune) bool { return r == ',' || r == '|' }) {
 			if proxy = strings.TrimSpace(proxy); proxy != "direct" && proxy != "off" {
 				all = append(all, proxy)
 			}
@@ -175,7 +184,8 @@ func (p *Presets) golang() []string {
 func (p *Presets) php() []string {
 	var all []string
 	builtin := true
-	for _, text := range p.configured(p.Env("COMPOSER_HOME")+"/config.json", "~/.config/composer/config.json", "~/.composer/config.json") {
+	for _, text := range p.configured(p.Env("COMPOSER_HOME")+"/config.json",
+		"~/.config/composer/config.json", "~/.composer/config.json") {
 		var config struct {
 			Repositories json.RawMessage `json:"repositories"`
 		}
@@ -205,8 +215,11 @@ func (p *Presets) php() []string {
 	}
 	if builtin {
 		const config = "/usr/share/php/Composer/Config.php"
-		all = append(all, p.builtin(regexp.MustCompile(`'type' => 'composer',\s*'url' => '([^']+)'`), config)...)
-		for _, domain := range p.builtin(regexp.MustCompile(`'github-domains' => \['([^']+)'`), config) {
+		all = append(
+			all, p.builtin(regexp.MustCompile(`'type' => 'composer',\s*'url' => '([^']+)'`),
+				config)...)
+		for _, domain := range p.builtin(regexp.MustCompile(`'github-domains' => \['([^']+)'`),
+			config) {
 			all = append(all, domain, "*."+domain)
 		}
 	}
@@ -267,7 +280,8 @@ func repositories(text []byte) []string {
 			return all
 		}
 		start, ok := token.(xml.StartElement)
-		if !ok || !slices.Contains([]string{"mirror", "repository", "pluginRepository"}, start.Name.Local) {
+		if !ok || !slices.Contains([]string{"mirror", "repository", "pluginRepository"},
+			start.Name.Local) {
 			continue
 		}
 		var s source

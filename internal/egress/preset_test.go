@@ -27,7 +27,9 @@ func mavenJar(t *testing.T) []byte {
 	z := zip.NewWriter(&out)
 	w, err := z.Create("org/apache/maven/model/pom-4.0.0.xml")
 	if err == nil {
-		_, err = w.Write([]byte(`<project><repositories><repository><id>central</id><url>https://maven.example/maven2</url></repository></repositories></project>`))
+		_, err = w.Write(
+			[]byte(
+				`<project><repositories><repository><id>central</id><url>https://maven.example/maven2</url></repository></repositories></project>`))
 	}
 	if err == nil {
 		err = z.Close()
@@ -52,39 +54,65 @@ func TestPresetsResolve(t *testing.T) {
 		image        bool
 		want         string // "" for an error
 	}{
-		{name: "the image's pip", preset: "python", image: true, want: "pip.example files.pip.example"},
 		{
-			name: "pip.conf", preset: "python", image: true, want: "mirror.example:8443 extra.example more.example",
-			files: map[string]string{"etc/pip.conf": "[global]\nindex-url = https://me:secret@mirror.example:8443/simple\nextra-index-url =\n    https://extra.example/\n    https://more.example/\ntimeout = 3\n"},
+			name: "the image's pip", preset: "python", image: true,
+			want: "pip.example files.pip.example",
 		},
 		{
-			name: "an index of pip's own", preset: "python", image: true, want: "pip.example files.pip.example",
-			env: map[string]string{"PIP_INDEX_URL": "https://pip.example/simple"},
+			name: "pip.conf", preset: "python", image: true,
+			want: "mirror.example:8443 extra.example more.example",
+			files: map[string]string{
+				"etc/pip.conf": "[global]\nindex-url = https://me:secret@mirror.example:8443/simple\nextra-index-url =\n    https://extra.example/\n    https://more.example/\ntimeout = 3\n",
+			},
 		},
 		{
-			name: "a further index only", preset: "python", image: true, want: "pip.example files.pip.example extra.example",
-			env: map[string]string{"PIP_EXTRA_INDEX_URL": "https://extra.example"},
+			name: "an index of pip's own", preset: "python", image: true,
+			want: "pip.example files.pip.example",
+			env:  map[string]string{"PIP_INDEX_URL": "https://pip.example/simple"},
+		},
+		{
+			name: "a further index only", preset: "python", image: true,
+			want: "pip.example files.pip.example extra.example",
+			env:  map[string]string{"PIP_EXTRA_INDEX_URL": "https://extra.example"},
 		},
 		{name: "no pip", preset: "python"},
 		{name: "the image's npm", preset: "node", image: true, want: "npm.example"},
 		{
 			name: "npmrc", preset: "node", image: true, want: "mirror.example scope.example",
-			env:   map[string]string{"HOME": "/home/op"},
-			files: map[string]string{"home/op/.npmrc": "registry=https://mirror.example/npm/\n@acme:registry=https://scope.example\n//mirror.example/:_authToken=x\n"},
+			env: map[string]string{"HOME": "/home/op"},
+			files: map[string]string{
+				"home/op/.npmrc": "registry=https://mirror.example/npm/\n@acme:registry=https://scope.example\n//mirror.example/:_authToken=x\n",
+			},
 		},
 		{name: "the image's go", preset: "go", image: true, want: "proxy.example sum.example"},
 		{
-			name: "go's environment", preset: "go", image: true, want: "a.example b.example:81 db.example",
-			env: map[string]string{"GOPROXY": "https://a.example|http://b.example:81,off", "GOSUMDB": "name+1234+key https://db.example"},
+			name: "go's environment", preset: "go", image: true,
+			want: "a.example b.example:81 db.example",
+			env: map[string]string{
+				"GOPROXY": "https://a.example|http://b.example:81,off",
+				"GOSUMDB": "name+1234+key https://db.example",
+			},
 		},
-		{name: "go without checksums", preset: "go", image: true, want: "proxy.example", env: map[string]string{"GOSUMDB": "off"}},
-		{name: "the image's composer", preset: "php", image: true, want: "*.git.example git.example composer.example"},
+		{
+			name: "go without checksums", preset: "go", image: true, want: "proxy.example",
+			env: map[string]string{"GOSUMDB": "off"},
+		},
+		{
+			name: "the image's composer", preset: "php", image: true,
+			want: "*.git.example git.example composer.example",
+		},
 		{
 			name: "composer's repositories", preset: "php", image: true, want: "c.example",
-			env:   map[string]string{"HOME": "/r"},
-			files: map[string]string{"r/.config/composer/config.json": `{"repositories": [{"type": "composer", "url": "https://c.example/x"}, {"packagist": false}]}`},
+			env: map[string]string{"HOME": "/r"},
+			files: map[string]string{
+				"r/.config/composer/config.json": `{"repositories": [{"type": "composer", "url": "https://c.example/x"}, {"packagist": false}]}`,
+			},
 		},
-		{name: "maven on this machine", preset: "java", files: map[string]string{"usr/share/maven/lib/maven-model-builder-3.x.jar": jar}, want: "maven.example"},
+		{
+			name: "maven on this machine", preset: "java",
+			files: map[string]string{"usr/share/maven/lib/maven-model-builder-3.x.jar": jar},
+			want:  "maven.example",
+		},
 		{
 			name: "maven's settings", preset: "java", want: "mirror.example",
 			files: map[string]string{
@@ -145,12 +173,15 @@ func TestGateResolvesPresets(t *testing.T) {
 	}
 	list, err = g.ParseList("network.allow", []string{"go"})
 	if _, beyond := g.Allowed().Beyond(list); err != nil || !beyond {
-		t.Errorf("a preset that the server does not allow is not beyond its list: %v, %v", list, err)
+		t.Errorf("a preset that the server does not allow is not beyond its list: %v, %v", list,
+			err)
 	}
-	if _, err := g.ParseList("network.allow", []string{"java"}); !fault.Is(err, fault.InvalidArgument) {
+	if _, err := g.ParseList("network.allow", []string{"java"}); !fault.Is(err,
+		fault.InvalidArgument) {
 		t.Errorf("a preset without hosts gave %v", err)
 	}
-	if _, err := New(Config{Allow: []string{"java"}, Presets: p}); !fault.Is(err, fault.InvalidArgument) {
+	if _, err := New(Config{Allow: []string{"java"}, Presets: p}); !fault.Is(err,
+		fault.InvalidArgument) {
 		t.Errorf("a server with a preset without hosts gave %v", err)
 	}
 }

@@ -46,7 +46,8 @@ func Host(s string) (string, error) {
 	}
 	for _, r := range []byte(s) {
 		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-',
+			r == '_':
 		case r >= 0x80:
 			return "", bad("a host's name is written in ASCII, with xn-- where it is not")
 		default:

@@ -38,7 +38,8 @@ func Text(t testing.TB, name, got string) {
 	t.Helper()
 	file := File(name)
 	if diff := compare(t, file, got); diff != "" {
-		t.Errorf("%s has changed, and what is stored or sent with it (see package golden):\n%s", file, diff)
+		t.Errorf("%s has changed, and what is stored or sent with it (see package golden):\n%s",
+			file, diff)
 	}
 }
 
@@ -122,7 +123,10 @@ func Records(t testing.TB, name string, types map[string]any, fixed ...any) {
 	got := map[string]record{}
 	for key, v := range types {
 		full := filled(t, v, fixed)
-		got[key] = record{canonical(t, full), canonical(t, reflect.Zero(reflect.TypeOf(v)).Interface())}
+		got[key] = record{
+			canonical(t, full),
+			canonical(t, reflect.Zero(reflect.TypeOf(v)).Interface()),
+		}
 	}
 	Text(t, name, string(canonical(t, got))+"\n")
 	data, err := os.ReadFile(File(name))
@@ -155,10 +159,12 @@ func checkRead(t testing.TB, key string, v any, want record, fixed []any) {
 	}
 	full := filled(t, v, fixed)
 	if a, b := canonical(t, read.Elem().Interface()), canonical(t, full); !bytes.Equal(a, b) {
-		t.Errorf("%s: the golden record is not read as it was written:\n%s", key, difference(string(b), string(a)))
+		t.Errorf("%s: the golden record is not read as it was written:\n%s", key,
+			difference(string(b), string(a)))
 	}
 	if !reflect.DeepEqual(read.Elem().Interface(), full) {
-		t.Errorf("%s: the golden record is read as\n%+v\nwant\n%+v", key, read.Elem().Interface(), full)
+		t.Errorf("%s: the golden record is read as\n%+v\nwant\n%+v", key, read.Elem().Interface(),
+			full)
 	}
 	read = reflect.New(reflect.TypeOf(v))
 	if err := json.Unmarshal(want.Empty, read.Interface()); err != nil {
@@ -311,7 +317,8 @@ func UnpackFolder(t testing.TB, name, dir string) {
 		if f.Text != nil {
 			data = []byte(*f.Text)
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700),
+			os.WriteFile(to, data, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}

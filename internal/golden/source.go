@@ -65,7 +65,8 @@ func Covers(t testing.TB, types map[string]any, except ...string) {
 			if !ok {
 				return true
 			}
-			if s, ok := spec.Type.(*ast.StructType); ok && tagged(s) && !known[spec.Name.Name] && !slices.Contains(except, spec.Name.Name) {
+			if s, ok := spec.Type.(*ast.StructType); ok && tagged(s) && !known[spec.Name.Name] &&
+				!slices.Contains(except, spec.Name.Name) {
 				t.Errorf("the golden records miss %s, which has JSON", spec.Name.Name)
 			}
 			return true
@@ -76,7 +77,8 @@ func Covers(t testing.TB, types map[string]any, except ...string) {
 // tagged reports whether a struct has a field with a name in JSON.
 func tagged(s *ast.StructType) bool {
 	return slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool {
-		return f.Tag != nil && strings.Contains(f.Tag.Value, `json:"`) && !strings.Contains(f.Tag.Value, `json:"-"`)
+		return f.Tag != nil && strings.Contains(f.Tag.Value, `json:"`) &&
+			!strings.Contains(f.Tag.Value, `json:"-"`)
 	})
 }
 
@@ -146,7 +148,8 @@ func Metrics(text string) string {
 			bucketsOf[name] = before
 		}
 		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
-			if typ := types[strings.TrimSuffix(name, suffix)]; typ != "" && strings.HasSuffix(name, suffix) {
+			if typ := types[strings.TrimSuffix(name, suffix)]; typ != "" &&
+				strings.HasSuffix(name, suffix) {
 				out = append(out, typ+" "+series)
 				break
 			}

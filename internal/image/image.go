@@ -39,7 +39,10 @@ func Fetch(ctx context.Context, from, dir string) error {
 	const op = "image.fetch"
 	img, err := open(ctx, from, dir)
 	if err != nil {
-		return &fault.Error{Kind: fault.InvalidArgument, Op: op, Field: "image", Message: fmt.Sprintf("%s cannot be read: %v", from, err), Err: err}
+		return &fault.Error{
+			Kind: fault.InvalidArgument, Op: op, Field: "image",
+			Message: fmt.Sprintf("%s cannot be read: %v", from, err), Err: err,
+		}
 	}
 	to := filepath.Join(dir, "layout")
 	path, err := layout.Write(to, empty.Index)
@@ -47,7 +50,10 @@ func Fetch(ctx context.Context, from, dir string) error {
 		err = path.AppendImage(img)
 	}
 	if err != nil {
-		return &fault.Error{Kind: fault.Unavailable, Op: op, Field: "image", Message: fmt.Sprintf("%s cannot be fetched: %v", from, err), Err: err}
+		return &fault.Error{
+			Kind: fault.Unavailable, Op: op, Field: "image",
+			Message: fmt.Sprintf("%s cannot be fetched: %v", from, err), Err: err,
+		}
 	}
 	return nil
 }
@@ -60,7 +66,8 @@ func open(ctx context.Context, from, dir string) (v1.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		return remote.Image(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithPlatform(platform()))
+		return remote.Image(ref, remote.WithContext(ctx),
+			remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithPlatform(platform()))
 	case info.IsDir():
 		return openLayout(from)
 	}
@@ -114,7 +121,8 @@ func pick(index v1.ImageIndex, depth int) (v1.Image, error) {
 		return nil, err
 	}
 	for _, d := range m.Manifests {
-		fits := d.Platform == nil || d.Platform.OS == "" || d.Platform.Satisfies(platform()) || d.Platform.OS == platform().OS && d.Platform.Architecture == platform().Architecture
+		fits := d.Platform == nil || d.Platform.OS == "" || d.Platform.Satisfies(platform()) ||
+			d.Platform.OS == platform().OS && d.Platform.Architecture == platform().Architecture
 		switch {
 		case !fits:
 		case d.MediaType.IsImage():
@@ -188,7 +196,10 @@ func bad(op, message string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	return &fault.Error{Kind: fault.InvalidArgument, Op: op, Field: "image", Message: fmt.Sprintf("%s: %v", message, err), Err: err}
+	return &fault.Error{
+		Kind: fault.InvalidArgument, Op: op, Field: "image",
+		Message: fmt.Sprintf("%s: %v", message, err), Err: err,
+	}
 }
 
 // pack calls mkfs.erofs on the tree. The file is uncompressed and without inline data, because
@@ -198,11 +209,18 @@ func pack(tree, out string) error {
 	const op = "image.pack"
 	mkfs, err := exec.LookPath("mkfs.erofs")
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "there is no mkfs.erofs on the server; install erofs-utils", Err: err}
+		return &fault.Error{
+			Kind: fault.Host, Op: op,
+			Message: "there is no mkfs.erofs on the server; install erofs-utils", Err: err,
+		}
 	}
-	if said, err := exec.Command(mkfs, "--quiet", "-x-1", "-Enoinline_data", out, tree).CombinedOutput(); err != nil {
+	if said, err := exec.Command(mkfs, "--quiet", "-x-1", "-Enoinline_data", out,
+		tree).CombinedOutput(); err != nil {
 		text := strings.TrimSpace(string(said[:min(len(said), 1024)]))
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "mkfs.erofs failed", Err: fmt.Errorf("%w: %s", err, text)}
+		return &fault.Error{
+			Kind: fault.Host, Op: op, Message: "mkfs.erofs failed",
+			Err: fmt.Errorf("%w: %s", err, text),
+		}
 	}
 	return nil
 }

@@ -68,7 +68,8 @@ func imageOf(t *testing.T, layers ...[]byte) v1.Image {
 	t.Helper()
 	img := v1.Image(empty.Image)
 	for _, l := range layers {
-		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l)), nil })
+		layer, err := tarball.LayerFromOpener(
+			func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l)), nil })
 		check(t, err)
 		img, err = mutate.AppendLayers(img, layer)
 		check(t, err)
@@ -116,21 +117,30 @@ func TestLayersOverride(t *testing.T) {
 	defer root.Close()
 	low := tarOf(t,
 		tar.Header{Name: "./", Typeflag: tar.TypeDir},
-		file("a/gone", "1"), file("a/stays", "2"), file("b/x", "3"), file("b/y/z", "4"), file("was-a-file", "5"),
+		file("a/gone", "1"), file("a/stays", "2"), file("b/x", "3"), file("b/y/z", "4"),
+		file("was-a-file", "5"),
 		link("was-a-link", "a"), file("was-a-folder/x", "6"),
-		tar.Header{Name: "suid", Mode: 0o6755}, tar.Header{Name: "dir", Typeflag: tar.TypeDir, Mode: 0o1777},
-		tar.Header{Name: "null", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}, tar.Header{Name: "pipe", Typeflag: tar.TypeFifo},
+		tar.Header{Name: "suid", Mode: 0o6755}, tar.Header{
+			Name: "dir", Typeflag: tar.TypeDir,
+			Mode: 0o1777,
+		},
+		tar.Header{Name: "null", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3},
+		tar.Header{Name: "pipe", Typeflag: tar.TypeFifo},
 		tar.Header{Name: "hard", Typeflag: tar.TypeLink, Linkname: "a/stays"},
 	)
 	high := tarOf(t,
-		file("a/.wh.gone", ""), file("b/new", "7"), file("b/.wh..wh..opq", ""), file("was-a-file/now", "8"),
-		file("was-a-link", "9"), file("was-a-folder", "10"), file("/absolute", "11"), file(".wh.nothing", ""),
+		file("a/.wh.gone", ""), file("b/new", "7"), file("b/.wh..wh..opq", ""),
+		file("was-a-file/now", "8"),
+		file("was-a-link", "9"), file("was-a-folder", "10"), file("/absolute", "11"),
+		file(".wh.nothing", ""),
 	)
 	check(t, unpack(root, imageOf(t, low, high)))
 	want := []string{
-		"a drwxr-xr-x", "a/stays -rwxr-xr-x 2", "absolute -rwxr-xr-x 11", "b drwxr-xr-x", "b/new -rwxr-xr-x 7",
+		"a drwxr-xr-x", "a/stays -rwxr-xr-x 2", "absolute -rwxr-xr-x 11", "b drwxr-xr-x",
+		"b/new -rwxr-xr-x 7",
 		"dir dtrwxrwxrwx", "hard -rwxr-xr-x 2", "suid -rwxr-xr-x ",
-		"was-a-file drwxr-xr-x", "was-a-file/now -rwxr-xr-x 8", "was-a-folder -rwxr-xr-x 10", "was-a-link -rwxr-xr-x 9",
+		"was-a-file drwxr-xr-x", "was-a-file/now -rwxr-xr-x 8", "was-a-folder -rwxr-xr-x 10",
+		"was-a-link -rwxr-xr-x 9",
 	}
 	if got := tree(t, dir); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -140,15 +150,22 @@ func TestLayersOverride(t *testing.T) {
 // TestHostileLayers: no image can read, write, link to or remove anything outside its folder.
 func TestHostileLayers(t *testing.T) {
 	for name, headers := range map[string][]tar.Header{
-		"up":              {file("../victim/owned", "x")},
-		"up in between":   {file("a/../../victim/owned", "x")},
-		"absolute link":   {link("a", "VICTIM"), file("a/owned", "x")},
-		"relative link":   {link("a", "../victim"), file("a/owned", "x")},
-		"link of a link":  {link("a", ".."), link("b", "a/victim"), file("b/owned", "x")},
-		"hard link":       {{Name: "a", Typeflag: tar.TypeLink, Linkname: "../victim/secret"}},
-		"absolute hard":   {{Name: "a", Typeflag: tar.TypeLink, Linkname: "VICTIM/secret"}},
-		"hard through":    {link("a", "VICTIM"), {Name: "b", Typeflag: tar.TypeLink, Linkname: "a/secret"}, file("b", "x")},
-		"hard and kept":   {link("a", "VICTIM"), {Name: "b", Typeflag: tar.TypeLink, Linkname: "a/secret"}},
+		"up":             {file("../victim/owned", "x")},
+		"up in between":  {file("a/../../victim/owned", "x")},
+		"absolute link":  {link("a", "VICTIM"), file("a/owned", "x")},
+		"relative link":  {link("a", "../victim"), file("a/owned", "x")},
+		"link of a link": {link("a", ".."), link("b", "a/victim"), file("b/owned", "x")},
+		"hard link":      {{Name: "a", Typeflag: tar.TypeLink, Linkname: "../victim/secret"}},
+		"absolute hard":  {{Name: "a", Typeflag: tar.TypeLink, Linkname: "VICTIM/secret"}},
+		"hard through": {
+			link("a", "VICTIM"),
+			{Name: "b", Typeflag: tar.TypeLink, Linkname: "a/secret"},
+			file("b", "x"),
+		},
+		"hard and kept": {
+			link("a", "VICTIM"),
+			{Name: "b", Typeflag: tar.TypeLink, Linkname: "a/secret"},
+		},
 		"write over link": {link("a", "VICTIM/secret"), file("a", "x")},
 		"folder on link":  {link("a", "VICTIM"), {Name: "a", Typeflag: tar.TypeDir, Mode: 0o777}},
 		"whiteout":        {link("a", "VICTIM"), file("a/.wh.secret", "")},
@@ -159,7 +176,8 @@ func TestHostileLayers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			work := t.TempDir()
 			victim, dir := filepath.Join(work, "victim"), filepath.Join(work, "root")
-			check(t, errorsOf(os.Mkdir(victim, 0o755), os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(victim, "secret"), []byte("kept"), 0o640)))
+			check(t, errorsOf(os.Mkdir(victim, 0o755), os.Mkdir(dir, 0o755),
+				os.WriteFile(filepath.Join(victim, "secret"), []byte("kept"), 0o640)))
 			for i := range headers {
 				headers[i].Linkname = strings.ReplaceAll(headers[i].Linkname, "VICTIM", victim)
 			}
@@ -180,7 +198,8 @@ func TestHostileLayers(t *testing.T) {
 			info, err := os.Stat(filepath.Join(victim, "secret"))
 			check(t, err)
 			for _, p := range []string{"a", "b"} {
-				if inside, err := os.Lstat(filepath.Join(dir, p)); err == nil && os.SameFile(info, inside) {
+				if inside, err := os.Lstat(filepath.Join(dir, p)); err == nil &&
+					os.SameFile(info, inside) {
 					t.Errorf("%s is the secret", p)
 				}
 			}
@@ -198,11 +217,15 @@ func errorsOf(all ...error) error {
 }
 
 func TestBounds(t *testing.T) {
-	for name, u := range map[string]*unpacker{"bytes": {budget: 10}, "files": {budget: 1 << 20, entries: MaxEntries - 1}} {
+	for name, u := range map[string]*unpacker{
+		"bytes": {budget: 10},
+		"files": {budget: 1 << 20, entries: MaxEntries - 1},
+	} {
 		root, err := os.OpenRoot(t.TempDir())
 		check(t, err)
 		u.root = root
-		if err := u.layer(bytes.NewReader(tarOf(t, file("a", "12345"), file("b", "123456")))); err == nil || !strings.Contains(err.Error(), "at most") {
+		if err := u.layer(bytes.NewReader(tarOf(t, file("a", "12345"),
+			file("b", "123456")))); err == nil || !strings.Contains(err.Error(), "at most") {
 			t.Errorf("%s: %v", name, err)
 		}
 		root.Close()
@@ -227,7 +250,8 @@ func TestLayersMatchTheImage(t *testing.T) {
 	p2, err := layout.Write(t.TempDir(), empty.Index)
 	check(t, err)
 	check(t, p2.AppendImage(other))
-	check(t, os.Rename(filepath.Join(string(p2), "blobs/sha256", digest(other)), filepath.Join(dir, "blobs/sha256", digest(img))))
+	check(t, os.Rename(filepath.Join(string(p2), "blobs/sha256", digest(other)),
+		filepath.Join(dir, "blobs/sha256", digest(img))))
 	got, err := openLayout(dir)
 	check(t, err)
 	root, err := os.OpenRoot(t.TempDir())
@@ -267,7 +291,8 @@ func TestFetch(t *testing.T) {
 		check(t, err)
 		layers, err := got.Layers()
 		check(t, err)
-		if d, err := got.Digest(); err != nil || len(layers) != 1 || from != "saved.tar" && d != want {
+		if d, err := got.Digest(); err != nil || len(layers) != 1 || from != "saved.tar" &&
+			d != want {
 			t.Errorf("%s: %v with %d layers, want %v; %v", from, d, len(layers), want, err)
 		}
 	}
@@ -296,13 +321,17 @@ func TestLanguagesOfAnImage(t *testing.T) {
 	check(t, err)
 	defer root.Close()
 	check(t, unpack(root, imageOf(t, tarOf(t,
-		file("real/bin/bash", "x"), link("bin", "/real/bin"), tar.Header{Name: "opt/tool", Mode: 0o644},
+		file("real/bin/bash", "x"), link("bin", "/real/bin"),
+		tar.Header{Name: "opt/tool", Mode: 0o644},
 	))))
 	env := environment([]string{"PATH=/opt:/bin", "9=no", "A=b"})
 	if !slices.Equal(env, []string{"PATH=/opt:/bin", "A=b"}) {
 		t.Errorf("the environment is %q", env)
 	}
-	for argv, want := range map[string]bool{"/bin/bash": true, "/usr/bin/bash": false, "/opt/tool": false, "/opt/sandgate/langs/x": true, "/loop": false} {
+	for argv, want := range map[string]bool{
+		"/bin/bash": true, "/usr/bin/bash": false,
+		"/opt/tool": false, "/opt/sandgate/langs/x": true, "/loop": false,
+	} {
 		l := kernel.Manifest{Name: "x", Argv: []string{argv}, Program: []string{"bash", "{file}"}}
 		if got := runs(root, l, env); got != want {
 			t.Errorf("%s: %v", argv, got)

@@ -20,7 +20,10 @@ func environment(said []string) []string {
 	have := false
 	for _, e := range said {
 		name, value, ok := strings.Cut(e, "=")
-		if !ok || name == "" || name[0] >= '0' && name[0] <= '9' || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != "" || strings.ContainsRune(value, 0) {
+		if !ok || name == "" || name[0] >= '0' && name[0] <= '9' ||
+			strings.Trim(name,
+				"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != "" ||
+			strings.ContainsRune(value, 0) {
 			continue
 		}
 		have = have || name == "PATH"
@@ -116,7 +119,15 @@ func (m Maker) addRequirements(root *os.Root, languages []string) error {
 	for _, dir := range []struct {
 		name string
 		mode fs.FileMode
-	}{{".", 0o755}, {"proc", 0o755}, {"sys", 0o755}, {"dev", 0o755}, {"tmp", 0o777 | fs.ModeSticky}, {"etc", 0o755}, {home, 0o755}} {
+	}{
+		{".", 0o755},
+		{"proc", 0o755},
+		{"sys", 0o755},
+		{"dev", 0o755},
+		{"tmp", 0o777 | fs.ModeSticky},
+		{"etc", 0o755},
+		{home, 0o755},
+	} {
 		info, err := root.Lstat(dir.name)
 		if err == nil && !info.IsDir() {
 			if err := root.Remove(dir.name); err != nil {

@@ -89,7 +89,8 @@ func (u *unpacker) layer(r io.Reader) error {
 			return err
 		}
 		if u.entries++; u.entries > MaxEntries {
-			return fault.New(fault.TooLarge, "image.unpack", "an image has at most %d files", MaxEntries)
+			return fault.New(fault.TooLarge, "image.unpack", "an image has at most %d files",
+				MaxEntries)
 		}
 		name, err := clean(h.Name)
 		if err != nil {
@@ -237,7 +238,8 @@ func (u *unpacker) parents(dir string) error {
 
 func (u *unpacker) file(h *tar.Header, name string, body io.Reader) error {
 	if u.budget -= h.Size; u.budget < 0 || h.Size < 0 {
-		return fault.New(fault.TooLarge, "image.unpack", "an image has at most %d bytes", int64(MaxBytes))
+		return fault.New(fault.TooLarge, "image.unpack", "an image has at most %d bytes",
+			int64(MaxBytes))
 	}
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

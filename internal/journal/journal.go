@@ -144,7 +144,10 @@ func (j *Journal) add(v any, told chan error) error {
 	case len(data) >= MaxLine:
 		err = fault.New(fault.TooLarge, op, "a line has at most %d bytes", MaxLine)
 	case j.bytes+len(data) > MaxWaiting:
-		err = &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the disk does not keep up with " + j.o.Name}
+		err = &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: 1,
+			Message: "the disk does not keep up with " + j.o.Name,
+		}
 	default:
 		j.waiting = append(j.waiting, line{append(data, '\n'), told})
 		j.bytes += len(data)
@@ -217,7 +220,8 @@ func (j *Journal) flush() {
 		}
 		for len(all) > 0 {
 			n, size := 0, int64(0)
-			for n < len(all) && (n == 0 || size < maxBatch && j.size+size+int64(len(all[n].data)) <= j.o.MaxFile) {
+			for n < len(all) && (n == 0 || size < maxBatch && j.size+size+
+				int64(len(all[n].data)) <= j.o.MaxFile) {
 				size += int64(len(all[n].data))
 				n++
 			}
@@ -288,9 +292,11 @@ func (j *Journal) write(lines []line, size int64) (err error) {
 func (j *Journal) note(err error) {
 	switch {
 	case err != nil && j.failed.IsZero():
-		j.o.Log.Error("a journal cannot be written; its lines are lost until it can", "journal", j.Path(), "error", err)
+		j.o.Log.Error("a journal cannot be written; its lines are lost until it can", "journal",
+			j.Path(), "error", err)
 	case err == nil && !j.failed.IsZero():
-		j.o.Log.Warn("a journal can be written again", "journal", j.Path(), "dropped", j.Stats().Dropped)
+		j.o.Log.Warn("a journal can be written again", "journal", j.Path(), "dropped",
+			j.Stats().Dropped)
 	}
 	if err == nil {
 		j.failed = time.Time{}

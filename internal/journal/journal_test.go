@@ -79,7 +79,8 @@ func TestLinesAreWholeAndInOrder(t *testing.T) {
 		wg.Go(func() {
 			for i := range 200 {
 				if i%10 == 0 {
-					if err := j.Write(deadline(t), entry{N: i, Text: fmt.Sprint("w", w, "\n\x1b[31m")}); err != nil {
+					if err := j.Write(deadline(t),
+						entry{N: i, Text: fmt.Sprint("w", w, "\n\x1b[31m")}); err != nil {
 						t.Error(err)
 					}
 					continue
@@ -143,7 +144,8 @@ func TestOldestFileIsRemoved(t *testing.T) {
 // TestCrashTearsOneLine: a line that a crash cut short does not corrupt other lines.
 func TestCrashTearsOneLine(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "test.jsonl"), []byte("{\"n\":1}\n{\"n\":2,\"te"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "test.jsonl"), []byte("{\"n\":1}\n{\"n\":2,\"te"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	j := mustOpen(t, Options{Dir: dir})
@@ -209,7 +211,8 @@ func TestFullDiskCostsLinesAndNothingElse(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	j := mustOpen(t, Options{Dir: t.TempDir()})
-	if err := j.Write(deadline(t), entry{Text: strings.Repeat("x", MaxLine)}); !fault.Is(err, fault.TooLarge) {
+	if err := j.Write(deadline(t), entry{Text: strings.Repeat("x", MaxLine)}); !fault.Is(err,
+		fault.TooLarge) {
 		t.Errorf("a long line: %v", err)
 	}
 	if err := j.Close(deadline(t)); err != nil {

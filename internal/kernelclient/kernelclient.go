@@ -80,7 +80,10 @@ func Attach(ctx context.Context, l Link, t Target) (*Client, error) {
 
 func (c *Client) attach(t Target) error {
 	if c.channel == "" {
-		open := protocol.ChannelOpen{Session: t.Session, Kind: "kernel", Key: t.Key, Language: t.Language}
+		open := protocol.ChannelOpen{
+			Session: t.Session, Kind: "kernel", Key: t.Key,
+			Language: t.Language,
+		}
 		var ch protocol.Channel
 		if err := c.request(protocol.OpChannelOpen, 0, open, &ch); err != nil {
 			return err
@@ -96,7 +99,8 @@ func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fault.New(fault.KindOf(ctx.Err()), "kernelclient.attach", "the kernel did not answer in time")
+	return fault.New(fault.KindOf(ctx.Err()), "kernelclient.attach",
+		"the kernel did not answer in time")
 }
 
 // Channel returns the id of the kernel's channel.

@@ -28,7 +28,10 @@ type scripted struct {
 }
 
 func newScripted(answer func(*scripted, protocol.Request)) *scripted {
-	return &scripted{frames: make(chan stream.Frame, 64), closed: make(chan struct{}), answer: answer}
+	return &scripted{
+		frames: make(chan stream.Frame, 64), closed: make(chan struct{}),
+		answer: answer,
+	}
 }
 
 func (l *scripted) Next() (stream.Frame, error) {
@@ -111,7 +114,8 @@ func TestExecute(t *testing.T) {
 			l.records(100, input)
 			l.reply(req.ID, protocol.Queued{Cell: 7})
 			l.control(protocol.Reply{Event: "other", Ch: channel})
-			l.records(100+uint64(input.Size()), out, stream.Record{Kind: stream.KindExit, Payload: []byte(`{"reason":"memory"}`)})
+			l.records(100+uint64(input.Size()), out,
+				stream.Record{Kind: stream.KindExit, Payload: []byte(`{"reason":"memory"}`)})
 		default:
 			if req.ID != 0 {
 				l.reply(req.ID, struct{}{})
@@ -129,7 +133,8 @@ func TestExecute(t *testing.T) {
 	}
 	cancel() // the context bounds only the attachment, which has ended
 	first, err := c.Next()
-	if err != nil || len(first) != 1 || first[0].Message == nil || first[0].Message.Type != kernel.ExecuteInputType || first[0].Cell != 7 {
+	if err != nil || len(first) != 1 || first[0].Message == nil ||
+		first[0].Message.Type != kernel.ExecuteInputType || first[0].Cell != 7 {
 		t.Fatal(first, err)
 	}
 	if err := c.Ack(); err != nil {
@@ -139,7 +144,8 @@ func TestExecute(t *testing.T) {
 	if err != nil || len(second) != 1 || string(second[0].Stdout) != "hello" {
 		t.Fatal(second, err)
 	}
-	if err := errors.Join(c.Ack(), c.Input(protocol.InputReply{}), c.Interrupt(protocol.Interrupt{})); err != nil {
+	if err := errors.Join(c.Ack(), c.Input(protocol.InputReply{}),
+		c.Interrupt(protocol.Interrupt{})); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Next(); !fault.Is(err, fault.KernelDied) {
@@ -148,7 +154,10 @@ func TestExecute(t *testing.T) {
 	if want := []uint64{100 + uint64(input.Size())}; len(l.acks) != 2 || l.acks[0] != want[0] {
 		t.Errorf("the acknowledgements are %v", l.acks)
 	}
-	want := []string{protocol.OpChannelOpen, protocol.OpAttach, protocol.OpExecute, protocol.OpInput, protocol.OpInterrupt}
+	want := []string{
+		protocol.OpChannelOpen, protocol.OpAttach, protocol.OpExecute,
+		protocol.OpInput, protocol.OpInterrupt,
+	}
 	if !slices.Equal(l.asked, want) {
 		t.Errorf("the requests are %v", l.asked)
 	}
@@ -164,12 +173,26 @@ func TestEnds(t *testing.T) {
 		end  func(l *scripted)
 		want fault.Kind
 	}{
-		"the sandbox":     {func(l *scripted) { l.control(protocol.Reply{Event: protocol.EventLost, Ch: channel, Params: lost}) }, fault.SandboxLost},
-		"a refused frame": {func(l *scripted) { l.control(protocol.Reply{Event: eventError, Ch: channel, Params: refused}) }, fault.Conflict},
-		"the link":        {func(l *scripted) { l.Close() }, fault.Unavailable},
+		"the sandbox": {func(l *scripted) {
+			l.control(protocol.Reply{
+				Event: protocol.EventLost,
+				Ch:    channel, Params: lost,
+			})
+		}, fault.SandboxLost},
+		"a refused frame": {func(l *scripted) {
+			l.control(protocol.Reply{
+				Event: eventError,
+				Ch:    channel, Params: refused,
+			})
+		}, fault.Conflict},
+		"the link": {func(l *scripted) { l.Close() }, fault.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newScripted(func(l *scripted, req protocol.Request) { l.reply(req.ID, struct{}{}) })
+			l := newScripted(func(l *scripted,
+				req protocol.Request,
+			) {
+				l.reply(req.ID, struct{}{})
+			})
 			k, err := Attach(context.Background(), l, Target{Session: "s", Channel: "k1"})
 			if err != nil {
 				t.Fatal(err)
@@ -190,7 +213,8 @@ func TestEnds(t *testing.T) {
 func TestAttachIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := newScripted(func(*scripted, protocol.Request) { cancel() })
-	if _, err := Attach(ctx, l, Target{Session: "s", Channel: "k1"}); !fault.Is(err, fault.Canceled) {
+	if _, err := Attach(ctx, l, Target{Session: "s", Channel: "k1"}); !fault.Is(err,
+		fault.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	<-l.closed
@@ -211,10 +235,22 @@ func TestRun(t *testing.T) {
 		ends bool // the cell ends without an interrupt
 		want func(error) bool
 	}{
-		"to its end":         {func(func()) error { return nil }, true, func(err error) bool { return err == nil }},
-		"the caller fails":   {func(func()) error { return refused }, false, func(err error) bool { return err == refused }},
-		"the context ends":   {func(cancel func()) error { cancel(); return nil }, false, func(err error) bool { return fault.Is(err, fault.Canceled) }},
-		"the link ends then": {func(func()) error { return refused }, false, func(err error) bool { return err == refused }},
+		"to its end": {
+			func(func()) error { return nil }, true,
+			func(err error) bool { return err == nil },
+		},
+		"the caller fails": {
+			func(func()) error { return refused }, false,
+			func(err error) bool { return err == refused },
+		},
+		"the context ends": {
+			func(cancel func()) error { cancel(); return nil }, false,
+			func(err error) bool { return fault.Is(err, fault.Canceled) },
+		},
+		"the link ends then": {
+			func(func()) error { return refused }, false,
+			func(err error) bool { return err == refused },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
@@ -238,11 +274,13 @@ func TestRun(t *testing.T) {
 				}
 			})
 			var got string
-			err := Run(ctx, l, Target{Session: "s", Channel: "k1"}, protocol.Execute{Code: "x"}, func(o Output) error {
-				got += string(o.Stdout)
-				return c.each(cancel)
-			})
-			if want := map[bool]string{true: "onetwo", false: "one"}[c.ends]; !c.want(err) || got != want {
+			err := Run(ctx, l, Target{Session: "s", Channel: "k1"}, protocol.Execute{Code: "x"},
+				func(o Output) error {
+					got += string(o.Stdout)
+					return c.each(cancel)
+				})
+			if want := map[bool]string{true: "onetwo", false: "one"}[c.ends]; !c.want(err) ||
+				got != want {
 				t.Errorf("the output is %q, want %q; the error is %v", got, want, err)
 			}
 			<-l.closed

@@ -39,7 +39,8 @@ func Run(ctx context.Context, l Link, t Target, p protocol.Execute, each func(Ou
 	defer timer.Stop()
 	abandon := func() {
 		timer.Reset(abandonTimeout)
-		_ = c.Interrupt(protocol.Interrupt{GraceMS: interruptGrace.Milliseconds()}) // the link may have ended
+		// the link may have ended
+		_ = c.Interrupt(protocol.Interrupt{GraceMS: interruptGrace.Milliseconds()})
 	}
 	defer context.AfterFunc(ctx, abandon)()
 	var failed error

@@ -60,8 +60,10 @@ func (c *call) newRecord() *audit.Record {
 	_ = json.Unmarshal(c.request.Params, &p)
 	clip := audit.Clip
 	e.Key = clip(p.ID)
-	e.Session, e.Channel, e.Kind, e.Language = clip(p.Session), clip(p.Channel), clip(p.Kind), clip(p.Language)
-	e.Path, e.To, e.Name, e.Signal, e.ReadOnly = clip(p.Path), clip(p.To), clip(p.Name), clip(p.Signal), p.ReadOnly
+	e.Session, e.Channel, e.Kind, e.Language = clip(p.Session), clip(p.Channel), clip(p.Kind),
+		clip(p.Language)
+	e.Path, e.To, e.Name, e.Signal, e.ReadOnly = clip(p.Path), clip(p.To), clip(p.Name),
+		clip(p.Signal), p.ReadOnly
 	if p.File != "" {
 		e.Path = clip(p.File)
 	}
@@ -90,7 +92,8 @@ func (c *call) newRecord() *audit.Record {
 // auditNotes adds entries about a gateway. Only the gateway's own principal may add any.
 func auditNotes(_ context.Context, c *call, p protocol.AuditNotes) (none, error) {
 	if c.principal.Tenant != noderpc.GatewayTenant {
-		return none{}, fault.New(fault.PermissionDenied, c.op(), "only a gateway adds to the audit log")
+		return none{}, fault.New(fault.PermissionDenied, c.op(),
+			"only a gateway adds to the audit log")
 	}
 	if len(p.Entries) > maxAuditNotes {
 		return none{}, fault.Invalid(c.op(), "entries", "at most %d at a time", maxAuditNotes)

@@ -93,7 +93,8 @@ func (c *linkHandler) caught(op string, failed func(error)) {
 	}
 	c.server.metrics.panics.Add(1)
 	c.server.log.Error("an operation panicked",
-		"op", op, "tenant", c.principal.Tenant, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		"op", op, "tenant", c.principal.Tenant, "panic", fmt.Sprint(p), "stack",
+		string(debug.Stack()))
 	failed(fault.New(fault.Internal, op, "the operation failed inside the server"))
 }
 
@@ -112,5 +113,6 @@ func (c *call) fail(err error) { c.reply(c.request.ID, nil, err) }
 
 // hello answers a client's greeting.
 func hello(_ context.Context, c *call, _ protocol.Hello) (protocol.Welcome, error) {
-	return protocol.Welcome{Protocol: protocol.Subprotocol, Server: "sandgate " + c.server.cfg.Version}, nil
+	return protocol.Welcome{Protocol: protocol.Subprotocol, Server: "sandgate " +
+		c.server.cfg.Version}, nil
 }

@@ -49,7 +49,8 @@ func signal(ctx context.Context, c *call, p protocol.Signal) (none, error) {
 		return none{}, err
 	}
 	if v.Channel().Kind() == "kernel" {
-		return none{}, fault.Invalid(c.op(), "ch", "%d is a kernel: interrupt or restart it", c.request.Ch)
+		return none{}, fault.Invalid(c.op(), "ch", "%d is a kernel: interrupt or restart it",
+			c.request.Ch)
 	}
 	release, err := v.session.Acquire(ctx)
 	if err != nil {

@@ -25,7 +25,8 @@ func checkExecute(e protocol.Execute) error {
 	case len(e.Code) > protocol.MaxCode:
 		return codeTooLarge(op)
 	case e.TimeoutMS < 0 || e.TimeoutMS > maxMillis:
-		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds", maxMillis)
+		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds",
+			maxMillis)
 	}
 	return nil
 }
@@ -45,7 +46,8 @@ func checkComplete(p protocol.Complete) error {
 
 func checkSignal(name string) error {
 	switch name {
-	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT":
+	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP",
+		"SIGCONT":
 		return nil
 	}
 	return fault.Invalid("signal", "signal",

@@ -10,12 +10,15 @@ import (
 )
 
 // withFile keeps the session of a file awake while do uses its agent.
-func withFile[R any](ctx context.Context, c *call, p protocol.FileRef, do func(a *client.Client) (R, error)) (R, error) {
+func withFile[R any](ctx context.Context, c *call, p protocol.FileRef,
+	do func(a *client.Client) (R, error),
+) (R, error) {
 	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		var zero R
 		return zero, err
 	}
-	return withSession(ctx, c, p.Session, func(s *session.Session) (R, error) { return do(s.Agent()) })
+	return withSession(ctx, c, p.Session,
+		func(s *session.Session) (R, error) { return do(s.Agent()) })
 }
 
 func fileOf(f wire.FileStat) protocol.File {
@@ -34,11 +37,19 @@ func fileAfter(f wire.FileStat, err error) (protocol.File, error) {
 }
 
 func fileStat(ctx context.Context, c *call, p protocol.FileRef) (protocol.File, error) {
-	return withFile(ctx, c, p, func(a *client.Client) (protocol.File, error) { return fileAfter(a.Files.Stat(ctx, p.Path)) })
+	return withFile(ctx, c, p,
+		func(a *client.Client) (protocol.File, error) {
+			return fileAfter(a.Files.Stat(ctx,
+				p.Path))
+		})
 }
 
 func fileMkdir(ctx context.Context, c *call, p protocol.FileRef) (protocol.File, error) {
-	return withFile(ctx, c, p, func(a *client.Client) (protocol.File, error) { return fileAfter(a.Files.Mkdir(ctx, p.Path)) })
+	return withFile(ctx, c, p,
+		func(a *client.Client) (protocol.File, error) {
+			return fileAfter(a.Files.Mkdir(ctx,
+				p.Path))
+		})
 }
 
 func fileMove(ctx context.Context, c *call, p protocol.FileMove) (protocol.File, error) {
@@ -46,7 +57,8 @@ func fileMove(ctx context.Context, c *call, p protocol.FileMove) (protocol.File,
 		return protocol.File{}, err
 	}
 	return withFile(ctx, c, p.FileRef, func(a *client.Client) (protocol.File, error) {
-		return fileAfter(a.Files.Move(ctx, wire.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite}))
+		return fileAfter(a.Files.Move(ctx,
+			wire.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite}))
 	})
 }
 
@@ -55,7 +67,8 @@ func fileCopy(ctx context.Context, c *call, p protocol.FileMove) (protocol.File,
 		return protocol.File{}, err
 	}
 	return withFile(ctx, c, p.FileRef, func(a *client.Client) (protocol.File, error) {
-		return fileAfter(a.Files.Copy(ctx, wire.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite}))
+		return fileAfter(a.Files.Copy(ctx,
+			wire.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite}))
 	})
 }
 
@@ -71,7 +84,10 @@ func fileList(ctx context.Context, c *call, p protocol.FileList) (protocol.FileL
 		if err != nil {
 			return protocol.FileListing{}, err
 		}
-		out := protocol.FileListing{Path: page.Path, Entries: make([]protocol.File, len(page.Entries)), Next: page.Next}
+		out := protocol.FileListing{
+			Path:    page.Path,
+			Entries: make([]protocol.File, len(page.Entries)), Next: page.Next,
+		}
 		for i, e := range page.Entries {
 			out.Entries[i] = fileOf(e)
 		}

@@ -13,7 +13,9 @@ import (
 
 // withKernel keeps the session of the kernel that the request's ch identifies awake while do uses
 // it.
-func withKernel[R any](ctx context.Context, c *call, do func(k *channel.Channel) (R, error)) (R, error) {
+func withKernel[R any](ctx context.Context, c *call,
+	do func(k *channel.Channel) (R, error),
+) (R, error) {
 	var zero R
 	v, err := c.viewer()
 	if err != nil {
@@ -34,12 +36,14 @@ func execute(ctx context.Context, c *call, p protocol.Execute) (protocol.Queued,
 	if err := checkExecute(p); err != nil {
 		return protocol.Queued{}, err
 	}
-	return withKernel(ctx, c, func(k *channel.Channel) (protocol.Queued, error) { return k.Execute(ctx, p) })
+	return withKernel(
+		ctx, c, func(k *channel.Channel) (protocol.Queued, error) { return k.Execute(ctx, p) })
 }
 
 func input(ctx context.Context, c *call, p protocol.InputReply) (none, error) {
 	if len(p.Value) > protocol.MaxInput {
-		return none{}, fault.Invalid(c.op(), "value", "an input has at most %d bytes", protocol.MaxInput)
+		return none{}, fault.Invalid(c.op(), "value", "an input has at most %d bytes",
+			protocol.MaxInput)
 	}
 	return withKernel(ctx, c, func(k *channel.Channel) (none, error) { return none{}, k.Input(p) })
 }
@@ -47,7 +51,8 @@ func input(ctx context.Context, c *call, p protocol.InputReply) (none, error) {
 // interrupt interrupts a kernel, or a process.
 func interrupt(ctx context.Context, c *call, p protocol.Interrupt) (none, error) {
 	if p.GraceMS < 0 || p.GraceMS > maxMillis {
-		return none{}, fault.Invalid(c.op(), "grace_ms", "a grace has between 0 and %d milliseconds", maxMillis)
+		return none{}, fault.Invalid(c.op(), "grace_ms",
+			"a grace has between 0 and %d milliseconds", maxMillis)
 	}
 	v, err := c.viewer()
 	if err != nil {
@@ -62,7 +67,10 @@ func interrupt(ctx context.Context, c *call, p protocol.Interrupt) (none, error)
 }
 
 func restart(ctx context.Context, c *call, _ none) (none, error) {
-	return withKernel(ctx, c, func(k *channel.Channel) (none, error) { return none{}, k.Queue().Restart(ctx) })
+	return withKernel(ctx, c, func(k *channel.Channel) (none, error) {
+		return none{},
+			k.Queue().Restart(ctx)
+	})
 }
 
 // complete passes complete, inspect and is_complete to the kernel.
@@ -71,7 +79,10 @@ func complete(ctx context.Context, c *call, p protocol.Complete) (kernel.Reply, 
 		return kernel.Reply{}, err
 	}
 	return withKernel(ctx, c, func(k *channel.Channel) (kernel.Reply, error) {
-		return k.Queue().Ask(ctx, kernel.Request{Op: c.op(), Code: p.Code, Cursor: p.Cursor, Detail: p.Detail})
+		return k.Queue().Ask(ctx, kernel.Request{
+			Op: c.op(), Code: p.Code, Cursor: p.Cursor,
+			Detail: p.Detail,
+		})
 	})
 }
 
@@ -99,7 +110,10 @@ func comm(ctx context.Context, c *call, m kernel.Message) (none, error) {
 	if err := checkComm(m); err != nil {
 		return none{}, err
 	}
-	return withKernel(ctx, c, func(k *channel.Channel) (none, error) { return none{}, k.Queue().Comm(ctx, m) })
+	return withKernel(ctx, c, func(k *channel.Channel) (none, error) {
+		return none{},
+			k.Queue().Comm(ctx, m)
+	})
 }
 
 func checkComm(m kernel.Message) error {
@@ -107,14 +121,16 @@ func checkComm(m kernel.Message) error {
 	switch m.Type {
 	case kernel.CommOpenType, kernel.CommMsgType, kernel.CommCloseType:
 	default:
-		return fault.Invalid(op, "msg_type", "%.40q is not comm_open, comm_msg or comm_close", m.Type)
+		return fault.Invalid(op, "msg_type", "%.40q is not comm_open, comm_msg or comm_close",
+			m.Type)
 	}
 	var content kernel.Comm
 	if json.Unmarshal(m.Content, &content) != nil {
 		return fault.Invalid(op, "content", "the content is not valid for a comm message")
 	}
 	if content.ID == "" || len(content.ID) > protocol.MaxKey {
-		return fault.Invalid(op, "content.comm_id", "a comm's id has between 1 and %d bytes", protocol.MaxKey)
+		return fault.Invalid(op, "content.comm_id", "a comm's id has between 1 and %d bytes",
+			protocol.MaxKey)
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func (c *linkHandler) tenantFor(op, name string) (string, error) {
 
 func otherTenant(op, field string) error {
 	return &fault.Error{
-		Kind: fault.PermissionDenied, Op: op, Field: field, Message: "another tenant's keys require the scope admin",
+		Kind: fault.PermissionDenied, Op: op, Field: field,
+		Message: "another tenant's keys require the scope admin",
 	}
 }
 
@@ -59,13 +60,17 @@ func keyCreate(ctx context.Context, c *call, p protocol.KeyCreate) (protocol.New
 	if err != nil {
 		return protocol.NewKey{}, err
 	}
-	k := tenant.Key{Name: p.Name, Role: tenant.Role(p.Role), By: c.principal.Subject, Quota: tenant.Quota(p.Quota)}
+	k := tenant.Key{
+		Name: p.Name, Role: tenant.Role(p.Role), By: c.principal.Subject,
+		Quota: tenant.Quota(p.Quota),
+	}
 	if k.Tenant, err = c.tenantFor(c.op(), p.Tenant); err != nil {
 		return protocol.NewKey{}, err
 	}
 	if k.Role.Known() && !k.Role.Within(c.principal.Scopes) {
 		return protocol.NewKey{}, &fault.Error{
-			Kind: fault.PermissionDenied, Op: c.op(), Field: "role", Message: "a key cannot have a scope that its creator lacks",
+			Kind: fault.PermissionDenied, Op: c.op(), Field: "role",
+			Message: "a key cannot have a scope that its creator lacks",
 		}
 	}
 	if p.ExpiresSeconds < 0 || p.ExpiresSeconds > int64(tenant.MaxLife/time.Second) {
@@ -82,15 +87,18 @@ func keyCreate(ctx context.Context, c *call, p protocol.KeyCreate) (protocol.New
 	if c.record != nil {
 		c.record.Key = made.ID
 	}
-	c.server.log.Info("key created", "key", made.ID, "tenant", made.Tenant, "role", made.Role, "by", made.By)
+	c.server.log.Info("key created", "key", made.ID, "tenant", made.Tenant, "role", made.Role, "by",
+		made.By)
 	return protocol.NewKey{Key: viewKey(made), Secret: secret, Version: version(s)}, nil
 }
 
 func viewKey(k tenant.Key) protocol.Key {
 	return protocol.Key{
-		ID: k.ID, Name: k.Name, Tenant: k.Tenant, Role: string(k.Role), CreatedBy: k.By, Quota: protocol.Quota(k.Quota),
-		CreatedMS: millis(k.Created), ExpiresMS: millis(k.Expires), RotatedMS: millis(k.Rotated), PreviousMS: millis(k.Until),
-		Expired: !k.Good(time.Now()),
+		ID: k.ID, Name: k.Name, Tenant: k.Tenant, Role: string(k.Role), CreatedBy: k.By,
+		Quota:     protocol.Quota(k.Quota),
+		CreatedMS: millis(k.Created), ExpiresMS: millis(k.Expires), RotatedMS: millis(k.Rotated),
+		PreviousMS: millis(k.Until),
+		Expired:    !k.Good(time.Now()),
 	}
 }
 
@@ -131,7 +139,8 @@ func keyRotate(ctx context.Context, c *call, p protocol.KeyRotate) (protocol.New
 	}
 	if p.KeepSeconds < 0 || p.KeepSeconds > int64(tenant.MaxKeep/time.Second) {
 		return protocol.NewKey{}, fault.Invalid(c.op(), "keep_seconds",
-			"a secret stays valid for 0 to %d seconds after its rotation", int64(tenant.MaxKeep/time.Second))
+			"a secret stays valid for 0 to %d seconds after its rotation",
+			int64(tenant.MaxKeep/time.Second))
 	}
 	k, secret, err := s.Rotate(ctx, c.realm(), p.ID, time.Duration(p.KeepSeconds)*time.Second)
 	if err != nil {
@@ -153,7 +162,8 @@ func (c *linkHandler) keysAbout(op, id string) (*tenant.Store, error) {
 		return nil, err
 	}
 	if !k.Role.Within(c.principal.Scopes) {
-		return nil, fault.New(fault.PermissionDenied, op, "the key has a scope that these credentials lack")
+		return nil, fault.New(fault.PermissionDenied, op,
+			"the key has a scope that these credentials lack")
 	}
 	return s, nil
 }
@@ -176,7 +186,8 @@ func tenantQuota(ctx context.Context, c *call, p protocol.TenantQuota) (protocol
 		return protocol.KeyState{}, err
 	}
 	if !c.admin() {
-		return protocol.KeyState{}, fault.New(fault.PermissionDenied, c.op(), "quotas require the scope admin")
+		return protocol.KeyState{}, fault.New(fault.PermissionDenied, c.op(),
+			"quotas require the scope admin")
 	}
 	if err := s.SetQuota(ctx, p.Tenant, (*tenant.Quota)(p.Quota)); err != nil {
 		return protocol.KeyState{}, err
@@ -218,9 +229,13 @@ func tenantList(_ context.Context, c *call, _ none) (protocol.TenantList, error)
 	for _, t := range all {
 		out.Tenants = append(out.Tenants, *t)
 	}
-	slices.SortFunc(out.Tenants, func(a, b protocol.Tenant) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Tenants,
+		func(a, b protocol.Tenant) int { return cmp.Compare(a.Name, b.Name) })
 	if x.Default != (tenant.Quota{}) {
-		out.Tenants = append([]protocol.Tenant{{Name: "*", Quota: protocol.Quota(x.Default), Own: true}}, out.Tenants...)
+		out.Tenants = append([]protocol.Tenant{{
+			Name: "*", Quota: protocol.Quota(x.Default),
+			Own: true,
+		}}, out.Tenants...)
 	}
 	return out, nil
 }

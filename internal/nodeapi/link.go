@@ -48,7 +48,8 @@ func (s *Server) newLinkHandler(ctx context.Context, l *noderpc.Link) *linkHandl
 	s.metrics.links.Add(1)
 	return &linkHandler{
 		server: s, link: l, id: channel.LinkID(s.links.Add(1)), principal: l.Principal(), ctx: ctx,
-		slots: make(chan struct{}, maxRequests), viewers: map[uint32]*viewer{}, watches: map[uint32]func(){},
+		slots: make(chan struct{}, maxRequests), viewers: map[uint32]*viewer{},
+		watches: map[uint32]func(){},
 	}
 }
 
@@ -94,7 +95,8 @@ func (c *linkHandler) readOne() error {
 	case stream.Data:
 		c.data(f)
 	default:
-		c.reply(0, nil, fault.New(fault.Unsupported, "link.read", "a client sends no frame of type %d", f.Type))
+		c.reply(0, nil, fault.New(fault.Unsupported, "link.read",
+			"a client sends no frame of type %d", f.Type))
 	}
 	return nil
 }
@@ -105,12 +107,14 @@ func (c *linkHandler) request(body []byte) {
 	c.server.metrics.requests.Add(1)
 	var r protocol.Request
 	if len(body) > protocol.MaxControl {
-		c.reply(0, nil, fault.New(fault.TooLarge, op, "a control message has at most %d bytes", protocol.MaxControl))
+		c.reply(0, nil, fault.New(fault.TooLarge, op, "a control message has at most %d bytes",
+			protocol.MaxControl))
 		return
 	}
 	if err := json.Unmarshal(body, &r); err != nil {
 		c.reply(0, nil, &fault.Error{
-			Kind: fault.Malformed, Op: op, Message: "a control message is not the JSON of a request", Err: err,
+			Kind: fault.Malformed, Op: op,
+			Message: "a control message is not the JSON of a request", Err: err,
 		})
 		return
 	}
@@ -138,7 +142,8 @@ func (c *linkHandler) request(body []byte) {
 func (c *linkHandler) permit(o *operation, r protocol.Request) error {
 	const op = "link.request"
 	if c.principal.Session != "" && !o.OneSession {
-		return fault.New(fault.PermissionDenied, op, "these credentials are for looking at one session")
+		return fault.New(fault.PermissionDenied, op,
+			"these credentials are for looking at one session")
 	}
 	if o.Effects != protocol.Reads && o.Channel == protocol.NamesChannel {
 		if v := c.find(r.Ch); v != nil && v.ReadOnly() {
@@ -151,7 +156,10 @@ func (c *linkHandler) permit(o *operation, r protocol.Request) error {
 // refuse replies that too many requests are under way.
 func (c *linkHandler) refuse(id uint64, message string) {
 	c.server.metrics.requestsRefused.Add(1)
-	c.reply(id, nil, &fault.Error{Kind: fault.Exhausted, Op: "link.request", RetryAfter: 1, Message: message})
+	c.reply(id, nil, &fault.Error{
+		Kind: fault.Exhausted, Op: "link.request", RetryAfter: 1,
+		Message: message,
+	})
 }
 
 // start performs a call in the order that its operation requires, and then releases its slot. size
@@ -171,7 +179,8 @@ func (c *linkHandler) start(x *call, size int) {
 	case protocol.PerChannel:
 		v := c.find(x.request.Ch)
 		if v == nil {
-			c.reply(x.request.ID, nil, fault.Invalid("link.request", "ch", "nothing is attached as %d", x.request.Ch))
+			c.reply(x.request.ID, nil,
+				fault.Invalid("link.request", "ch", "nothing is attached as %d", x.request.Ch))
 			done()
 			return
 		}
@@ -200,7 +209,8 @@ func (c *linkHandler) respond(id uint64, trace string, result any, err error) {
 	}
 	if err != nil {
 		if fault.Is(err, fault.Internal) || fault.Is(err, fault.Host) {
-			c.server.log.Error("a request failed", "tenant", c.principal.Tenant, "error", err, "trace", trace)
+			c.server.log.Error("a request failed", "tenant", c.principal.Tenant, "error", err,
+				"trace", trace)
 		}
 		c.server.metrics.failed(err)
 		p := fault.PublicOf(err)

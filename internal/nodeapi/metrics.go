@@ -38,7 +38,10 @@ func (x *metrics) counters() []counter {
 	return []counter{
 		{"links", "Links that gateways opened.", &x.links},
 		{"requests", "Requests of clients.", &x.requests},
-		{"requests_refused", "Requests that were refused because a link or a channel had too many requests in progress.", &x.requestsRefused},
+		{
+			"requests_refused",
+			"Requests that were refused because a link or a channel had too many requests in progress.", &x.requestsRefused,
+		},
 		{"operation_panics", "Operations that ended with a panic.", &x.panics},
 		{"input_refused", "Input frames that were refused.", &x.inputRefused},
 		{"files_written", "Files that were written.", &x.filesWritten},

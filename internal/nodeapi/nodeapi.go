@@ -24,7 +24,8 @@ import (
 
 // Sessions are the sessions of the node.
 type Sessions interface {
-	Create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*session.Session, error)
+	Create(ctx context.Context, p noderpc.Principal,
+		r protocol.SessionCreate) (*session.Session, error)
 	// Find returns a session of the principal. Errors: NotFound, also for a session of another
 	// tenant.
 	Find(p noderpc.Principal, id string) (*session.Session, error)
@@ -36,7 +37,8 @@ type Sessions interface {
 // Lifecycle changes how long a session stays awake, and copies it.
 type Lifecycle interface {
 	Keepalive(s *session.Session, seconds int64) error
-	Fork(ctx context.Context, p noderpc.Principal, s *session.Session, r protocol.SessionFork) (protocol.Forks, error)
+	Fork(ctx context.Context, p noderpc.Principal, s *session.Session,
+		r protocol.SessionFork) (protocol.Forks, error)
 }
 
 // Migration moves sessions between this node and the blob store.
@@ -48,7 +50,8 @@ type Migration interface {
 
 // Snapshots are the snapshots that users have taken.
 type Snapshots interface {
-	Create(ctx context.Context, p noderpc.Principal, s snapshot.Source, r protocol.SnapshotCreate) (protocol.Snapshot, error)
+	Create(ctx context.Context, p noderpc.Principal, s snapshot.Source,
+		r protocol.SnapshotCreate) (protocol.Snapshot, error)
 	List(p noderpc.Principal) protocol.SnapshotList
 	Get(p noderpc.Principal, ref string) (protocol.Snapshot, error)
 	Delete(p noderpc.Principal, ref string) error
@@ -112,8 +115,9 @@ type Config struct {
 // fields.
 func ConfigFor(m *session.Manager) Config {
 	return Config{
-		Sessions: m, Lifecycle: m, Migration: m.Migration(), Snapshots: m.Snapshots(), Templates: m.Templates(),
-		Volumes: m.Volumes(), Leases: m.Volumes(), Node: m,
+		Sessions: m, Lifecycle: m, Migration: m.Migration(), Snapshots: m.Snapshots(),
+		Templates: m.Templates(),
+		Volumes:   m.Volumes(), Leases: m.Volumes(), Node: m,
 	}
 }
 

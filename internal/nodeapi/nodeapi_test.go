@@ -38,7 +38,10 @@ func (n fakeNode) Metrics() *prometheus.Registry { return n.registry }
 type fakeSessions struct{ Sessions }
 
 func (fakeSessions) Find(noderpc.Principal, string) (*session.Session, error) {
-	return nil, &fault.Error{Kind: fault.NotFound, Op: "session.find", Field: "session", Message: "there is no such session"}
+	return nil, &fault.Error{
+		Kind: fault.NotFound, Op: "session.find", Field: "session",
+		Message: "there is no such session",
+	}
 }
 
 // logBuffer collects the log.
@@ -171,7 +174,10 @@ func TestPanicEndsOneOperation(t *testing.T) {
 		return none{}, nil
 	}
 	table := []protocol.Operation{
-		{Name: protocol.OpHello, Params: protocol.Hello{}, Result: protocol.Welcome{}, Order: protocol.Inline},
+		{
+			Name: protocol.OpHello, Params: protocol.Hello{}, Result: protocol.Welcome{},
+			Order: protocol.Inline,
+		},
 		{Name: "inline", Order: protocol.Inline},
 		{Name: "concurrent", Order: protocol.Concurrent},
 		{Name: "channel", Order: protocol.PerChannel, Channel: protocol.NamesChannel},
@@ -180,7 +186,8 @@ func TestPanicEndsOneOperation(t *testing.T) {
 		{Name: "leave", Order: protocol.Inline},
 	}
 	all, err := newOperations(table, []handler{
-		handle(protocol.OpHello, hello), handle("inline", boom), handle("concurrent", boom), handle("channel", boom),
+		handle(protocol.OpHello, hello), handle("inline", boom), handle("concurrent", boom),
+		handle("channel", boom),
 		handleLater("later", later), handle("join", join), handle("leave", leave),
 	})
 	if err != nil {
@@ -201,7 +208,8 @@ func TestPanicEndsOneOperation(t *testing.T) {
 		}
 	}
 	l.ask("leave", 1, nil)
-	if text := h.log.String(); strings.Count(text, "an operation panicked") != 4 || !strings.Contains(text, "TestPanicEndsOneOperation") {
+	if text := h.log.String(); strings.Count(text, "an operation panicked") != 4 ||
+		!strings.Contains(text, "TestPanicEndsOneOperation") {
 		t.Errorf("the log lacks the panics or their stacks:\n%s", text)
 	}
 	// All slots are free again.
@@ -224,7 +232,11 @@ func TestPanicIsAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHarness(t, func(c *Config, s *Server) { s.operations, c.Audit = all, audit.Log{Journal: j} })
+	h := newHarness(t, func(c *Config,
+		s *Server,
+	) {
+		s.operations, c.Audit = all, audit.Log{Journal: j}
+	})
 	h.open(alice).ask("boom", 0, nil)
 	if err := j.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -259,7 +271,10 @@ func TestStatusHasAllCounters(t *testing.T) {
 // allows for them.
 func TestOneSessionCredentials(t *testing.T) {
 	h := newHarness(t)
-	l := h.open(noderpc.Principal{Tenant: "alice", Subject: "link:a", Scopes: tenant.Viewer.Scopes(), Session: "s_1"})
+	l := h.open(noderpc.Principal{
+		Tenant: "alice", Subject: "link:a",
+		Scopes: tenant.Viewer.Scopes(), Session: "s_1",
+	})
 	for _, row := range protocol.Operations() {
 		if row.OneSession {
 			continue

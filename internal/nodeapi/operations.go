@@ -58,7 +58,8 @@ func handleLater[P, R any](
 			if err != nil {
 				return nil, err
 			}
-			return answered{}, do(ctx, c, p, func(result R, err error) { c.reply(c.request.ID, result, err) })
+			return answered{}, do(ctx, c, p,
+				func(result R, err error) { c.reply(c.request.ID, result, err) })
 		},
 	}
 }
@@ -126,7 +127,9 @@ func sameType(what string, row any, handler reflect.Type) error {
 
 // withSession finds the session that a request names, and keeps it awake while
 // do works with it.
-func withSession[R any](ctx context.Context, c *call, id string, do func(s *session.Session) (R, error)) (R, error) {
+func withSession[R any](ctx context.Context, c *call, id string,
+	do func(s *session.Session) (R, error),
+) (R, error) {
 	var zero R
 	s, err := c.session(id)
 	if err != nil {
@@ -144,7 +147,8 @@ func withSession[R any](ctx context.Context, c *call, id string, do func(s *sess
 func handlers() []handler {
 	var all []handler
 	for _, group := range [][]handler{
-		connectionHandlers(), sessionHandlers(), channelHandlers(), kernelHandlers(), fileHandlers(),
+		connectionHandlers(), sessionHandlers(), channelHandlers(), kernelHandlers(),
+		fileHandlers(),
 		processHandlers(), resourceHandlers(), keyHandlers(), linkHandlers(), serverHandlers(),
 	} {
 		all = append(all, group...)

@@ -57,7 +57,8 @@ func portOpen(_ context.Context, c *call, p protocol.PortRef, reply func(none, e
 	c.work.Go(func() {
 		defer s.Ports().Disconnect()
 		var err error
-		if p := c.guard(c.op(), func() { err = c.forward(s, p.Port, u.out, func() { reply(none{}, nil) }) }); p != nil {
+		if p := c.guard(c.op(),
+			func() { err = c.forward(s, p.Port, u.out, func() { reply(none{}, nil) }) }); p != nil {
 			err = p
 		}
 		_ = u.out.CloseWithError(io.ErrClosedPipe)

@@ -9,7 +9,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func processList(ctx context.Context, c *call, p protocol.SessionRef) (protocol.ProcessList, error) {
+func processList(ctx context.Context, c *call,
+	p protocol.SessionRef,
+) (protocol.ProcessList, error) {
 	return withSession(ctx, c, p.Session, func(s *session.Session) (protocol.ProcessList, error) {
 		all, err := s.Agent().Processes.List(ctx)
 		if err != nil {
@@ -18,7 +20,8 @@ func processList(ctx context.Context, c *call, p protocol.SessionRef) (protocol.
 		out := protocol.ProcessList{Processes: make([]protocol.Process, len(all))}
 		for i, p := range all {
 			out.Processes[i] = protocol.Process{
-				PID: p.PID, PPID: p.PPID, User: p.User, State: p.State, CPUMS: p.CPU, Memory: p.Memory,
+				PID: p.PID, PPID: p.PPID, User: p.User, State: p.State, CPUMS: p.CPU,
+				Memory:  p.Memory,
 				Command: p.Command, Channel: s.Channels().OfWire(p.Channel),
 			}
 		}
@@ -34,6 +37,7 @@ func processSignal(ctx context.Context, c *call, p protocol.ProcessSignal) (none
 		return none{}, fault.Invalid(c.op(), "pid", "a process has a number above 0")
 	}
 	return withSession(ctx, c, p.Session, func(s *session.Session) (none, error) {
-		return none{}, s.Agent().Processes.Signal(ctx, wire.SignalProcess{PID: p.PID, Signal: p.Signal})
+		return none{}, s.Agent().Processes.Signal(ctx,
+			wire.SignalProcess{PID: p.PID, Signal: p.Signal})
 	})
 }

@@ -20,7 +20,9 @@ func snapshotDelete(_ context.Context, c *call, p protocol.SnapshotRef) (none, e
 
 // templateBuild receives a template's tar. It replies when the tar is stored. The template's
 // snapshot is created afterwards.
-func templateBuild(_ context.Context, c *call, p protocol.TemplateRef, reply func(protocol.Template, error)) error {
+func templateBuild(_ context.Context, c *call, p protocol.TemplateRef,
+	reply func(protocol.Template, error),
+) error {
 	u, err := c.addUpload("this link has another upload already", "this needs a separate link")
 	if err != nil {
 		return err

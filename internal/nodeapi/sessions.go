@@ -9,7 +9,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func sessionCreate(ctx context.Context, c *call, p protocol.SessionCreate) (protocol.Session, error) {
+func sessionCreate(ctx context.Context, c *call,
+	p protocol.SessionCreate,
+) (protocol.Session, error) {
 	return viewOf(c.server.cfg.Sessions.Create(ctx, c.principal, p))
 }
 
@@ -54,18 +56,24 @@ func changed(c *call, id string, change func(s *session.Session) error) (protoco
 }
 
 func sessionUpdate(_ context.Context, c *call, p protocol.SessionUpdate) (protocol.Session, error) {
-	return changed(c, p.Session, func(s *session.Session) error { return c.server.cfg.Sessions.Update(s, p) })
+	return changed(c, p.Session,
+		func(s *session.Session) error { return c.server.cfg.Sessions.Update(s, p) })
 }
 
 func sessionPause(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
 	return changed(c, p.Session, func(s *session.Session) error { return s.Pause(ctx) })
 }
 
-func sessionKeepalive(_ context.Context, c *call, p protocol.SessionKeepalive) (protocol.Session, error) {
-	return changed(c, p.Session, func(s *session.Session) error { return c.server.cfg.Lifecycle.Keepalive(s, p.Seconds) })
+func sessionKeepalive(_ context.Context, c *call,
+	p protocol.SessionKeepalive,
+) (protocol.Session, error) {
+	return changed(c, p.Session,
+		func(s *session.Session) error { return c.server.cfg.Lifecycle.Keepalive(s, p.Seconds) })
 }
 
-func sessionHibernate(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
+func sessionHibernate(ctx context.Context, c *call,
+	p protocol.SessionRef,
+) (protocol.Session, error) {
 	return changed(c, p.Session, func(s *session.Session) error { return s.Hibernate(ctx) })
 }
 
@@ -87,7 +95,9 @@ func sessionFork(ctx context.Context, c *call, p protocol.SessionFork) (protocol
 	return c.server.cfg.Lifecycle.Fork(ctx, c.principal, s, p)
 }
 
-func sessionSnapshot(ctx context.Context, c *call, p protocol.SnapshotCreate) (protocol.Snapshot, error) {
+func sessionSnapshot(ctx context.Context, c *call,
+	p protocol.SnapshotCreate,
+) (protocol.Snapshot, error) {
 	s, err := c.session(p.Session)
 	if err != nil {
 		return protocol.Snapshot{}, err
@@ -108,7 +118,8 @@ func sessionParked(ctx context.Context, c *call, _ none) (protocol.SessionList, 
 // nodeDrain moves all sessions away. Only the gateway's own principal may request it.
 func nodeDrain(ctx context.Context, c *call, _ none) (protocol.Drained, error) {
 	if c.principal.Tenant != noderpc.GatewayTenant {
-		return protocol.Drained{}, fault.New(fault.PermissionDenied, "node.drain", "only the operator drains a node")
+		return protocol.Drained{}, fault.New(fault.PermissionDenied, "node.drain",
+			"only the operator drains a node")
 	}
 	return c.server.cfg.Migration.Drain(ctx)
 }

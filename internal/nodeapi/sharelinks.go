@@ -27,7 +27,10 @@ func linkCreate(ctx context.Context, c *call, p protocol.LinkCreate) (protocol.N
 }
 
 func viewLink(l tenant.Link) protocol.Link {
-	return protocol.Link{ID: l.ID, CreatedBy: l.By, CreatedMS: millis(l.Created), ExpiresMS: millis(l.Expires)}
+	return protocol.Link{
+		ID: l.ID, CreatedBy: l.By, CreatedMS: millis(l.Created),
+		ExpiresMS: millis(l.Expires),
+	}
 }
 
 func linkList(_ context.Context, c *call, p protocol.SessionRef) (protocol.LinkList, error) {

@@ -55,7 +55,8 @@ func (c *linkHandler) endUpload(u *upload) {
 // cut ends an upload that is not complete, so that no file is written.
 func (u *upload) cut() {
 	u.once.Do(func() {
-		_ = u.pipe.CloseWithError(fault.New(fault.Canceled, "file.write", "the upload was cut short; nothing was written"))
+		_ = u.pipe.CloseWithError(fault.New(fault.Canceled, "file.write",
+			"the upload was cut short; nothing was written"))
 	})
 }
 
@@ -79,22 +80,28 @@ func (c *linkHandler) data(f stream.Frame) {
 }
 
 // fileWrite receives a file. It replies when the file is complete.
-func fileWrite(ctx context.Context, c *call, p protocol.FileWrite, reply func(protocol.File, error)) error {
+func fileWrite(ctx context.Context, c *call, p protocol.FileWrite,
+	reply func(protocol.File, error),
+) error {
 	if p.Mode > 0o777 {
 		return fault.Invalid(c.op(), "mode", "a mode is permission bits, at most 0777")
 	}
 	w := wire.FileWrite{Path: p.Path, Mode: p.Mode, IfMatch: p.IfMatch, IfAbsent: p.IfAbsent}
-	return receive(ctx, c, p.FileRef, func(s *session.Session, body io.Reader) (protocol.File, error) {
-		return fileAfter(s.Agent().Files.Write(ctx, s.Channels().NewWire(), w, body))
-	}, reply)
+	return receive(ctx, c, p.FileRef,
+		func(s *session.Session, body io.Reader) (protocol.File, error) {
+			return fileAfter(s.Agent().Files.Write(ctx, s.Channels().NewWire(), w, body))
+		}, reply)
 }
 
 // treeWrite receives an archive.
-func treeWrite(ctx context.Context, c *call, p protocol.FileRef, reply func(protocol.Tree, error)) error {
+func treeWrite(ctx context.Context, c *call, p protocol.FileRef,
+	reply func(protocol.Tree, error),
+) error {
 	return receive(ctx, c, p, func(s *session.Session, body io.Reader) (protocol.Tree, error) {
 		t, err := s.Agent().Files.WriteTree(ctx, s.Channels().NewWire(), p.Path, body)
 		return protocol.Tree{
-			Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped, Bytes: t.Bytes,
+			Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped,
+			Bytes: t.Bytes,
 		}, err
 	}, reply)
 }
@@ -111,7 +118,8 @@ func receive[R any](
 	if err != nil {
 		return err
 	}
-	u, err := c.addUpload("this link writes another file already", "writing a file needs a separate link")
+	u, err := c.addUpload("this link writes another file already",
+		"writing a file needs a separate link")
 	if err != nil {
 		return err
 	}
@@ -170,24 +178,37 @@ func store[R any](
 }
 
 // fileRead sends the file's description and then its bytes.
-func fileRead(ctx context.Context, c *call, p protocol.FileRead, reply func(protocol.FilePart, error)) error {
+func fileRead(ctx context.Context, c *call, p protocol.FileRead,
+	reply func(protocol.FilePart, error),
+) error {
 	read := wire.FileRead{Path: p.Path, Offset: p.Offset, Length: p.Length, IfRange: p.IfRange}
-	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.FilePart), w io.Writer) error {
-		_, err := s.Agent().Files.Read(ctx, s.Channels().NewWire(), read, func(f wire.FileOpened) error {
-			opened(protocol.FilePart{File: fileOf(f.FileStat), Offset: f.Offset, Length: f.Length})
-			return nil
-		}, w)
+	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.FilePart),
+		w io.Writer,
+	) error {
+		_, err := s.Agent().Files.Read(ctx, s.Channels().NewWire(), read,
+			func(f wire.FileOpened) error {
+				opened(protocol.FilePart{
+					File: fileOf(f.FileStat), Offset: f.Offset,
+					Length: f.Length,
+				})
+				return nil
+			}, w)
 		return err
 	}, reply)
 }
 
 // treeRead sends a folder's description and then an archive of it.
-func treeRead(ctx context.Context, c *call, p protocol.TreeRead, reply func(protocol.File, error)) error {
-	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.File), w io.Writer) error {
-		return s.Agent().Files.ReadTree(ctx, s.Channels().NewWire(), wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
-			opened(fileOf(f))
-			return nil
-		}, w)
+func treeRead(ctx context.Context, c *call, p protocol.TreeRead,
+	reply func(protocol.File, error),
+) error {
+	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.File),
+		w io.Writer,
+	) error {
+		return s.Agent().Files.ReadTree(ctx, s.Channels().NewWire(),
+			wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
+				opened(fileOf(f))
+				return nil
+			}, w)
 	}, reply)
 }
 
@@ -209,7 +230,10 @@ func transmit[R any](
 			reply(result, nil)
 		}, out)
 		if err == nil {
-			err = c.link.Send(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: c.request.Ch})
+			err = c.link.Send(stream.Frame{
+				Type: stream.Data, Flags: stream.FlagEnd,
+				Channel: c.request.Ch,
+			})
 		}
 		if err != nil && began {
 			c.fail(err)
@@ -242,7 +266,10 @@ type download struct {
 func (d *download) Write(p []byte) (int, error) {
 	for sent := 0; sent < len(p); {
 		part := p[sent:min(len(p), sent+filePart)]
-		if err := d.link.Send(stream.Frame{Type: stream.Data, Channel: d.channel, Body: part}); err != nil {
+		if err := d.link.Send(stream.Frame{
+			Type: stream.Data, Channel: d.channel,
+			Body: part,
+		}); err != nil {
 			return sent, err
 		}
 		sent += len(part)

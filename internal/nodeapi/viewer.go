@@ -35,7 +35,8 @@ type viewer struct {
 // onlyReads reports whether the link's principal may read but not write. A principal that may do
 // neither belongs to a run token, and the gateway lets it attach only to its run.
 func (c *linkHandler) onlyReads() bool {
-	return slices.Contains(c.principal.Scopes, string(protocol.ScopeRead)) && !slices.Contains(c.principal.Scopes, string(protocol.ScopeWrite))
+	return slices.Contains(c.principal.Scopes, string(protocol.ScopeRead)) &&
+		!slices.Contains(c.principal.Scopes, string(protocol.ScopeWrite))
 }
 
 // eventError sends the event error.
@@ -56,7 +57,8 @@ func attach(_ context.Context, c *call, p protocol.Attach) (protocol.Attached, e
 	}
 	v := &viewer{
 		session: s, link: c.linkHandler, ch: ch, pumped: make(chan struct{}),
-		requests: serialQueue{work: &c.work}, inputs: serialQueue{work: &c.work}, news: serialQueue{work: &c.work},
+		requests: serialQueue{work: &c.work}, inputs: serialQueue{work: &c.work},
+		news: serialQueue{work: &c.work},
 	}
 	if v.Viewer, err = s.Channels().Attach(c.ctx, v, p); err != nil {
 		return no, err
@@ -84,14 +86,17 @@ func (c *call) checkAttach(p *protocol.Attach) error {
 	case c.onlyReads() && p.Writer != "":
 		// The viewer would take over another user's stream of input.
 		return &fault.Error{
-			Kind: fault.PermissionDenied, Op: op, Field: "writer", Message: "these credentials do not allow writing",
+			Kind: fault.PermissionDenied, Op: op, Field: "writer",
+			Message: "these credentials do not allow writing",
 		}
 	case c.request.Ch == 0:
 		return fault.Invalid(op, "ch", "choose a number above 0")
 	case p.Window < 0 || p.Window > protocol.MaxWindow:
-		return fault.Invalid(op, "window", "a window has between 0 and %d bytes", protocol.MaxWindow)
+		return fault.Invalid(op, "window", "a window has between 0 and %d bytes",
+			protocol.MaxWindow)
 	case len(p.Writer) > protocol.MaxWriter:
-		return fault.Invalid(op, "writer", "a writer's name has at most %d bytes", protocol.MaxWriter)
+		return fault.Invalid(op, "writer", "a writer's name has at most %d bytes",
+			protocol.MaxWriter)
 	case p.ReadOnly && p.Writer != "":
 		return fault.Invalid(op, "writer", "a read-only viewer cannot write")
 	}
@@ -109,7 +114,8 @@ func (c *linkHandler) addViewer(v *viewer) error {
 	case c.viewers[v.ch] != nil || c.watches[v.ch] != nil:
 		return fault.Invalid(op, "ch", "%d is attached already", v.ch)
 	case len(c.viewers) >= protocol.MaxAttached:
-		return fault.New(fault.Exhausted, op, "a connection attaches at most %d channels", protocol.MaxAttached)
+		return fault.New(fault.Exhausted, op, "a connection attaches at most %d channels",
+			protocol.MaxAttached)
 	}
 	c.viewers[v.ch] = v
 	return nil
@@ -225,16 +231,19 @@ func (c *linkHandler) input(f stream.Frame) {
 	switch {
 	case len(f.Body) < 8 || len(f.Body) > 8+protocol.MaxInput:
 		c.eventError(f.Channel, fault.New(fault.TooLarge, op,
-			"an Input frame has a sequence number of 8 bytes, followed by at most %d bytes", protocol.MaxInput))
+			"an Input frame has a sequence number of 8 bytes, followed by at most %d bytes",
+			protocol.MaxInput))
 		return
 	case v.Channel().Queue() != nil:
-		c.eventError(f.Channel, fault.New(fault.Unsupported, op, "a kernel takes input by the operation input"))
+		c.eventError(f.Channel,
+			fault.New(fault.Unsupported, op, "a kernel takes input by the operation input"))
 		return
 	case v.ReadOnly():
 		v.refuse(fault.New(fault.PermissionDenied, op, "this viewer is read-only"))
 		return
 	case terminal && f.Flags&stream.FlagEnd != 0:
-		v.refuse(fault.New(fault.Unsupported, op, "the input of a terminal has no end: send Ctrl-D"))
+		v.refuse(fault.New(fault.Unsupported, op,
+			"the input of a terminal has no end: send Ctrl-D"))
 		return
 	case !terminal && f.Flags&stream.FlagPaste != 0:
 		v.refuse(fault.New(fault.Unsupported, op, "a paste is for a terminal"))
@@ -245,7 +254,10 @@ func (c *linkHandler) input(f stream.Frame) {
 		End: f.Flags&stream.FlagEnd != 0, Paste: f.Flags&stream.FlagPaste != 0,
 	}
 	if !v.inputs.add(task{size: len(in.Data), run: func() { v.write(in) }}) {
-		v.refuse(&fault.Error{Kind: fault.Exhausted, Op: op, Message: "the program does not read its input, and too much input waits"})
+		v.refuse(&fault.Error{
+			Kind: fault.Exhausted, Op: op,
+			Message: "the program does not read its input, and too much input waits",
+		})
 	}
 }
 
@@ -283,7 +295,10 @@ func (v *viewer) write(in channel.Input) {
 		return
 	}
 	if in.Sequence != 0 {
-		v.link.send(stream.Frame{Type: stream.Ack, Channel: v.ch, Body: binary.BigEndian.AppendUint64(nil, in.Sequence)})
+		v.link.send(stream.Frame{
+			Type: stream.Ack, Channel: v.ch,
+			Body: binary.BigEndian.AppendUint64(nil, in.Sequence),
+		})
 	}
 	v.Fit()
 }

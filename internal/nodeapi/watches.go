@@ -12,7 +12,9 @@ import (
 // fileWatch reports changes to files as events with the request's ch, until that is detached. The
 // session may be paused or hibernated meanwhile: the watch continues when the session is resumed,
 // and the files do not change before that.
-func fileWatch(ctx context.Context, c *call, p protocol.FileWatch, reply func(protocol.File, error)) error {
+func fileWatch(ctx context.Context, c *call, p protocol.FileWatch,
+	reply func(protocol.File, error),
+) error {
 	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		return err
 	}
@@ -54,15 +56,18 @@ func fileWatch(ctx context.Context, c *call, p protocol.FileWatch, reply func(pr
 }
 
 // watch passes the file to opened, and then sends events until the watch ends.
-func (c *call) watch(ctx context.Context, s *session.Session, p protocol.FileWatch, opened func(protocol.File)) (err error) {
+func (c *call) watch(ctx context.Context, s *session.Session, p protocol.FileWatch,
+	opened func(protocol.File),
+) (err error) {
 	defer c.caught(c.op(), func(e error) { err = e })
-	return s.Agent().Files.Watch(ctx, s.Channels().NewWire(), wire.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f wire.FileStat) {
-		opened(fileOf(f))
-	}, func(f wire.FileChanges) error {
-		c.server.metrics.fileChanges.Add(int64(len(f.Changes)))
-		c.event(protocol.EventFile, c.request.Ch, changesOf(s.ID(), f))
-		return nil
-	})
+	return s.Agent().Files.Watch(ctx, s.Channels().NewWire(),
+		wire.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f wire.FileStat) {
+			opened(fileOf(f))
+		}, func(f wire.FileChanges) error {
+			c.server.metrics.fileChanges.Add(int64(len(f.Changes)))
+			c.event(protocol.EventFile, c.request.Ch, changesOf(s.ID(), f))
+			return nil
+		})
 }
 
 // watchEnded sends the last event of a watch that was not detached.
@@ -76,7 +81,10 @@ func (c *call) watchEnded(s *session.Session, err error) {
 }
 
 func changesOf(session string, f wire.FileChanges) protocol.FileChanges {
-	out := protocol.FileChanges{Session: session, Changes: make([]protocol.FileChange, len(f.Changes)), Overflow: f.Overflow}
+	out := protocol.FileChanges{
+		Session: session,
+		Changes: make([]protocol.FileChange, len(f.Changes)), Overflow: f.Overflow,
+	}
 	for i, one := range f.Changes {
 		out.Changes[i] = protocol.FileChange(one)
 	}
@@ -95,7 +103,8 @@ func (c *linkHandler) addWatch(op string, ch uint32, cancel func()) error {
 	case c.viewers[ch] != nil || c.watches[ch] != nil:
 		return fault.Invalid(op, "ch", "%d is in use already", ch)
 	case len(c.watches) >= protocol.MaxFileWatches:
-		return fault.New(fault.Exhausted, op, "a connection has at most %d watches", protocol.MaxFileWatches)
+		return fault.New(fault.Exhausted, op, "a connection has at most %d watches",
+			protocol.MaxFileWatches)
 	}
 	c.watches[ch] = cancel
 	return nil
@@ -134,9 +143,10 @@ func sessionWatch(_ context.Context, c *call, p protocol.SessionWatch) (protocol
 	news := &serialQueue{work: &c.work}
 	// When too many events wait for a peer that does not read, this change is skipped and the next
 	// one is reported.
-	now, stop := s.Channels().Viewers().WatchPresence(c.id, !p.ReadOnly && !c.onlyReads(), func(now protocol.Presence) bool {
-		return c.later(news, func() { c.event(protocol.EventPresence, c.request.Ch, now) })
-	})
+	now, stop := s.Channels().Viewers().WatchPresence(c.id, !p.ReadOnly && !c.onlyReads(),
+		func(now protocol.Presence) bool {
+			return c.later(news, func() { c.event(protocol.EventPresence, c.request.Ch, now) })
+		})
 	context.AfterFunc(ctx, stop)
 	return now, nil
 }

@@ -37,7 +37,9 @@ type traced struct {
 // them.
 //
 // Preconditions: id is not 0 and no other request with this id is open on l.
-func Call(l Link, id uint64, op string, ch uint32, params, result any, other func(stream.Frame) error) error {
+func Call(l Link, id uint64, op string, ch uint32, params, result any,
+	other func(stream.Frame) error,
+) error {
 	if err := Send(l, id, op, ch, params); err != nil {
 		return err
 	}
@@ -71,12 +73,16 @@ func Send(l Link, id uint64, op string, ch uint32, params any) error {
 		return fault.Wrap(fault.Internal, name, err)
 	}
 	t, _ := l.(traced)
-	body, err := json.Marshal(protocol.Request{ID: id, Op: op, Ch: ch, Params: raw, Trace: t.parent})
+	body, err := json.Marshal(protocol.Request{
+		ID: id, Op: op, Ch: ch, Params: raw,
+		Trace: t.parent,
+	})
 	if err != nil {
 		return fault.Wrap(fault.Internal, name, err)
 	}
 	if len(body) > protocol.MaxControl {
-		return fault.New(fault.TooLarge, name, "the request has %d bytes, the limit is %d", len(body), protocol.MaxControl)
+		return fault.New(fault.TooLarge, name, "the request has %d bytes, the limit is %d",
+			len(body), protocol.MaxControl)
 	}
 	return l.Send(stream.Frame{Type: stream.Control, Body: body})
 }

@@ -43,7 +43,10 @@ type Client struct {
 
 // NewClient returns a client of the node to which dial connects. It does not connect yet.
 func NewClient(dial func(ctx context.Context) (net.Conn, error), opts ClientOptions) *Client {
-	c := &Client{dial: dial, log: discard(opts.Logger), wait: opts.ConnectTimeout, limit: int64(opts.MaxLinks), turn: make(chan struct{}, 1)}
+	c := &Client{
+		dial: dial, log: discard(opts.Logger), wait: opts.ConnectTimeout,
+		limit: int64(opts.MaxLinks), turn: make(chan struct{}, 1),
+	}
 	if c.wait <= 0 {
 		c.wait = ConnectTimeout
 	}
@@ -72,7 +75,10 @@ func (c *Client) Open(ctx context.Context, p Principal) (*Link, error) {
 	}
 	if c.links.Add(1) > c.limit {
 		c.links.Add(-1)
-		return nil, &fault.Error{Kind: fault.Exhausted, Op: op, Message: "too many links to the node are open", RetryAfter: 1}
+		return nil, &fault.Error{
+			Kind: fault.Exhausted, Op: op,
+			Message: "too many links to the node are open", RetryAfter: 1,
+		}
 	}
 	release := func() { c.links.Add(-1) }
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
@@ -118,7 +124,10 @@ func (c *Client) rest(ctx context.Context, tries int) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return &fault.Error{Kind: fault.Unavailable, Op: "node.connect", Message: "the node ends every connection", RetryAfter: 1, Err: ctx.Err()}
+		return &fault.Error{
+			Kind: fault.Unavailable, Op: "node.connect",
+			Message: "the node ends every connection", RetryAfter: 1, Err: ctx.Err(),
+		}
 	}
 }
 
@@ -153,7 +162,10 @@ func (c *Client) session(ctx context.Context) (*yamux.Session, error) {
 		return mux, nil
 	}
 	away := func(err error) error {
-		return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the node cannot be reached", RetryAfter: 1, Err: err}
+		return &fault.Error{
+			Kind: fault.Unavailable, Op: op, Message: "the node cannot be reached",
+			RetryAfter: 1, Err: err,
+		}
 	}
 	select {
 	case c.turn <- struct{}{}:

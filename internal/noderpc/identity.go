@@ -53,7 +53,8 @@ func ReadIdentity(dir, role string) (Identity, error) {
 		path := filepath.Join(dir, f.name)
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return i, &fault.Error{Kind: fault.Host, Op: "node.identity", Message: "cannot read " + path + "; sandgate cluster join creates it", Err: err}
+			return i, &fault.Error{Kind: fault.Host, Op: "node.identity", Message: "cannot read " +
+				path + "; sandgate cluster join creates it", Err: err}
 		}
 		*f.to = b
 	}
@@ -90,7 +91,10 @@ func MakeCA(dir string) error {
 func readCA(op, dir string) (tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"))
 	if err != nil {
-		return pair, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the certificate authority in " + dir, Err: err}
+		return pair, &fault.Error{
+			Kind: fault.Host, Op: op,
+			Message: "cannot read the certificate authority in " + dir, Err: err,
+		}
 	}
 	return pair, nil
 }
@@ -108,7 +112,8 @@ func Delegate(ca, dir string) error {
 		return err
 	}
 	if pair.Leaf.MaxPathLenZero {
-		return fault.New(fault.Conflict, op, "the certificate authority in %s cannot create another one; sandgate cluster init creates one that can", ca)
+		return fault.New(fault.Conflict, op,
+			"the certificate authority in %s cannot create another one; sandgate cluster init creates one that can", ca)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -117,7 +122,8 @@ func Delegate(ca, dir string) error {
 	t := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Sandgate nodes"},
 		NotBefore: time.Now().Add(-backdate), NotAfter: pair.Leaf.NotAfter,
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage:            x509.KeyUsageCertSign,
 		PermittedURIDomains: []string{RoleNode}, PermittedDNSDomainsCritical: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, pair.Leaf, key.Public(), pair.PrivateKey)
@@ -163,8 +169,10 @@ func Issue(ca, dir, role, name string) error {
 	}
 	now := time.Now()
 	t := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: name, OrganizationalUnit: []string{role}},
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(leafLife), URIs: []*url.URL{identityURI(role, name)},
+		SerialNumber: serial(),
+		Subject:      pkix.Name{CommonName: name, OrganizationalUnit: []string{role}},
+		NotBefore:    now.Add(-backdate), NotAfter: now.Add(leafLife),
+		URIs:        []*url.URL{identityURI(role, name)},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
@@ -175,7 +183,8 @@ func Issue(ca, dir, role, name string) error {
 	// All machines trust the last certificate of the chain. The certificates between it and the
 	// leaf are stored with the leaf.
 	last := len(pair.Certificate) - 1
-	if err := writePair(dir, role, append([][]byte{der}, pair.Certificate[:last]...), key); err != nil {
+	if err := writePair(dir, role, append([][]byte{der}, pair.Certificate[:last]...),
+		key); err != nil {
 		return err
 	}
 	if role == RoleNode {
@@ -183,7 +192,8 @@ func Issue(ca, dir, role, name string) error {
 			return err
 		}
 	}
-	return fault.Wrap(fault.Host, op, os.WriteFile(filepath.Join(dir, "ca.crt"), certificates(pair.Certificate[last:]), 0o644))
+	return fault.Wrap(fault.Host, op, os.WriteFile(filepath.Join(dir, "ca.crt"),
+		certificates(pair.Certificate[last:]), 0o644))
 }
 
 func serial() *big.Int {
@@ -215,7 +225,8 @@ func writePair(dir, name string, chain [][]byte, key *ecdsa.PrivateKey) error {
 	}
 	path := filepath.Join(dir, name)
 	_ = os.Remove(path + ".key") // otherwise the new file would keep the old mode
-	err = os.WriteFile(path+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)
+	err = os.WriteFile(path+".key",
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)
 	if err == nil {
 		err = os.WriteFile(path+".crt", certificates(chain), 0o644)
 	}
@@ -228,14 +239,18 @@ func (i Identity) config(role, name string) (*tls.Config, error) {
 	const op = "node.identity"
 	pair, err := tls.X509KeyPair(i.Cert, i.Key)
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "the certificate and its key do not belong together", Err: err}
+		return nil, &fault.Error{
+			Kind: fault.Host, Op: op,
+			Message: "the certificate and its key do not belong together", Err: err,
+		}
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(i.CA) {
 		return nil, fault.New(fault.Host, op, "there is no certificate in ca.crt")
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAnyClientCert,
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: roots,
+		ClientAuth:             tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true,
 		// Nodes have names that are not host names. Both sides check the name in the peer's
 		// certificate below.
@@ -249,7 +264,10 @@ func (i Identity) config(role, name string) (*tls.Config, error) {
 			for _, c := range s.PeerCertificates[1:] {
 				between.AddCert(c)
 			}
-			if _, err := peer.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+			if _, err := peer.Verify(x509.VerifyOptions{
+				Roots: roots, Intermediates: between,
+				KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+			}); err != nil {
 				return err
 			}
 			for _, u := range peer.URIs {
@@ -270,5 +288,8 @@ func (i Identity) Dial(name, address string) (func(context.Context) (net.Conn, e
 		return nil, err
 	}
 	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: ConnectTimeout}, Config: cfg}
-	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }, nil
+	return func(ctx context.Context) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp",
+			address)
+	}, nil
 }

@@ -81,11 +81,12 @@ func TestMutualTLS(t *testing.T) {
 	}
 	const soon = 200 * time.Millisecond
 	for what, err := range map[string]error{
-		"another node's name":       call(g, "n2", soon),
-		"a gateway of another one":  call(g2, "n1", soon),
-		"a node as a gateway":       call(n, "n1", soon),
-		"another one's node":        call(n2, "n1", soon),
-		"its key with foreign root": call(Identity{CA: g2.CA, Cert: g.Cert, Key: g.Key}, "n1", soon),
+		"another node's name":      call(g, "n2", soon),
+		"a gateway of another one": call(g2, "n1", soon),
+		"a node as a gateway":      call(n, "n1", soon),
+		"another one's node":       call(n2, "n1", soon),
+		"its key with foreign root": call(Identity{CA: g2.CA, Cert: g.Cert, Key: g.Key}, "n1",
+			soon),
 	} {
 		if !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.DeadlineExceeded) {
 			t.Errorf("%s: %v", what, err)
@@ -181,7 +182,8 @@ func TestDelegatedNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := handshake(t, Identity{CA: whole, Cert: n.Cert, Key: n.Key}, forged, "n1"); err == nil {
+	if err := handshake(t, Identity{CA: whole, Cert: n.Cert, Key: n.Key}, forged,
+		"n1"); err == nil {
 		t.Error("it is let in where the nodes' authority is trusted by itself")
 	}
 }
@@ -222,7 +224,8 @@ func handshake(t *testing.T, n, g Identity, name string) error {
 		_ = a.Close()
 	} else {
 		_ = a.SetDeadline(time.Now().Add(10 * time.Second))
-		_, _ = io.Copy(io.Discard, a) // until the server closes: an alert that nobody reads blocks it
+		// until the server closes: an alert that nobody reads blocks it
+		_, _ = io.Copy(io.Discard, a)
 	}
 	return errors.Join(err, <-said)
 }

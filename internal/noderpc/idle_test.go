@@ -23,7 +23,8 @@ func TestIdleLinksAreSmall(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := l.Send(stream.Frame{Type: stream.Data, Body: make([]byte, 256<<10)}, stream.Frame{Type: f.Type}); err != nil {
+			if err := l.Send(stream.Frame{Type: stream.Data, Body: make([]byte, 256<<10)},
+				stream.Frame{Type: f.Type}); err != nil {
 				return err
 			}
 			served <- struct{}{}

@@ -35,7 +35,10 @@ type Link struct {
 }
 
 func newLink(mux *yamux.Session, conn *yamux.Stream, limit int, release func()) *Link {
-	return &Link{mux: mux, conn: conn, r: stream.NewLeanReader(conn, limit), writeTimeout: WriteTimeout, release: release}
+	return &Link{
+		mux: mux, conn: conn, r: stream.NewLeanReader(conn, limit),
+		writeTimeout: WriteTimeout, release: release,
+	}
 }
 
 // Principal returns the principal that the link acts for.
@@ -62,7 +65,8 @@ func (l *Link) Next() (stream.Frame, error) {
 		if f.Type == stream.Control && f.Flags&flagRefused != 0 {
 			var reply protocol.Reply
 			if err := json.Unmarshal(f.Body, &reply); err != nil || reply.Error == nil {
-				return stream.Frame{}, fault.New(fault.Malformed, op, "the node refused the link without a reason")
+				return stream.Frame{}, fault.New(fault.Malformed, op,
+					"the node refused the link without a reason")
 			}
 			return stream.Frame{}, reply.Error.Err(op)
 		}
@@ -87,7 +91,10 @@ func (l *Link) readError(op string, err error) error {
 	case errors.Is(err, io.EOF) && !l.mux.IsClosed():
 		return io.EOF
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection between gateway and node has ended", Err: err}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op,
+		Message: "the connection between gateway and node has ended", Err: err,
+	}
 }
 
 // Send writes the frames in order and as one unit. Small frames overtake waiting large frames of
@@ -108,7 +115,8 @@ func (l *Link) Send(frames ...stream.Frame) error {
 	defer stream.PutBuffer(buf)
 	for _, f := range frames {
 		if len(f.Body) > stream.MaxBody {
-			return fault.New(fault.TooLarge, op, "a frame's body has %d bytes, the limit is %d", len(f.Body), stream.MaxBody)
+			return fault.New(fault.TooLarge, op, "a frame's body has %d bytes, the limit is %d",
+				len(f.Body), stream.MaxBody)
 		}
 		*buf = stream.AppendFrame(*buf, f)
 	}
@@ -134,7 +142,10 @@ func (l *Link) write(b []byte) error {
 	case errors.Is(err, yamux.ErrTimeout):
 		return fault.New(fault.Slow, op, "the peer read nothing for %s", l.writeTimeout)
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection between gateway and node has ended", Err: err}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op,
+		Message: "the connection between gateway and node has ended", Err: err,
+	}
 }
 
 // Call sends one request and waits for its reply, on a link that no other goroutine reads. It skips
@@ -149,12 +160,16 @@ func (l *Link) Call(ctx context.Context, op string, params, result any) error {
 		}
 	}
 	id := l.calls.Add(1)
-	body, err := json.Marshal(protocol.Request{ID: id, Op: op, Params: raw, Trace: trace.Parent(ctx)})
+	body, err := json.Marshal(protocol.Request{
+		ID: id, Op: op, Params: raw,
+		Trace: trace.Parent(ctx),
+	})
 	if err != nil {
 		return fault.Wrap(fault.Internal, name, err)
 	}
 	if len(body) > protocol.MaxControl {
-		return fault.New(fault.TooLarge, name, "a request has %d bytes, the limit is %d", len(body), protocol.MaxControl)
+		return fault.New(fault.TooLarge, name, "a request has %d bytes, the limit is %d", len(body),
+			protocol.MaxControl)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()

@@ -140,7 +140,10 @@ func TestRoundTrip(t *testing.T) {
 			go func() {
 				for n, size := range sizes {
 					body := bytes.Repeat([]byte{byte(i + n)}, size)
-					if err := l.Send(stream.Frame{Type: stream.Data, Channel: uint32(i), Cell: uint32(n), Body: body}); err != nil {
+					if err := l.Send(stream.Frame{
+						Type: stream.Data, Channel: uint32(i),
+						Cell: uint32(n), Body: body,
+					}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -151,8 +154,10 @@ func TestRoundTrip(t *testing.T) {
 					t.Errorf("link %d frame %d: %v", i, n, err)
 					return
 				}
-				if f.Channel != uint32(i) || f.Cell != uint32(n) || !bytes.Equal(f.Body, bytes.Repeat([]byte{byte(i + n)}, size)) {
-					t.Errorf("link %d frame %d came back changed: channel %d cell %d, %d bytes", i, n, f.Channel, f.Cell, len(f.Body))
+				if f.Channel != uint32(i) || f.Cell != uint32(n) ||
+					!bytes.Equal(f.Body, bytes.Repeat([]byte{byte(i + n)}, size)) {
+					t.Errorf("link %d frame %d came back changed: channel %d cell %d, %d bytes", i,
+						n, f.Channel, f.Cell, len(f.Body))
 				}
 			}
 		}()
@@ -190,7 +195,8 @@ func TestReconnectAfterRestart(t *testing.T) {
 
 func TestUnavailableInTime(t *testing.T) {
 	noLeaks(t)
-	c := client(t, filepath.Join(t.TempDir(), "nobody"), ClientOptions{ConnectTimeout: 100 * time.Millisecond})
+	c := client(t, filepath.Join(t.TempDir(), "nobody"),
+		ClientOptions{ConnectTimeout: 100 * time.Millisecond})
 	begin := time.Now()
 	_, err := c.Open(context.Background(), alice)
 	if !fault.Is(err, fault.Unavailable) {
@@ -255,7 +261,8 @@ func TestGarbageOnTheSocket(t *testing.T) {
 		}
 		_ = conn.(*net.UnixConn).CloseWrite()
 		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
+		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(),
+			"reset") {
 			t.Errorf("%s: the node kept the connection: %v", name, err)
 		}
 		_ = conn.Close()
@@ -277,11 +284,20 @@ func TestRefusedHello(t *testing.T) {
 		frame stream.Frame
 		want  fault.Kind
 	}{
-		"other version": {stream.Frame{Type: stream.Control, Body: []byte(`{"version":99,"tenant":"t"}`)}, fault.Unsupported},
-		"no tenant":     {stream.Frame{Type: stream.Control, Body: []byte(`{"version":1}`)}, fault.InvalidArgument},
-		"long tenant":   {stream.Frame{Type: stream.Control, Body: []byte(`{"version":1,"tenant":"` + long + `"}`)}, fault.InvalidArgument},
-		"no json":       {stream.Frame{Type: stream.Control, Body: []byte(`{`)}, fault.Malformed},
-		"no control":    {stream.Frame{Type: stream.Data, Body: []byte(`x`)}, fault.Malformed},
+		"other version": {stream.Frame{
+			Type: stream.Control,
+			Body: []byte(`{"version":99,"tenant":"t"}`),
+		}, fault.Unsupported},
+		"no tenant": {
+			stream.Frame{Type: stream.Control, Body: []byte(`{"version":1}`)},
+			fault.InvalidArgument,
+		},
+		"long tenant": {stream.Frame{
+			Type: stream.Control,
+			Body: []byte(`{"version":1,"tenant":"` + long + `"}`),
+		}, fault.InvalidArgument},
+		"no json":    {stream.Frame{Type: stream.Control, Body: []byte(`{`)}, fault.Malformed},
+		"no control": {stream.Frame{Type: stream.Data, Body: []byte(`x`)}, fault.Malformed},
 	} {
 		mux, err := c.session(context.Background())
 		if err != nil {
@@ -445,7 +461,8 @@ func TestHandlerPanicEndsItsLinkAlone(t *testing.T) {
 		return echo(ctx, l)
 	})
 	c := client(t, path, ClientOptions{})
-	if err := c.Call(context.Background(), Principal{Tenant: "bad"}, "x", nil, nil); !fault.Is(err, fault.Unavailable) {
+	if err := c.Call(context.Background(), Principal{Tenant: "bad"}, "x", nil, nil); !fault.Is(err,
+		fault.Unavailable) {
 		t.Errorf("got %v, want unavailable", err)
 	}
 	if err := c.Call(context.Background(), alice, "who", nil, nil); err != nil {

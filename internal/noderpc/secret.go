@@ -32,7 +32,8 @@ func ReadSecret(dir string) ([]byte, error) {
 		err = errors.New("it has another length")
 	}
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: "node.secret", Message: "cannot read " + path + "; sandgate cluster join creates it", Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: "node.secret", Message: "cannot read " +
+			path + "; sandgate cluster join creates it", Err: err}
 	}
 	return out, nil
 }

@@ -23,7 +23,10 @@ func (i Identity) Secure(ln net.Listener, log *slog.Logger) (net.Listener, error
 	if err != nil {
 		return nil, err
 	}
-	s := &secure{Listener: ln, cfg: cfg, log: discard(log), conns: make(chan net.Conn), failed: make(chan error, 1), turns: make(chan struct{}, maxHandshakes)}
+	s := &secure{
+		Listener: ln, cfg: cfg, log: discard(log), conns: make(chan net.Conn),
+		failed: make(chan error, 1), turns: make(chan struct{}, maxHandshakes),
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.work.Go(s.accept)
 	return s, nil

@@ -117,7 +117,10 @@ func (s *server) welcome(ctx context.Context, mux *yamux.Session, st *yamux.Stre
 	l := newLink(mux, st, maxRequest, func() { s.links.Add(-1); cancel() })
 	var err error
 	if over {
-		err = &fault.Error{Kind: fault.Exhausted, Op: "node.link", Message: "the node has reached its limit of links", RetryAfter: 1}
+		err = &fault.Error{
+			Kind: fault.Exhausted, Op: "node.link",
+			Message: "the node has reached its limit of links", RetryAfter: 1,
+		}
 	} else if err = l.greet(); err != nil {
 		s.log.Warn("refused a link", "error", err)
 	}
@@ -145,7 +148,8 @@ func (s *server) release(l *Link) {
 	p := recover()
 	_ = l.Close()
 	if p != nil {
-		s.log.Error("a link's handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		s.log.Error("a link's handler panicked", "panic", fmt.Sprint(p), "stack",
+			string(debug.Stack()))
 	}
 }
 
@@ -165,17 +169,24 @@ func (l *Link) greet() error {
 	}
 	_ = l.conn.SetReadDeadline(time.Time{})
 	if f.Type != stream.Control || len(f.Body) > maxHello {
-		return fault.New(fault.Malformed, op, "a link begins with a Control frame of at most %d bytes", maxHello)
+		return fault.New(fault.Malformed, op,
+			"a link begins with a Control frame of at most %d bytes", maxHello)
 	}
 	var h hello
 	if err := json.Unmarshal(f.Body, &h); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the first frame of a link is not a hello", Err: err}
+		return &fault.Error{
+			Kind: fault.Malformed, Op: op,
+			Message: "the first frame of a link is not a hello", Err: err,
+		}
 	}
 	if h.Version != Version {
-		return fault.New(fault.Unsupported, op, "the gateway speaks version %d of the node protocol, the node version %d: run one release of both", h.Version, Version)
+		return fault.New(fault.Unsupported, op,
+			"the gateway speaks version %d of the node protocol, the node version %d: run one release of both", h.Version, Version)
 	}
-	if h.Tenant == "" || len(h.Tenant) > MaxName || len(h.Subject) > MaxName || len(h.Session) > MaxName {
-		return fault.Invalid(op, "tenant", "a principal has a tenant, a subject and a session of at most %d bytes", MaxName)
+	if h.Tenant == "" || len(h.Tenant) > MaxName || len(h.Subject) > MaxName ||
+		len(h.Session) > MaxName {
+		return fault.Invalid(op, "tenant",
+			"a principal has a tenant, a subject and a session of at most %d bytes", MaxName)
 	}
 	if len(h.Scopes) > MaxScopes {
 		return fault.Invalid(op, "scopes", "a principal has at most %d scopes", MaxScopes)

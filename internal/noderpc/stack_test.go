@@ -44,7 +44,8 @@ func readOne(l *Link) error {
 func TestIdleStack(t *testing.T) {
 	const setting = "adaptivestackstart=0"
 	if os.Getenv("GODEBUG") != setting {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleStack$", "-test.timeout=60s")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleStack$",
+			"-test.timeout=60s")
 		cmd.Env = append(os.Environ(), "GODEBUG="+setting)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -387,11 +387,14 @@ func (p *Pool[T]) ConsistencyCheck() error {
 	case len(p.workers) != p.stats.Size:
 		return fmt.Errorf("pool: %d workers for a size of %d", len(p.workers), p.stats.Size)
 	case states[making] != p.stats.Making:
-		return fmt.Errorf("pool: %d workers make a member, Making is %d", states[making], p.stats.Making)
+		return fmt.Errorf("pool: %d workers make a member, Making is %d", states[making],
+			p.stats.Making)
 	case states[ready] != p.stats.Ready:
-		return fmt.Errorf("pool: %d workers offer a member, Ready is %d", states[ready], p.stats.Ready)
+		return fmt.Errorf("pool: %d workers offer a member, Ready is %d", states[ready],
+			p.stats.Ready)
 	case p.stats.Making > p.opts.Parallel:
-		return fmt.Errorf("pool: %d members are made at a time, the limit is %d", p.stats.Making, p.opts.Parallel)
+		return fmt.Errorf("pool: %d members are made at a time, the limit is %d", p.stats.Making,
+			p.opts.Parallel)
 	case p.stats.Waiting < 0:
 		return fmt.Errorf("pool: Waiting is %d", p.stats.Waiting)
 	case p.stats.Misses > p.stats.Claims:

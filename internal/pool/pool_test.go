@@ -88,7 +88,8 @@ func TestPoolDelays(t *testing.T) {
 		time.Sleep(time.Second)
 		claim() // a member was ready
 		if took := claim(); took != time.Second {
-			t.Errorf("a claim during the delay took %v, want the second that it takes to make one", took)
+			t.Errorf("a claim during the delay took %v, want the second that it takes to make one",
+				took)
 		}
 	})
 }
@@ -141,7 +142,8 @@ func TestPoolExhausted(t *testing.T) {
 				switch {
 				case err == nil:
 					served.Add(1)
-				case errors.As(err, &e) && e.Kind == fault.Exhausted && e.RetryAfter >= 1 && e.RetryAfter <= 10:
+				case errors.As(err, &e) && e.Kind == fault.Exhausted && e.RetryAfter >= 1 &&
+					e.RetryAfter <= 10:
 					refused.Add(1)
 				default:
 					t.Errorf("Claim: %v", err)
@@ -163,7 +165,8 @@ func TestPoolExhausted(t *testing.T) {
 		p.Resize(0)
 		synctest.Wait()
 		begin := time.Now()
-		if _, err := p.Claim(t.Context()); !fault.Is(err, fault.Exhausted) || time.Since(begin) != 0 {
+		if _, err := p.Claim(t.Context()); !fault.Is(err, fault.Exhausted) ||
+			time.Since(begin) != 0 {
 			t.Errorf("a claim of a pool of none took %v: %v", time.Since(begin), err)
 		}
 	})
@@ -219,7 +222,8 @@ func TestPoolBackoff(t *testing.T) {
 		}
 		_, err := p.Claim(t.Context())
 		var e *fault.Error
-		if !errors.As(err, &e) || e.Kind != fault.Unavailable || !errors.Is(err, errFactory) || e.RetryAfter == 0 {
+		if !errors.As(err, &e) || e.Kind != fault.Unavailable || !errors.Is(err, errFactory) ||
+			e.RetryAfter == 0 {
 			t.Errorf("Claim: %v", err)
 		}
 		f.fail.Store(false)
@@ -248,7 +252,8 @@ func TestPoolResizeAndClose(t *testing.T) {
 		if s := p.Stats(); s.Ready != 1 || f.discarded.Load() != 4 {
 			t.Errorf("shrunk: %+v, %d discarded", s, f.discarded.Load())
 		}
-		if _, err := p.Claim(t.Context()); err != nil { // and another one is being made when the pool closes
+		if _, err := p.Claim(t.Context()); err != nil {
+			// and another one is being made when the pool closes
 			t.Error(err)
 		}
 		check(t, p)

@@ -30,10 +30,14 @@ func Read(path string) (Profile, error) {
 		return p, nil
 	}
 	if err != nil {
-		return p, &fault.Error{Kind: fault.PermissionDenied, Op: "profile.read", Message: "cannot read " + path, Err: err}
+		return p, &fault.Error{
+			Kind: fault.PermissionDenied, Op: "profile.read",
+			Message: "cannot read " + path, Err: err,
+		}
 	}
 	if err := yaml.Unmarshal(b, &p); err != nil {
-		return p, fault.Invalid("profile.read", path, "the profile is not YAML with url and token; sandgate serve writes it again")
+		return p, fault.Invalid("profile.read", path,
+			"the profile is not YAML with url and token; sandgate serve writes it again")
 	}
 	return p, nil
 }
@@ -55,7 +59,8 @@ func Write(homeDir string, uid, gid int, p Profile) error {
 			return err
 		}
 	}
-	text := fmt.Sprintf("# Written by sandgate serve: where the server is, and the token for it.\nurl: %q\ntoken: %q\n", p.URL, p.Token)
+	text := fmt.Sprintf(
+		"# Written by sandgate serve: where the server is, and the token for it.\nurl: %q\ntoken: %q\n", p.URL, p.Token)
 	part := Path + ".new"
 	_ = home.Remove(part)
 	f, err := home.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -16,13 +16,15 @@ func sessionLimits(cfg *config.Config) (limits, most protocol.Limits) {
 	limits = protocol.Limits{
 		MemoryBytes: int64(l.Memory), CPUs: l.CPUs, Processes: l.PIDs, OpenFiles: l.Files,
 		DiskBytes: int64(l.Overlay), TmpBytes: int64(l.Tmp), Inodes: int64(l.Inodes),
-		OutputBytesPerSecond: int64(l.Output), CellSeconds: int64(time.Duration(l.Cell) / time.Second),
+		OutputBytesPerSecond: int64(l.Output),
+		CellSeconds:          int64(time.Duration(l.Cell) / time.Second),
 	}
 	return limits, protocol.Limits{
 		MemoryBytes: max(int64(x.Memory), limits.MemoryBytes), CPUs: max(x.CPUs, l.CPUs),
 		Processes: max(x.PIDs, l.PIDs), OpenFiles: max(x.Files, l.Files),
-		DiskBytes: max(int64(x.Overlay), limits.DiskBytes), TmpBytes: max(int64(x.Tmp), limits.TmpBytes),
-		Inodes: max(int64(x.Inodes), limits.Inodes),
+		DiskBytes: max(int64(x.Overlay), limits.DiskBytes),
+		TmpBytes:  max(int64(x.Tmp), limits.TmpBytes),
+		Inodes:    max(int64(x.Inodes), limits.Inodes),
 	}
 }
 

@@ -80,7 +80,8 @@ func (c *child) run(ctx context.Context) error {
 		if time.Since(began) > steady {
 			pause = minRestart
 		}
-		c.log.Error("a part of the server died and is restarted", "part", c.name, "reason", err, "in", pause)
+		c.log.Error("a part of the server died and is restarted", "part", c.name, "reason", err,
+			"in", pause)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -193,7 +194,8 @@ func (c *child) stopWith(ctx context.Context, p *os.Process, ended <-chan struct
 	select {
 	case <-ended:
 	case <-timer.C:
-		c.log.Warn("a part of the server does not end and is killed", "part", c.name, "after", c.stop)
+		c.log.Warn("a part of the server does not end and is killed", "part", c.name, "after",
+			c.stop)
 		_ = p.Kill()
 	}
 }

@@ -80,8 +80,10 @@ func newPart(ln net.Listener, settings string) *child {
 		panic(err)
 	}
 	return &child{
-		name: "part", argv: []string{"/proc/self/exe"}, env: []string{"SANDGATE_TEST_AS=part"}, input: []byte(settings),
-		files: []*os.File{socket}, stop: 5 * time.Second, out: io.Discard, log: slog.New(slog.DiscardHandler),
+		name: "part", argv: []string{"/proc/self/exe"}, env: []string{"SANDGATE_TEST_AS=part"},
+		input: []byte(settings),
+		files: []*os.File{socket}, stop: 5 * time.Second, out: io.Discard,
+		log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -150,7 +152,8 @@ func waitGone(t *testing.T, pid int) {
 		// An orphan remains until process 1 reaps it. A child of this process is a zombie as soon
 		// as its first thread has ended, although another thread may still accept a connection.
 		_, state, _ := strings.Cut(string(stat), ") ")
-		if err != nil || strings.HasPrefix(state, "Z ") && !strings.HasPrefix(state, fmt.Sprintf("Z %d ", os.Getpid())) {
+		if err != nil || strings.HasPrefix(state, "Z ") &&
+			!strings.HasPrefix(state, fmt.Sprintf("Z %d ", os.Getpid())) {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -34,7 +34,8 @@ func nodeName(cfg *config.Config) (cluster.NodeID, error) {
 		}
 	}
 	if err := cluster.CheckNode(cluster.NodeID(name)); err != nil {
-		return "", fault.Invalid("node.name", "cluster.node", "%q is not a name of letters, digits, dots and dashes", name)
+		return "", fault.Invalid("node.name", "cluster.node",
+			"%q is not a name of letters, digits, dots and dashes", name)
 	}
 	return cluster.NodeID(name), nil
 }
@@ -46,7 +47,10 @@ func redisPassword(cfg *config.Config) (string, error) {
 	}
 	b, err := os.ReadFile(cfg.Cluster.Password)
 	if err != nil {
-		return "", &fault.Error{Kind: fault.Host, Op: "cluster.redis", Message: "cannot read the password from " + cfg.Cluster.Password, Err: err}
+		return "", &fault.Error{
+			Kind: fault.Host, Op: "cluster.redis",
+			Message: "cannot read the password from " + cfg.Cluster.Password, Err: err,
+		}
 	}
 	return strings.TrimSpace(string(b)), nil
 }
@@ -85,7 +89,10 @@ func OpenBlobs(cfg *config.Config) (blob.Store, error) {
 	case c.Blobs == "":
 		return nil, nil
 	case strings.HasPrefix(c.Blobs, "s3://"):
-		store, err := blob.OpenS3(blob.S3Options{URL: c.Blobs, Endpoint: c.S3Endpoint, Region: c.S3Region, Credentials: c.S3Credentials, Insecure: c.S3Insecure})
+		store, err := blob.OpenS3(blob.S3Options{
+			URL: c.Blobs, Endpoint: c.S3Endpoint,
+			Region: c.S3Region, Credentials: c.S3Credentials, Insecure: c.S3Insecure,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -134,10 +141,15 @@ func openTenants(
 
 // others reports whether a node other than self takes sessions: one with a heartbeat in the last
 // third of a lease.
-func others(ctx context.Context, dir cluster.Lookup, self cluster.NodeID, lease time.Duration) bool {
+func others(ctx context.Context, dir cluster.Lookup, self cluster.NodeID,
+	lease time.Duration,
+) bool {
 	all, err := dir.Nodes(ctx)
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(all, func(n cluster.Node) bool { return n.ID != self && !n.Draining && n.Age < lease/3 })
+	return slices.ContainsFunc(all, func(n cluster.Node) bool {
+		return n.ID != self &&
+			!n.Draining && n.Age < lease/3
+	})
 }

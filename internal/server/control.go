@@ -58,9 +58,13 @@ func AskReload(ctx context.Context, cfg *config.Config, q ReloadRequest) (Reload
 	conn, err := d.DialContext(ctx, "unix", controlSocket(cfg))
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return report, fault.New(fault.PermissionDenied, op, "only root can reload the server; use sudo")
+		return report, fault.New(fault.PermissionDenied, op,
+			"only root can reload the server; use sudo")
 	case err != nil:
-		return report, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "no server runs with run_dir " + cfg.RunDir, Err: err}
+		return report, &fault.Error{
+			Kind: fault.Unavailable, Op: op,
+			Message: "no server runs with run_dir " + cfg.RunDir, Err: err,
+		}
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(3 * reloadLimit))

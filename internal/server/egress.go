@@ -16,14 +16,16 @@ func egressConfig(cfg *config.Config) (proxy.Config, error) {
 		return proxy.Config{}, err
 	}
 	gate, err := egress.New(egress.Config{
-		Allow: cfg.Egress.Allow, Private: private, Resolver: cfg.Egress.Resolver, Timeout: time.Duration(cfg.Egress.Dial),
+		Allow: cfg.Egress.Allow, Private: private, Resolver: cfg.Egress.Resolver,
+		Timeout: time.Duration(cfg.Egress.Dial),
 		Presets: presets(cfg.ImagePath()),
 	})
 	if err != nil {
 		return proxy.Config{}, err
 	}
 	out := proxy.Config{
-		Gate: gate, Connections: cfg.Egress.Connections, Rate: int64(cfg.Egress.Rate), Bytes: int64(cfg.Egress.Bytes), Idle: time.Duration(cfg.Egress.Idle),
+		Gate: gate, Connections: cfg.Egress.Connections, Rate: int64(cfg.Egress.Rate),
+		Bytes: int64(cfg.Egress.Bytes), Idle: time.Duration(cfg.Egress.Idle),
 	}
 	if len(cfg.Egress.Tenants) > 0 {
 		out.Tenants = cfg.Egress.Tenants

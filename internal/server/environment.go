@@ -21,8 +21,10 @@ func checkListen(cfg *config.Config) error {
 	if cfg.Loopback() || cfg.Insecure {
 		return nil
 	}
-	return fault.Invalid("serve", "listen", "%s can be reached from other machines and there is no TLS: tokens and code would cross the network unencrypted; "+
-		"listen on 127.0.0.1 behind a proxy with TLS, or set --insecure-listen-without-tls", cfg.Listen)
+	return fault.Invalid("serve", "listen",
+		"%s can be reached from other machines and there is no TLS: tokens and code would cross the network unencrypted; "+
+			"listen on 127.0.0.1 behind a proxy with TLS, or set --insecure-listen-without-tls",
+		cfg.Listen)
 }
 
 // MakeDir makes a directory of mode 0711, with those above it.
@@ -32,7 +34,8 @@ func MakeDir(dir string) error {
 	}
 	// The umask may have removed the search bit, which the gateway needs.
 	if err := os.Chmod(dir, 0o711); err != nil {
-		return &fault.Error{Kind: fault.Host, Op: "serve", Message: "cannot change the mode of " + dir, Err: err}
+		return &fault.Error{Kind: fault.Host, Op: "serve", Message: "cannot change the mode of " +
+			dir, Err: err}
 	}
 	return nil
 }
@@ -57,14 +60,19 @@ func GatewayUser(cfg *config.Config) (*syscall.Credential, string, error) {
 		if uid == 0 {
 			return nil, "", fault.Invalid(op, "gateway_user", "the gateway must not run as root")
 		}
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}, name, nil
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}, name,
+			nil
 	}
-	return nil, "", fault.Invalid(op, "gateway_user", "there is no user %s on this machine", strings.Join(names, " or "))
+	return nil, "", fault.Invalid(op, "gateway_user", "there is no user %s on this machine",
+		strings.Join(names, " or "))
 }
 
 // childEnv is the environment of the parts. They get their settings over a pipe.
 func childEnv(a *console.Invocation) []string {
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
+	env := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"LANG=C.UTF-8",
+	}
 	for _, name := range []string{"TZ", "GODEBUG", "GOTRACEBACK", "GOMEMLIMIT", "GOGC", "TMPDIR"} {
 		if v := a.Getenv(name); v != "" {
 			env = append(env, name+"="+v)

@@ -35,13 +35,19 @@ func GatewaySupervised(ctx context.Context, a *console.Invocation) error {
 	var in gatewayInput
 	settings := json.NewDecoder(input)
 	if err := settings.Decode(&in); err != nil || in.Config == nil {
-		return &fault.Error{Kind: fault.Internal, Op: op, Message: "the settings cannot be read from descriptor 3", Err: err}
+		return &fault.Error{
+			Kind: fault.Internal, Op: op,
+			Message: "the settings cannot be read from descriptor 3", Err: err,
+		}
 	}
 	socket := os.NewFile(5, "listener")
 	ln, err := net.FileListener(socket)
 	_ = socket.Close()
 	if err != nil {
-		return &fault.Error{Kind: fault.Internal, Op: op, Message: "descriptor 5 is not a listening socket", Err: err}
+		return &fault.Error{
+			Kind: fault.Internal, Op: op,
+			Message: "descriptor 5 is not a listening socket", Err: err,
+		}
 	}
 	return serveGateway(ctx, a, in, ln, status, func(apply func(gatewayInput) error) {
 		go follow(settings, status, apply)
@@ -53,7 +59,9 @@ func dropPrivilegeGains() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 // Gateway runs a gateway that nobody supervises. It reads its settings with load, at its start and
 // at each SIGHUP.
-func Gateway(ctx context.Context, a *console.Invocation, load func() (*config.Config, error)) error {
+func Gateway(ctx context.Context, a *console.Invocation,
+	load func() (*config.Config, error),
+) error {
 	const op = "gateway.start"
 	dropPrivilegeGains()
 	cfg, err := load()
@@ -64,7 +72,8 @@ func Gateway(ctx context.Context, a *console.Invocation, load func() (*config.Co
 		return err
 	}
 	if os.Geteuid() == 0 {
-		return fault.New(fault.Host, op, "the gateway must not run as root; use setpriv or a service's User=")
+		return fault.New(fault.Host, op,
+			"the gateway must not run as root; use setpriv or a service's User=")
 	}
 	in, err := readGatewaySettings(cfg)
 	if err != nil {
@@ -72,7 +81,10 @@ func Gateway(ctx context.Context, a *console.Invocation, load func() (*config.Co
 	}
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen, Err: err}
+		return &fault.Error{
+			Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen,
+			Err: err,
+		}
 	}
 	return serveGateway(ctx, a, in, ln, &statusPipe{}, func(apply func(gatewayInput) error) {
 		r := &reloader{load: load, level: new(slog.LevelVar), log: slog.Default(), cfg: cfg}
@@ -89,7 +101,9 @@ func Gateway(ctx context.Context, a *console.Invocation, load func() (*config.Co
 
 // serveGateway runs until ctx ends or a signal comes, and then lets clients finish. It calls follow
 // when the gateway can apply new settings.
-func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, ln net.Listener, status *statusPipe, follow func(func(gatewayInput) error)) error {
+func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, ln net.Listener,
+	status *statusPipe, follow func(func(gatewayInput) error),
+) error {
 	cfg := in.Config
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -123,7 +137,10 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		PortsDomain:    cfg.Ports,
 		SignIn:         signIn(cfg, in.OIDCSecret),
 		Times:          gateway.Times{SelfCheck: selfCheck},
-		Limits:         gateway.Limits{Connections: cfg.Gateway.Connections, PerPrincipal: cfg.Gateway.Sockets},
+		Limits: gateway.Limits{
+			Connections:  cfg.Gateway.Connections,
+			PerPrincipal: cfg.Gateway.Sockets,
+		},
 	}, nodes, log)
 	if err != nil {
 		_ = ln.Close()
@@ -132,8 +149,9 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	follow(func(in gatewayInput) error {
 		_ = level.UnmarshalText([]byte(in.Config.Log.Level)) // Validate has checked it
 		return g.Reload(gateway.Changeable{
-			Tokens: in.Tokens, Until: in.Until, AllowedHosts: allowedHosts(in.Config), AllowedOrigins: in.Config.Origins,
-			PerPrincipal: in.Config.Gateway.Sockets,
+			Tokens: in.Tokens, Until: in.Until, AllowedHosts: allowedHosts(in.Config),
+			AllowedOrigins: in.Config.Origins,
+			PerPrincipal:   in.Config.Gateway.Sockets,
 		})
 	})
 	status.report(statusReady)
@@ -147,7 +165,9 @@ func signIn(cfg *config.Config, secret string) *auth.SignIn {
 		return nil
 	}
 	return &auth.SignIn{
-		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret, PublicURL: o.PublicURL, Scopes: o.Scopes,
-		TenantClaim: o.TenantClaim, Tenant: o.Tenant, RoleClaim: o.RoleClaim, Role: tenant.Role(o.Role), Life: time.Duration(o.Session),
+		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret, PublicURL: o.PublicURL,
+		Scopes:      o.Scopes,
+		TenantClaim: o.TenantClaim, Tenant: o.Tenant, RoleClaim: o.RoleClaim,
+		Role: tenant.Role(o.Role), Life: time.Duration(o.Session),
 	}
 }

@@ -67,9 +67,12 @@ type shared struct {
 
 // reachNodes returns the node, or all nodes of the cluster as one, the shared stores, and a
 // function that closes the connections.
-func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer, log *slog.Logger) (gateway.Node, shared, func(), error) {
+func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
+	log *slog.Logger,
+) (gateway.Node, shared, func(), error) {
 	if access == nil {
-		remote := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()), noderpc.ClientOptions{Logger: log})
+		remote := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()),
+			noderpc.ClientOptions{Logger: log})
 		return gateway.Remote(remote), shared{}, func() { _ = remote.Close() }, nil
 	}
 	server, err := openRedis(cfg, access.Password, log)
@@ -117,7 +120,10 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 		Resolver: resolver, Placer: placer, Dial: dial, Tracer: tracer, Logger: log,
 	})
 	work.Go(func() { resolver.Run(ctx) })
-	stores := shared{tickets: server.OneTimeStore(), runTokens: server.RunTokenStore(), rates: server.RateStore()}
+	stores := shared{
+		tickets: server.OneTimeStore(), runTokens: server.RunTokenStore(),
+		rates: server.RateStore(),
+	}
 	return routedNode{all}, stores, func() {
 		cancel()
 		work.Wait()

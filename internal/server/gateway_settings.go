@@ -33,7 +33,10 @@ func principals(token string) map[string]noderpc.Principal {
 	for _, s := range protocol.Scopes() {
 		scopes = append(scopes, string(s))
 	}
-	return map[string]noderpc.Principal{auth.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}
+	return map[string]noderpc.Principal{auth.HashToken(token): {
+		Tenant: "local", Subject: "owner",
+		Scopes: scopes,
+	}}
 }
 
 // gatewaySettings encodes the settings of the gateway, with the tokens that it accepts.
@@ -57,7 +60,10 @@ func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
 func readGatewaySettings(cfg *config.Config) (gatewayInput, error) {
 	b, err := os.ReadFile(cfg.TokenFile())
 	if err != nil {
-		return gatewayInput{}, &fault.Error{Kind: fault.Host, Op: "gateway.start", Message: "cannot read the token from " + cfg.TokenFile(), Err: err}
+		return gatewayInput{}, &fault.Error{
+			Kind: fault.Host, Op: "gateway.start",
+			Message: "cannot read the token from " + cfg.TokenFile(), Err: err,
+		}
 	}
 	in := gatewayInput{Config: cfg, Tokens: principals(strings.TrimSpace(string(b)))}
 	if err := in.addSecret(cfg); err != nil {
@@ -81,11 +87,15 @@ func (in *gatewayInput) addSecret(cfg *config.Config) error {
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the client's secret from " + path, Err: err}
+		return &fault.Error{
+			Kind: fault.Host, Op: op,
+			Message: "cannot read the client's secret from " + path, Err: err,
+		}
 	}
 	info, err := os.Stat(path)
 	if err == nil && !private(info) {
-		return fault.New(fault.Host, op, "users other than its owner can read %s; chmod 600 the file", path)
+		return fault.New(fault.Host, op,
+			"users other than its owner can read %s; chmod 600 the file", path)
 	}
 	in.OIDCSecret = strings.TrimSpace(string(b))
 	return nil
@@ -113,7 +123,8 @@ func (in *gatewayInput) addPrevious(tokenFile string) error {
 		err = json.Unmarshal(b, &p)
 	}
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: "token.load", Message: "cannot read " + previousPath(tokenFile) + "; remove it", Err: err}
+		return &fault.Error{Kind: fault.Host, Op: "token.load", Message: "cannot read " +
+			previousPath(tokenFile) + "; remove it", Err: err}
 	}
 	if time.Now().After(p.Until) || in.Tokens[p.Hash].Tenant != "" {
 		return nil

@@ -23,16 +23,21 @@ func ReadLanguages(path string) ([]kernel.Manifest, error) {
 	const op = "image.languages"
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the image " + path + "; make build creates it", Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the image " +
+			path + "; make build creates it", Err: err}
 	}
 	image, err := erofs.OpenImage(f)
 	if err != nil {
 		_ = f.Close()
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: path + " is not an EROFS image", Err: err}
+		return nil, &fault.Error{
+			Kind: fault.Host, Op: op, Message: path + " is not an EROFS image",
+			Err: err,
+		}
 	}
 	defer image.Close()
 	broken := func(err error) error {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: path + " has no languages in /opt/sandgate/langs; make build creates it again", Err: err}
+		return &fault.Error{Kind: fault.Host, Op: op, Message: path +
+			" has no languages in /opt/sandgate/langs; make build creates it again", Err: err}
 	}
 	dir, err := image.Inode(image.RootNid())
 	if err != nil {
@@ -90,13 +95,15 @@ func ReadLanguages(path string) ([]kernel.Manifest, error) {
 func ImageEnv(path string) ([]string, error) {
 	text, err := os.ReadFile(path + ".json")
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: "image.env", Message: "cannot read " + path + ".json, which the build of the image writes", Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: "image.env", Message: "cannot read " + path +
+			".json, which the build of the image writes", Err: err}
 	}
 	var about struct {
 		Env map[string]string `json:"env"`
 	}
 	if err := json.Unmarshal(text, &about); err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: "image.env", Message: path + ".json cannot be read", Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: "image.env", Message: path +
+			".json cannot be read", Err: err}
 	}
 	var env []string
 	for k, v := range about.Env {
@@ -118,7 +125,8 @@ func lookup(image *erofs.Image, dir erofs.Inode, name string) (erofs.Inode, erro
 // content returns the content of a small file. Its bytes lie in one or two ranges of the image.
 func content(image *erofs.Image, file erofs.Inode) ([]byte, error) {
 	if file.Size() > maxManifest {
-		return nil, fault.New(fault.TooLarge, "image.read", "a file of a language has over %d bytes", maxManifest)
+		return nil, fault.New(fault.TooLarge, "image.read",
+			"a file of a language has over %d bytes", maxManifest)
 	}
 	ranges, err := file.DataRanges()
 	if err != nil {

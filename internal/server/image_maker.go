@@ -73,7 +73,9 @@ func find(img *erofs.Image, name string) (erofs.Inode, error) {
 	return lookup(img, dir, path.Base(name))
 }
 
-func copyTree(img *erofs.Image, dir erofs.Inode, root *os.Root, at string, want func(name string, folder bool) bool) error {
+func copyTree(img *erofs.Image, dir erofs.Inode, root *os.Root, at string,
+	want func(name string, folder bool) bool,
+) error {
 	return dir.IterDirents(func(name string, _ uint8, nid uint64) error {
 		if name == "." || name == ".." {
 			return nil

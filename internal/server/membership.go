@@ -64,8 +64,10 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		}
 		dir, ms.close = file, file.Close
 	} else {
-		if host, _, err := net.SplitHostPort(address); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
-			return nil, fault.Invalid("node.start", "cluster.address", "%q is not an address at which gateways could reach this node", address)
+		if host, _, err := net.SplitHostPort(address); err != nil || host == "" ||
+			net.ParseIP(host).IsUnspecified() {
+			return nil, fault.Invalid("node.start", "cluster.address",
+				"%q is not an address at which gateways could reach this node", address)
 		}
 		password, err := redisPassword(cfg)
 		if err != nil {
@@ -84,7 +86,8 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		}
 	}
 	ms.leases, err = cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
-		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log,
+		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease),
+		Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log,
 		Info: func() cluster.NodeInfo {
 			var info cluster.NodeInfo
 			if m := ms.sessions(); m != nil {

@@ -35,7 +35,10 @@ func NodeSupervised(ctx context.Context, a *console.Invocation) error {
 	cfg := new(config.Config)
 	settings := json.NewDecoder(input)
 	if err := settings.Decode(cfg); err != nil {
-		return &fault.Error{Kind: fault.Internal, Op: "node.start", Message: "the settings cannot be read from descriptor 3", Err: err}
+		return &fault.Error{
+			Kind: fault.Internal, Op: "node.start",
+			Message: "the settings cannot be read from descriptor 3", Err: err,
+		}
 	}
 	return serveNode(ctx, a, cfg, status, func(r *reloader) {
 		go follow(settings, status, func(c *config.Config) error { return r.apply(ctx, c) })
@@ -83,16 +86,25 @@ type node struct {
 
 // serveNode runs until ctx ends or a signal comes. follow is called once the node can apply new
 // settings.
-func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, status *statusPipe, follow func(*reloader)) (err error) {
+func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, status *statusPipe,
+	follow func(*reloader),
+) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if os.Geteuid() != 0 {
-		return fault.New(fault.Host, "node.start", "the node needs root, which gVisor's runtime needs to create sandboxes")
+		return fault.New(fault.Host, "node.start",
+			"the node needs root, which gVisor's runtime needs to create sandboxes")
 	}
 	level := new(slog.LevelVar)
-	n := &node{cfg: cfg, version: a.Version, level: level, log: newLogger(cfg, a.Err, level).With("part", "node"), status: status}
+	n := &node{
+		cfg: cfg, version: a.Version, level: level,
+		log: newLogger(cfg, a.Err, level).With("part", "node"), status: status,
+	}
 	defer func() { err = errors.Join(err, n.cleanup.run()) }()
-	for _, open := range []func() error{n.openBackend, n.openJournals, n.openCluster, n.openSessions, n.openAPI} {
+	for _, open := range []func() error{
+		n.openBackend, n.openJournals, n.openCluster,
+		n.openSessions, n.openAPI,
+	} {
 		if err := open(); err != nil {
 			return err
 		}
@@ -115,7 +127,10 @@ func (n *node) openBackend() error {
 	if err != nil {
 		return err
 	}
-	rt, err := gvisor.NewRuntime(gvisor.Config{Runsc: runsc, StateDir: n.cfg.StateDir(), Platform: n.cfg.Platform, Log: n.log})
+	rt, err := gvisor.NewRuntime(gvisor.Config{
+		Runsc: runsc, StateDir: n.cfg.StateDir(),
+		Platform: n.cfg.Platform, Log: n.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -132,7 +147,10 @@ func (n *node) openBackend() error {
 func (n *node) openJournals() error {
 	var err error
 	u, a := n.cfg.Usage, n.cfg.Audit
-	n.usage, err = journal.Open(journal.Options{Dir: n.cfg.UsageDir(), Name: "usage", MaxFile: int64(u.MaxFile), Keep: u.Keep, Log: n.log})
+	n.usage, err = journal.Open(journal.Options{
+		Dir: n.cfg.UsageDir(), Name: "usage",
+		MaxFile: int64(u.MaxFile), Keep: u.Keep, Log: n.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -141,7 +159,10 @@ func (n *node) openJournals() error {
 	if !a.Enabled {
 		return nil
 	}
-	n.audit.Journal, err = journal.Open(journal.Options{Dir: n.cfg.AuditDir(), Name: "audit", MaxFile: int64(a.MaxFile), Keep: a.Keep, Log: n.log})
+	n.audit.Journal, err = journal.Open(journal.Options{
+		Dir: n.cfg.AuditDir(), Name: "audit",
+		MaxFile: int64(a.MaxFile), Keep: a.Keep, Log: n.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -184,7 +205,8 @@ func (n *node) openSessions() error {
 // openAPI creates the handler of links, and registers the node in the directory.
 func (n *node) openAPI() error {
 	api := nodeapi.ConfigFor(n.manager)
-	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = n.audit, n.tenants, n.tracer, n.version, n.log
+	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = n.audit, n.tenants, n.tracer,
+		n.version, n.log
 	var err error
 	if n.handler, err = nodeapi.New(api); err != nil {
 		n.cleanup.add(n.manager.Close)
@@ -242,7 +264,10 @@ func (n *node) reload(_ context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	n.manager.Reload(session.Changeable{MaxSessions: c.Sessions.Max, MaxHibernated: orNone(c.Sessions.Hibernated), Pools: pools})
+	n.manager.Reload(session.Changeable{
+		MaxSessions:   c.Sessions.Max,
+		MaxHibernated: orNone(c.Sessions.Hibernated), Pools: pools,
+	})
 	return nil
 }
 
@@ -254,7 +279,8 @@ func watchPool(ctx context.Context, m *session.Manager, cfg *config.Config, stat
 		return
 	}
 	names := strings.Join(cfg.Pool.Languages, ", ")
-	status.report("warming %s: the first start creates a snapshot, which takes up to a minute; later starts restore it", names)
+	status.report(
+		"warming %s: the first start creates a snapshot, which takes up to a minute; later starts restore it", names)
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	ready := -1
@@ -270,7 +296,8 @@ func watchPool(ctx context.Context, m *session.Manager, cfg *config.Config, stat
 			return
 		}
 		if p.LastError != "" && ready == 0 {
-			status.report("warming %s: %s", names, fmt.Sprintf("failed and will be tried again: %s", p.LastError))
+			status.report("warming %s: %s", names, fmt.Sprintf("failed and will be tried again: %s",
+				p.LastError))
 			return
 		}
 		select {

@@ -19,7 +19,9 @@ import (
 
 // serveLinks serves the gateway of this machine on ln and other machines on abroad, which may be
 // nil. When one listener fails both end.
-func serveLinks(ctx context.Context, ln, abroad net.Listener, h noderpc.Handler, log *slog.Logger) error {
+func serveLinks(ctx context.Context, ln, abroad net.Listener, h noderpc.Handler,
+	log *slog.Logger,
+) error {
 	if abroad == nil {
 		return noderpc.Serve(ctx, ln, h, log)
 	}
@@ -74,7 +76,10 @@ func listenNode(cfg *config.Config) (net.Listener, error) {
 func listenPrivately(path string) (*net.UnixListener, error) {
 	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
-		if failed := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }); failed != nil {
+		if failed := c.Control(func(fd uintptr) {
+			err = unix.Fchmod(int(fd),
+				0o600)
+		}); failed != nil {
 			return failed
 		}
 		return err
@@ -92,7 +97,8 @@ func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
 		return nil, nil
 	}
 	if cfg.Cluster.Redis == "" {
-		return nil, fault.Invalid("node.listen", "cluster.listen", "gateways of other machines find the node through cluster.redis, which is empty")
+		return nil, fault.Invalid("node.listen", "cluster.listen",
+			"gateways of other machines find the node through cluster.redis, which is empty")
 	}
 	id, err := noderpc.ReadIdentity(cfg.ClusterDir(), noderpc.RoleNode)
 	if err != nil {
@@ -100,7 +106,8 @@ func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", cfg.Cluster.Listen)
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: "node.listen", Message: "cannot listen on " + cfg.Cluster.Listen, Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: "node.listen", Message: "cannot listen on " +
+			cfg.Cluster.Listen, Err: err}
 	}
 	s, err := id.Secure(ln, log)
 	if err != nil {

@@ -87,7 +87,8 @@ func follow[T any](input *json.Decoder, status *statusPipe, apply func(T) error)
 			return
 		}
 		if err := apply(next); err != nil {
-			status.report("%s %s", statusReloaded, strings.ReplaceAll(console.ErrorText(err), "\n", " "))
+			status.report("%s %s", statusReloaded, strings.ReplaceAll(console.ErrorText(err), "\n",
+				" "))
 			continue
 		}
 		status.report("%s", statusReloaded)

@@ -36,7 +36,8 @@ func ReachableRunsc(path, dir string) (string, error) {
 	if err != nil {
 		return "", fault.Wrap(fault.Host, op, err)
 	}
-	if have, err := os.Stat(to); err == nil && have.Size() == info.Size() && have.ModTime().Equal(info.ModTime()) {
+	if have, err := os.Stat(to); err == nil && have.Size() == info.Size() &&
+		have.ModTime().Equal(info.ModTime()) {
 		return to, nil
 	}
 	if err := copyProgram(from, to, info); err != nil {

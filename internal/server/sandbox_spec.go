@@ -21,8 +21,9 @@ func SandboxSpec(cfg *config.Config) (gvisor.Spec, error) {
 		Limits: gvisor.Limits{
 			MemoryBytes: int64(cfg.Limits.Memory), CPUs: cfg.Limits.CPUs,
 			OverlayBytes: int64(cfg.Limits.Overlay), TmpBytes: int64(cfg.Limits.Tmp),
-			Inodes: int64(cfg.Limits.Inodes), OpenFiles: uint64(cfg.Limits.Files), UserProcesses: uint64(cfg.Limits.PIDs),
-			PIDs: gvisor.HostTasks(int64(cfg.Limits.PIDs)),
+			Inodes: int64(cfg.Limits.Inodes), OpenFiles: uint64(cfg.Limits.Files),
+			UserProcesses: uint64(cfg.Limits.PIDs),
+			PIDs:          gvisor.HostTasks(int64(cfg.Limits.PIDs)),
 		},
 	}, nil
 }
@@ -42,7 +43,8 @@ func poolSizes(cfg *config.Config, languages []kernel.Manifest) (map[string]int,
 			}
 		}
 		if all[name] == 0 {
-			return nil, fault.Invalid("node.start", "pool.languages", "the image has no language %q; it has %s", name, strings.Join(known, ", "))
+			return nil, fault.Invalid("node.start", "pool.languages",
+				"the image has no language %q; it has %s", name, strings.Join(known, ", "))
 		}
 	}
 	return all, nil

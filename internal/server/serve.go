@@ -35,7 +35,8 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 		return err
 	}
 	if os.Geteuid() != 0 {
-		return fault.New(fault.Host, op, "serve needs root, which gVisor's runtime needs to create sandboxes; run it with sudo")
+		return fault.New(fault.Host, op,
+			"serve needs root, which gVisor's runtime needs to create sandboxes; run it with sudo")
 	}
 	level := new(slog.LevelVar)
 	log := newLogger(cfg, a.Err, level)
@@ -51,7 +52,8 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	}
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen + ", another program may; choose another address with --listen", Err: err}
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen +
+			", another program may; choose another address with --listen", Err: err}
 	}
 	defer func() { _ = ln.Close() }()
 	socket, err := ln.(*net.TCPListener).File()
@@ -66,9 +68,12 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	r := &reloader{load: load, level: level, log: log, cfg: cfg, apply: func(ctx context.Context, cfg *config.Config) error {
-		return reloadParts(ctx, cfg, caller, node, gateway)
-	}}
+	r := &reloader{
+		load: load, level: level, log: log, cfg: cfg,
+		apply: func(ctx context.Context, cfg *config.Config) error {
+			return reloadParts(ctx, cfg, caller, node, gateway)
+		},
+	}
 	// The control socket is closed before the parts end.
 	control, end := context.WithCancel(ctx)
 	wait, err := r.serveControl(control, cfg)
@@ -88,14 +93,18 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 
 // serverParts describes the two processes of the server. socket is the listening one, status gets
 // the lines of their status pipes.
-func serverParts(a *console.Invocation, cfg *config.Config, token string, socket *os.File, status func(part, line string), log *slog.Logger) (node, gateway *child, err error) {
+func serverParts(a *console.Invocation, cfg *config.Config, token string, socket *os.File,
+	status func(part, line string), log *slog.Logger,
+) (node, gateway *child, err error) {
 	credential, name, err := GatewayUser(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	if name == "nobody" && cfg.User == "" {
-		fmt.Fprintln(a.Err, "warning: there is no user sandgate, so the gateway runs as nobody, which other services may use too;")
-		fmt.Fprintln(a.Err, "         repair: useradd --system --no-create-home --shell /usr/sbin/nologin sandgate")
+		fmt.Fprintln(
+			a.Err, "warning: there is no user sandgate, so the gateway runs as nobody, which other services may use too;")
+		fmt.Fprintln(
+			a.Err, "         repair: useradd --system --no-create-home --shell /usr/sbin/nologin sandgate")
 	}
 	settings, err := json.Marshal(cfg)
 	if err != nil {
@@ -108,18 +117,22 @@ func serverParts(a *console.Invocation, cfg *config.Config, token string, socket
 	env := childEnv(a)
 	exe := "/proc/self/exe"
 	node = &child{
-		name: "node", argv: []string{exe, "node", "start", "--supervised"}, env: env, input: settings,
-		stop: nodeStop + drainLimit(cfg), status: status, out: a.Err, log: log,
+		name: "node", argv: []string{exe, "node", "start", "--supervised"}, env: env,
+		input: settings,
+		stop:  nodeStop + drainLimit(cfg), status: status, out: a.Err, log: log,
 	}
 	return node, &child{
-		name: "gateway", argv: []string{exe, "gateway", "start", "--supervised"}, env: gatewayEnv(env), input: input, user: credential,
+		name: "gateway", argv: []string{exe, "gateway", "start", "--supervised"},
+		env: gatewayEnv(env), input: input, user: credential,
 		files: []*os.File{socket}, stop: gatewayStop, status: status, out: a.Err, log: log,
 	}, nil
 }
 
 // reloadParts sends new settings to the parts. It sends them to the gateway first: if the gateway
 // rejects them, nothing has changed.
-func reloadParts(ctx context.Context, cfg *config.Config, caller Caller, node, gateway *child) error {
+func reloadParts(ctx context.Context, cfg *config.Config, caller Caller,
+	node, gateway *child,
+) error {
 	token, err := LoadToken(cfg.TokenFile(), caller)
 	if err != nil {
 		return err

@@ -29,20 +29,27 @@ func (n *node) sessionConfig() (session.Config, error) {
 	}
 	return session.Config{
 		Backend: n.backend, DataDir: cfg.NodeDir(), Languages: n.languages, Version: n.version,
-		Egress: egress, Audit: n.audit, Usage: n.usage, Tenants: n.tenants, Tracer: n.tracer, Logger: n.log,
+		Egress: egress, Audit: n.audit, Usage: n.usage, Tenants: n.tenants, Tracer: n.tracer,
+		Logger: n.log,
 
-		Node: n.membership.name, Directory: n.membership.leases, Ledger: n.membership.ledger, Blobs: n.membership.blobs,
-		Checkpoints: cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "", CheckpointRate: int64(cfg.Cluster.CheckpointRate),
+		Node: n.membership.name, Directory: n.membership.leases, Ledger: n.membership.ledger,
+		Blobs:          n.membership.blobs,
+		Checkpoints:    cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "",
+		CheckpointRate: int64(cfg.Cluster.CheckpointRate),
 
-		MaxSessions: s.Max, MaxHibernated: orNone(s.Hibernated), Memory: memory, Limits: limits, MaxLimits: most,
-		Queue: s.Queue, QueueWait: time.Duration(s.QueueWait), ClaimWait: time.Duration(s.ClaimWait),
-		Pools: pools, PoolMemory: orNone(int64(cfg.Pool.Memory)),
+		MaxSessions: s.Max, MaxHibernated: orNone(s.Hibernated), Memory: memory, Limits: limits,
+		MaxLimits: most,
+		Queue:     s.Queue, QueueWait: time.Duration(s.QueueWait),
+		ClaimWait: time.Duration(s.ClaimWait),
+		Pools:     pools, PoolMemory: orNone(int64(cfg.Pool.Memory)),
 
 		Lifetime: time.Duration(s.Lifetime), MaxLifetime: time.Duration(s.MaxLifetime),
-		PauseAfter: orNone(time.Duration(s.Pause)), HibernateAfter: hibernate, ShutdownLimit: orNone(time.Duration(s.Shutdown)), ResumeBusy: true,
+		PauseAfter: orNone(time.Duration(s.Pause)), HibernateAfter: hibernate,
+		ShutdownLimit: orNone(time.Duration(s.Shutdown)), ResumeBusy: true,
 		MaxIdle: time.Duration(s.MaxIdle), MaxKeepAlive: orNone(s.MaxKeep),
-		Durable: s.Durable, DurableEvery: time.Duration(s.DurableRate), DurableBytes: int64(s.DurableMax),
-		LogMemory: int64(s.LogMemory), LogDisk: int64(s.LogDisk),
+		Durable: s.Durable, DurableEvery: time.Duration(s.DurableRate),
+		DurableBytes: int64(s.DurableMax),
+		LogMemory:    int64(s.LogMemory), LogDisk: int64(s.LogDisk),
 
 		MaxSnapshots: orNone(s.Snapshots), MaxSnapshotBytes: int64(s.SnapshotMax),
 		MaxVolumes: orNone(s.Volumes), MaxVolumeBytes: int64(s.VolumeMax),

@@ -27,7 +27,10 @@ type startupBanner struct {
 }
 
 func newStartupBanner(out io.Writer, url, token string, caller Caller) *startupBanner {
-	return &startupBanner{out: out, url: url, token: token, caller: caller, ready: make(map[string]bool)}
+	return &startupBanner{
+		out: out, url: url, token: token, caller: caller,
+		ready: make(map[string]bool),
+	}
 }
 
 func (n *startupBanner) status(part, line string) {
@@ -59,8 +62,11 @@ func (n *startupBanner) status(part, line string) {
 			}
 		}
 	}
-	if err := profile.Write(n.caller.Home, n.caller.UID, n.caller.GID, profile.Profile{URL: n.url, Token: n.token}); err != nil {
-		fmt.Fprintf(n.out, "The profile for the command line could not be written (%v). In another terminal, first:\n\n  export SANDGATE_URL=%s/#token=…\n\n", err, n.url)
+	if err := profile.Write(n.caller.Home, n.caller.UID, n.caller.GID,
+		profile.Profile{URL: n.url, Token: n.token}); err != nil {
+		fmt.Fprintf(
+			n.out, "The profile for the command line could not be written (%v). In another terminal, first:\n\n  export SANDGATE_URL=%s/#token=…\n\n", err, n.url)
 	}
-	fmt.Fprintf(n.out, "In another terminal:\n\n  %[1]s run FILE.py\n  %[1]s repl python\n  %[1]s doctor\n\nCtrl-C ends it.\n", program)
+	fmt.Fprintf(
+		n.out, "In another terminal:\n\n  %[1]s run FILE.py\n  %[1]s repl python\n  %[1]s doctor\n\nCtrl-C ends it.\n", program)
 }

@@ -23,7 +23,8 @@ const tokenPrefix = "sgt_"
 func newToken() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return tokenPrefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
+	return tokenPrefix + strings.ToLower(
+		base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }
 
 // LoadToken returns the token in path. If there is none, it creates a token in a file of mode 0600
@@ -34,11 +35,13 @@ func LoadToken(path string, owner Caller) (string, error) {
 	if err == nil {
 		token := strings.TrimSpace(string(b))
 		if len(token) < 32 {
-			return "", fault.New(fault.Host, op, "%s has no token; remove it, and the next start creates one", path)
+			return "", fault.New(fault.Host, op,
+				"%s has no token; remove it, and the next start creates one", path)
 		}
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			return "", fault.New(fault.Host, op, "users other than its owner can read %s; chmod 600 the file", path)
+			return "", fault.New(fault.Host, op,
+				"users other than its owner can read %s; chmod 600 the file", path)
 		}
 		return token, nil
 	}
@@ -91,18 +94,24 @@ func fileOwner(info fs.FileInfo) (uid, gid int) {
 
 // ReplaceToken replaces the current token with a new one and returns both. The old token remains
 // valid for keep.
-func ReplaceToken(path string, owner Caller, keep time.Duration) (previous, next string, err error) {
+func ReplaceToken(path string, owner Caller,
+	keep time.Duration,
+) (previous, next string, err error) {
 	const op = "token.rotate"
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", "", &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the token in " + path + "; rotate it as root, on the server's machine", Err: err}
+		return "", "", &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the token in " +
+			path + "; rotate it as root, on the server's machine", Err: err}
 	}
 	previous, err = LoadToken(path, owner)
 	if err != nil {
 		return "", "", err
 	}
 	uid, gid := fileOwner(info)
-	note, err := json.Marshal(previousToken{Hash: auth.HashToken(previous), Until: time.Now().Add(keep).UTC()})
+	note, err := json.Marshal(previousToken{
+		Hash:  auth.HashToken(previous),
+		Until: time.Now().Add(keep).UTC(),
+	})
 	if err != nil {
 		return "", "", fault.Wrap(fault.Internal, op, err)
 	}

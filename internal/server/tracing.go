@@ -14,7 +14,9 @@ const traceStop = 3 * time.Second
 
 // openTracer returns the tracer of a part, nil if tracing is off, and a function that sends the
 // last spans.
-func openTracer(cfg *config.Config, part, version string, log *slog.Logger) (*trace.Tracer, func(), error) {
+func openTracer(cfg *config.Config, part, version string,
+	log *slog.Logger,
+) (*trace.Tracer, func(), error) {
 	name, _ := nodeName(cfg) // empty if the machine's name is not valid for a node
 	t, err := trace.New(trace.Options{
 		Endpoint: cfg.Tracing.Endpoint, Sample: cfg.Tracing.Sample, Queue: cfg.Tracing.Queue,

@@ -13,7 +13,8 @@ func TestActivity(t *testing.T) {
 		begin := time.Now()
 		a := &activity{active: begin}
 		time.Sleep(time.Second)
-		if !a.restsSince(time.Now()) || !a.idleSince(time.Now()) || a.idleSince(begin) || a.busy() != nil {
+		if !a.restsSince(time.Now()) || !a.idleSince(time.Now()) || a.idleSince(begin) ||
+			a.busy() != nil {
 			t.Error("a session without requests is not idle")
 		}
 		one, two := a.begin(), a.begin()

@@ -23,7 +23,9 @@ import (
 
 // audited returns a rig with an audit log and a usage record, and a function that stops the rig and
 // returns the entries of the audit log.
-func audited(t *testing.T, change func(*audit.Log), more ...func(*Config)) (r *rig, entries func() []protocol.AuditEntry) {
+func audited(t *testing.T, change func(*audit.Log),
+	more ...func(*Config),
+) (r *rig, entries func() []protocol.AuditEntry) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	a := audit.Log{}
 	var err error
@@ -73,26 +75,39 @@ func TestAuditRecordsActor(t *testing.T) {
 	p.attach(1, s.ID, "k1")
 	p.run(1, "print secret-word")
 	p.run(1, "fail")
-	if _, err := call[protocol.Session](r, mallo, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID}); err == nil {
+	if _, err := call[protocol.Session](r, mallo, protocol.OpSessionDelete,
+		protocol.SessionRef{Session: s.ID}); err == nil {
 		t.Error("mallory deleted the session")
 	}
 	up, err := r.c.Open(r.ctx, alice)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, _ := json.Marshal(protocol.Request{ID: 1, Op: protocol.OpFileWrite, Params: json.RawMessage(`{"session":"` + s.ID + `","path":"a\nb"}`)})
-	if err := up.Send(stream.Frame{Type: stream.Control, Body: body}, stream.Frame{Type: stream.Data, Body: []byte("seven b"), Flags: stream.FlagEnd}); err != nil {
+	body, _ := json.Marshal(protocol.Request{
+		ID: 1, Op: protocol.OpFileWrite,
+		Params: json.RawMessage(`{"session":"` + s.ID + `","path":"a\nb"}`),
+	})
+	if err := up.Send(stream.Frame{Type: stream.Control, Body: body},
+		stream.Frame{
+			Type: stream.Data, Body: []byte("seven b"),
+			Flags: stream.FlagEnd,
+		}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := up.Next(); err != nil {
 		t.Fatal(err)
 	}
 	_ = up.Close()
-	if err := r.c.Call(r.ctx, alice, protocol.OpAudit, protocol.AuditNotes{}, nil); !fault.Is(err, fault.PermissionDenied) {
+	if err := r.c.Call(r.ctx, alice, protocol.OpAudit, protocol.AuditNotes{}, nil); !fault.Is(err,
+		fault.PermissionDenied) {
 		t.Errorf("a user added to the audit log: %v", err)
 	}
-	notes := protocol.AuditNotes{Entries: []protocol.AuditEntry{{Event: "auth.failed", Route: "/v1", Count: 3}}}
-	if err := r.c.Call(r.ctx, noderpc.Principal{Tenant: noderpc.GatewayTenant}, protocol.OpAudit, notes, nil); err != nil {
+	notes := protocol.AuditNotes{Entries: []protocol.AuditEntry{{
+		Event: "auth.failed", Route: "/v1",
+		Count: 3,
+	}}}
+	if err := r.c.Call(r.ctx, noderpc.Principal{Tenant: noderpc.GatewayTenant}, protocol.OpAudit,
+		notes, nil); err != nil {
 		t.Error(err)
 	}
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
@@ -104,11 +119,13 @@ func TestAuditRecordsActor(t *testing.T) {
 		t.Fatalf("%d executes and %d ends in %+v", len(runs), len(ends), all)
 	}
 	for _, e := range append(runs, ends...) {
-		if e.Tenant != "alice" || e.Subject != "a" || e.Session != s.ID || e.Channel != "k1" || time.Since(e.Time) > time.Minute {
+		if e.Tenant != "alice" || e.Subject != "a" || e.Session != s.ID || e.Channel != "k1" ||
+			time.Since(e.Time) > time.Minute {
 			t.Errorf("%+v", e)
 		}
 	}
-	if e := runs[0]; e.Cell != 1 || e.Outcome != "ok" || e.CodeHash != hex.EncodeToString(sum[:]) || e.CodeBytes != 17 || e.Code != "" {
+	if e := runs[0]; e.Cell != 1 || e.Outcome != "ok" || e.CodeHash != hex.EncodeToString(sum[:]) ||
+		e.CodeBytes != 17 || e.Code != "" {
 		t.Errorf("the first execute: %+v", e)
 	}
 	if e := ends[0]; e.Cell != 1 || e.Outcome != "ok" || e.Bytes != int64(len("secret-word")) {
@@ -117,10 +134,12 @@ func TestAuditRecordsActor(t *testing.T) {
 	if e := ends[1]; e.Cell != 2 || e.Outcome != "error" {
 		t.Errorf("the second end: %+v", e)
 	}
-	if d := only(all, protocol.OpSessionDelete); len(d) != 2 || d[0].Tenant != "mallory" || d[0].Outcome != "not_found" || d[0].Session != s.ID || d[1].Outcome != "ok" {
+	if d := only(all, protocol.OpSessionDelete); len(d) != 2 || d[0].Tenant != "mallory" ||
+		d[0].Outcome != "not_found" || d[0].Session != s.ID || d[1].Outcome != "ok" {
 		t.Errorf("deletes: %+v", d)
 	}
-	if f := only(all, protocol.OpFileWrite); len(f) != 1 || f[0].Path != "a\nb" || f[0].Bytes != 7 || f[0].Outcome != "ok" {
+	if f := only(all, protocol.OpFileWrite); len(f) != 1 || f[0].Path != "a\nb" ||
+		f[0].Bytes != 7 || f[0].Outcome != "ok" {
 		t.Errorf("writes: %+v", f)
 	}
 	if e := only(all, "session.end"); len(e) != 1 || e[0].Reason != "deleted" {
@@ -129,7 +148,8 @@ func TestAuditRecordsActor(t *testing.T) {
 	if e := only(all, "auth.failed"); len(e) != 1 || e[0].Count != 3 {
 		t.Errorf("denials: %+v", e)
 	}
-	if len(only(all, protocol.OpSessionCreate)) != 1 || len(only(all, protocol.OpAttach)) != 1 || all[0].Event != "node.start" || all[len(all)-1].Event != "node.stop" {
+	if len(only(all, protocol.OpSessionCreate)) != 1 || len(only(all, protocol.OpAttach)) != 1 ||
+		all[0].Event != "node.start" || all[len(all)-1].Event != "node.stop" {
 		t.Errorf("%+v", all)
 	}
 }
@@ -142,7 +162,8 @@ func TestAuditKeepsCodeByPolicy(t *testing.T) {
 	p.run(1, "print x\x1b[31m")
 	p.run(1, "print "+strings.Repeat("x", (64<<10)))
 	runs := only(entries(), protocol.OpExecute)
-	if len(runs) != 2 || runs[0].Code != "print x\x1b[31m" || runs[0].Cut || len(runs[1].Code) != (64<<10) || !runs[1].Cut || runs[1].CodeBytes != (64<<10)+6 {
+	if len(runs) != 2 || runs[0].Code != "print x\x1b[31m" || runs[0].Cut ||
+		len(runs[1].Code) != (64<<10) || !runs[1].Cut || runs[1].CodeBytes != (64<<10)+6 {
 		t.Errorf("%d: %+v", len(runs), runs[0])
 	}
 }
@@ -176,10 +197,12 @@ func TestAuditFullDisk(t *testing.T) {
 		}
 		if !required {
 			p.run(1, "print full")
-		} else if _, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{}); !fault.Is(err, fault.Unavailable) {
+		} else if _, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+			protocol.SessionCreate{}); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("a session without an entry: %v", err)
 		}
-		if got := must[protocol.SessionList](r, protocol.OpSessionList, nil).Sessions; len(got) != 1 {
+		if got := must[protocol.SessionList](r, protocol.OpSessionList,
+			nil).Sessions; len(got) != 1 {
 			t.Errorf("%d sessions", len(got))
 		}
 		// This line is written after the lines before it.

@@ -12,14 +12,19 @@ import (
 
 // OpenNetwork connects the build of a template with the outside, as far as its
 // tenant may. It implements warm.Host.
-func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client, def *warm.TemplateDef) (*warm.BuildNetwork, error) {
+func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client,
+	def *warm.TemplateDef,
+) (*warm.BuildNetwork, error) {
 	const op = "template.build"
 	m := h.m
 	n, err := m.cfg.Egress.Check(op, "build_network", def.Tenant, def.Spec.BuildNetwork)
 	if err != nil {
 		// The server allows less than when the template was stored.
 		p := fault.PublicOf(err)
-		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: p.Field, Message: p.Message, Err: err}
+		return nil, &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: p.Field, Message: p.Message,
+			Err: err,
+		}
 	}
 	if n == nil {
 		return nil, nil

@@ -50,7 +50,9 @@ func (c copying) runIdle(ctx context.Context) (*snapshot.Capture, error) {
 // run writes the copy. It calls release, which unlocks lifecycle, when the session
 // continues, which is before the copy is complete on disk. Preconditions: lifecycle
 // is held, no request is under way, and the machine runs.
-func (c copying) run(ctx context.Context, release func(*snapshot.Capture)) (*snapshot.Capture, error) {
+func (c copying) run(ctx context.Context,
+	release func(*snapshot.Capture),
+) (*snapshot.Capture, error) {
 	s := c.s
 	s.lifecycle.Held()
 	var st *snapshot.Capture
@@ -74,16 +76,17 @@ func (c copying) run(ctx context.Context, release func(*snapshot.Capture)) (*sna
 	})
 	defer resumed()
 	// A copy that has begun completes although ctx may end.
-	err := machine.Snapshot(context.WithoutCancel(ctx), filepath.Join(c.dir, "snapshot"), sandbox.SnapshotOptions{
-		Volatile: c.volatile,
-		Paused: func() (err error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), captureLimit)
-			defer cancel()
-			st, err = c.capture(ctx)
-			return err
-		},
-		Resumed: resumed,
-	})
+	err := machine.Snapshot(context.WithoutCancel(ctx), filepath.Join(c.dir, "snapshot"),
+		sandbox.SnapshotOptions{
+			Volatile: c.volatile,
+			Paused: func() (err error) {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), captureLimit)
+				defer cancel()
+				st, err = c.capture(ctx)
+				return err
+			},
+			Resumed: resumed,
+		})
 	if err != nil {
 		return nil, err
 	}

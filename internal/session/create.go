@@ -21,7 +21,9 @@ import (
 //
 // Errors: InvalidArgument, NotFound, Exhausted at a limit, and others of the
 // sandbox.
-func (m *Manager) Create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (s *Session, err error) {
+func (m *Manager) Create(ctx context.Context, p noderpc.Principal,
+	r protocol.SessionCreate,
+) (s *Session, err error) {
 	if r.Snapshot != "" {
 		s, err = m.createFromSnapshot(ctx, p, r)
 	} else {
@@ -53,7 +55,9 @@ type creation struct {
 }
 
 // createNew makes a session from a template or a language.
-func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
+func (m *Manager) createNew(ctx context.Context, p noderpc.Principal,
+	r protocol.SessionCreate,
+) (*Session, error) {
 	w, err := m.requests.Create(p, r)
 	if err != nil {
 		return nil, err
@@ -83,7 +87,8 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	if err := m.publish(protocol.OpSessionCreate, s, c.place); err != nil {
 		return nil, err
 	}
-	m.log.Info("session created", "session", s.spec.ID, "tenant", p.Tenant, "subject", p.Subject, "template", w.Template.Key())
+	m.log.Info("session created", "session", s.spec.ID, "tenant", p.Tenant, "subject", p.Subject,
+		"template", w.Template.Key())
 	return s, nil
 }
 
@@ -91,15 +96,17 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 func (c *creation) reserve(ctx context.Context) (err error) {
 	const op = protocol.OpSessionCreate
 	m := c.m
-	c.place, err = m.admission.Reserve(ctx, op, "this node has all the sessions it can; delete one or try again later", m.cfg.sessionRequest(c.owner, c.want.Limits), func() error {
-		if c.asked.KeepAlive {
-			if err := m.totals.CheckKeepAlive(op, m.cfg.MaxKeepAlive); err != nil {
-				return err
+	c.place, err = m.admission.Reserve(ctx, op,
+		"this node has all the sessions it can; delete one or try again later",
+		m.cfg.sessionRequest(c.owner, c.want.Limits), func() error {
+			if c.asked.KeepAlive {
+				if err := m.totals.CheckKeepAlive(op, m.cfg.MaxKeepAlive); err != nil {
+					return err
+				}
 			}
-		}
-		m.work.Add(1)
-		return nil
-	})
+			m.work.Add(1)
+			return nil
+		})
 	if err == nil {
 		c.back.Add(c.place.Release)
 	}
@@ -110,7 +117,8 @@ func (c *creation) reserve(ctx context.Context) (err error) {
 // then has the session's environment, network and volumes.
 func (c *creation) claim(ctx context.Context) (err error) {
 	m, w := c.m, c.want
-	if c.volumes, err = m.volumes.Hold(c.owner.Tenant, w.Volumes, len(c.asked.Volumes)); err != nil {
+	if c.volumes, err = m.volumes.Hold(c.owner.Tenant, w.Volumes,
+		len(c.asked.Volumes)); err != nil {
 		return err
 	}
 	c.back.Add(c.volumes.Release)
@@ -121,7 +129,8 @@ func (c *creation) claim(ctx context.Context) (err error) {
 	}
 	c.id = id
 	c.back.Add(func() { m.owner.Forget(id) })
-	i, err := m.provider.Claim(ctx, w.Template, warm.Sizing{Limits: w.Limits, Volumes: len(w.Volumes) > 0})
+	i, err := m.provider.Claim(ctx, w.Template,
+		warm.Sizing{Limits: w.Limits, Volumes: len(w.Volumes) > 0})
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
 			m.stats.SessionsRefused.Add(1)
@@ -142,10 +151,15 @@ func (c *creation) claim(ctx context.Context) (err error) {
 func (c *creation) assemble() (*Session, error) {
 	now, i, w := time.Now(), c.instance, c.want
 	spec := snapshot.Spec{
-		ID: c.id, Tenant: c.owner.Tenant, Subject: c.owner.Subject, Template: c.asked.Template, Layout: i.Layout, Limits: w.Limits,
-		Language: w.Language, Env: c.asked.Env, Created: now, Info: i.Info, Durable: c.m.cfg.durable(c.asked),
+		ID: c.id, Tenant: c.owner.Tenant, Subject: c.owner.Subject, Template: c.asked.Template,
+		Layout: i.Layout, Limits: w.Limits,
+		Language: w.Language, Env: c.asked.Env, Created: now, Info: i.Info,
+		Durable: c.m.cfg.durable(c.asked),
 	}
-	status := snapshot.Status{Name: c.asked.Name, Policy: w.Policy, Expires: now.Add(w.Lifetime), Active: now}
+	status := snapshot.Status{
+		Name: c.asked.Name, Policy: w.Policy, Expires: now.Add(w.Lifetime),
+		Active: now,
+	}
 	s := newSession(c.m, spec, status, running, c.volumes, i.Sink.(*channel.Router), i.Agent)
 	s.machine = i.Machine
 	s.meter.Begin(i.Machine)

@@ -20,7 +20,8 @@ type autosaver struct{ s *Session }
 func (a autosaver) due(now time.Time) bool {
 	s := a.s
 	awake := s.is(running) || s.is(paused)
-	if !awake || !s.activity.restsSince(now.Add(-durableRest)) || !s.activity.lastActive().After(s.copies.Saved()) ||
+	if !awake || !s.activity.restsSince(now.Add(-durableRest)) ||
+		!s.activity.lastActive().After(s.copies.Saved()) ||
 		now.Sub(s.copies.Tried()) < s.m.cfg.DurableEvery {
 		return false
 	}
@@ -72,6 +73,9 @@ func (a autosaver) save(ctx context.Context, unlock func()) (err error) {
 // noteTooBig notes in the logs, once, that the session is too big for a copy.
 func (a autosaver) noteTooBig(bytes int64) {
 	if a.s.copies.Oversized() {
-		a.s.channels.NoteKernels(map[string]any{"event": "not_durable", "bytes": bytes, "limit": a.s.m.cfg.DurableBytes})
+		a.s.channels.NoteKernels(map[string]any{
+			"event": "not_durable", "bytes": bytes,
+			"limit": a.s.m.cfg.DurableBytes,
+		})
 	}
 }

@@ -28,7 +28,9 @@ func (s *Session) enableEgress(n *protocol.Network, used int64) error {
 
 // reseedFor gives a machine its own randomness and variables, with those of the
 // proxy if it has a network.
-func (m *Manager) reseedFor(ctx context.Context, mb *warm.Instance, n *protocol.Network, env map[string]string) error {
+func (m *Manager) reseedFor(ctx context.Context, mb *warm.Instance, n *protocol.Network,
+	env map[string]string,
+) error {
 	if n == nil {
 		return mb.Reseed(ctx, env, 0)
 	}

@@ -32,7 +32,10 @@ func outsideHost(t *testing.T) int {
 // withEgress allows the sessions of a rig to reach some hosts of this machine.
 func withEgress(t *testing.T, change func(*proxy.Config), allow ...string) func(*Config) {
 	t.Helper()
-	gate, err := egress.New(egress.Config{Allow: allow, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 10 * time.Second})
+	gate, err := egress.New(egress.Config{
+		Allow:   allow,
+		Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 10 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +76,15 @@ func (r *rig) tunnel(host string, port int) (net.Conn, *bufio.Reader, string) {
 
 // TestNetworkRequests creates sessions that request more access than they are allowed.
 func TestNetworkRequests(t *testing.T) {
-	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Tenants = []string{alice.Tenant} }, "packages.example.org", "*.files.example.org:443"))
+	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Tenants = []string{alice.Tenant} },
+		"packages.example.org", "*.files.example.org:443"))
 	create := func(n *protocol.Network) (protocol.Session, error) {
-		return call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: n})
+		return call[protocol.Session](r, alice, protocol.OpSessionCreate,
+			protocol.SessionCreate{Network: n})
 	}
 	s, err := create(&protocol.Network{})
-	if err != nil || s.Network == nil || strings.Join(s.Network.Allow, " ") != "packages.example.org *.files.example.org:443" {
+	if err != nil || s.Network == nil ||
+		strings.Join(s.Network.Allow, " ") != "packages.example.org *.files.example.org:443" {
 		t.Fatalf("%+v, %v", s.Network, err)
 	}
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
@@ -89,8 +95,12 @@ func TestNetworkRequests(t *testing.T) {
 		}
 		return err != nil
 	})
-	s, err = create(&protocol.Network{Allow: []string{"Packages.Example.org:443", "a.files.example.org:443"}})
-	if err != nil || strings.Join(s.Network.Allow, " ") != "packages.example.org:443 a.files.example.org:443" {
+	s, err = create(&protocol.Network{Allow: []string{
+		"Packages.Example.org:443",
+		"a.files.example.org:443",
+	}})
+	if err != nil || strings.Join(s.Network.Allow,
+		" ") != "packages.example.org:443 a.files.example.org:443" {
 		t.Errorf("%+v, %v", s.Network, err)
 	}
 	for _, n := range []*protocol.Network{nil, {Off: true}} {
@@ -107,19 +117,22 @@ func TestNetworkRequests(t *testing.T) {
 		{[]string{"packages.example.org:22"}, fault.PermissionDenied},
 		{[]string{"*"}, fault.PermissionDenied},
 		{[]string{"evilpackages.example.org"}, fault.PermissionDenied},
-		{[]string{"a.files.example.org"}, fault.PermissionDenied}, // without a port it includes port 80
+		// without a port it includes port 80
+		{[]string{"a.files.example.org"}, fault.PermissionDenied},
 	} {
 		_, err := create(&protocol.Network{Allow: c.allow})
 		wantKind(t, fmt.Sprint(c.allow), err, c.kind, "network.allow")
 	}
-	_, err = call[protocol.Session](r, mallo, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
+	_, err = call[protocol.Session](r, mallo, protocol.OpSessionCreate,
+		protocol.SessionCreate{Network: &protocol.Network{}})
 	wantKind(t, "another tenant", err, fault.PermissionDenied, "network")
 }
 
 // TestNetworkWithoutEgress requests access from a server that allows no outbound connections.
 func TestNetworkWithoutEgress(t *testing.T) {
 	r := newRig(t)
-	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
+	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{Network: &protocol.Network{}})
 	wantKind(t, "no egress", err, fault.PermissionDenied, "network")
 }
 
@@ -128,15 +141,23 @@ func TestNetworkWithoutEgress(t *testing.T) {
 func TestEgress(t *testing.T) {
 	port := outsideHost(t)
 	allow := "127.0.0.1:" + strconv.Itoa(port)
-	r, entries := audited(t, func(*audit.Log) {}, withEgress(t, func(e *proxy.Config) { e.Connections = 3 }, allow))
-	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}, Env: map[string]string{"NO_PROXY": "mine"}})
+	r, entries := audited(t, func(*audit.Log) {},
+		withEgress(t, func(e *proxy.Config) { e.Connections = 3 }, allow))
+	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{
+			Network: &protocol.Network{},
+			Env:     map[string]string{"NO_PROXY": "mine"},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	proxy := "http://127.0.0.1:" + strconv.Itoa(r.m.cfg.Egress.Port)
-	for name, want := range map[string]string{"HTTPS_PROXY": proxy, "http_proxy": proxy, "NO_PROXY": "mine", "no_proxy": "localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY": "1"} {
+	for name, want := range map[string]string{
+		"HTTPS_PROXY": proxy, "http_proxy": proxy,
+		"NO_PROXY": "mine", "no_proxy": "localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY": "1",
+	} {
 		if text, _ := p.run(1, "env "+name); text != want {
 			t.Errorf("%s is %q", name, text)
 		}
@@ -151,10 +172,12 @@ func TestEgress(t *testing.T) {
 		t.Errorf("%d of %d bytes returned, %v", len(got), len(sent), err)
 	}
 	for host, want := range map[string]string{
-		"LOCALHOST":   "HTTP/1.1 403 Sandgate: localhost:" + strconv.Itoa(port) + " is not among what this server lets out (egress.allow)",
-		"127.1":       "HTTP/1.1 400 Sandgate: an address is written in full, as 192.0.2.1 or 2001:db8::1",
-		"2130706433":  "HTTP/1.1 400 Sandgate: an address is written in full, as 192.0.2.1 or 2001:db8::1",
-		"[::1]":       "HTTP/1.1 403 Sandgate: [::1]:" + strconv.Itoa(port) + " is not among what this server lets out (egress.allow)",
+		"LOCALHOST": "HTTP/1.1 403 Sandgate: localhost:" + strconv.Itoa(port) +
+			" is not among what this server lets out (egress.allow)",
+		"127.1":      "HTTP/1.1 400 Sandgate: an address is written in full, as 192.0.2.1 or 2001:db8::1",
+		"2130706433": "HTTP/1.1 400 Sandgate: an address is written in full, as 192.0.2.1 or 2001:db8::1",
+		"[::1]": "HTTP/1.1 403 Sandgate: [::1]:" + strconv.Itoa(port) +
+			" is not among what this server lets out (egress.allow)",
 		"a%2eexample": "HTTP/1.1 400 Sandgate: this is no host's name",
 	} {
 		if _, _, line := r.tunnel(host, port); line != want {
@@ -174,7 +197,8 @@ func TestEgress(t *testing.T) {
 		}
 		held = append(held, c)
 	}
-	if _, _, line := r.tunnel("127.0.0.1", port); !strings.HasPrefix(line, "HTTP/1.1 429 Sandgate: the session has 3 connections") {
+	if _, _, line := r.tunnel("127.0.0.1", port); !strings.HasPrefix(line,
+		"HTTP/1.1 429 Sandgate: the session has 3 connections") {
 		t.Error(line)
 	}
 	for _, c := range held {
@@ -204,7 +228,9 @@ func TestEgress(t *testing.T) {
 		seen = append(seen, fmt.Sprintf("%s %s %d %q", e.Outcome, e.Host, e.Bytes, e.Address))
 	}
 	for _, want := range []string{
-		fmt.Sprintf("ok 127.0.0.1 %d %q", 2*len(sent), "127.0.0.1"), `permission_denied localhost 0 ""`, `invalid_argument 127.1 0 ""`, `canceled 127.0.0.1 2 "127.0.0.1"`,
+		fmt.Sprintf("ok 127.0.0.1 %d %q", 2*len(sent), "127.0.0.1"),
+		`permission_denied localhost 0 ""`, `invalid_argument 127.1 0 ""`,
+		`canceled 127.0.0.1 2 "127.0.0.1"`,
 	} {
 		if !slices.Contains(seen, want) {
 			t.Errorf("no entry %q in %q", want, seen)
@@ -216,9 +242,11 @@ func TestEgress(t *testing.T) {
 // when the session is paused. Afterwards the session can open a new connection.
 func TestEgressOfIdleSession(t *testing.T) {
 	port := outsideHost(t)
-	out := withEgress(t, func(e *proxy.Config) { e.Idle = time.Hour }, "127.0.0.1:"+strconv.Itoa(port))
+	out := withEgress(t, func(e *proxy.Config) { e.Idle = time.Hour }, "127.0.0.1:"+
+		strconv.Itoa(port))
 	r := newRig(t, out)
-	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
+	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{Network: &protocol.Network{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +255,8 @@ func TestEgressOfIdleSession(t *testing.T) {
 		t.Fatal(line)
 	}
 	x := r.session(s.ID)
-	eventually(t, "the session is paused", func() bool { newJanitor(r.m).pauseIdle(x, farFuture()); return x.is(paused) })
+	eventually(t, "the session is paused",
+		func() bool { newJanitor(r.m).pauseIdle(x, farFuture()); return x.is(paused) })
 	eventually(t, "none is open", func() bool { return x.egress.Open() == 0 })
 	must[protocol.Session](r, protocol.OpResume, protocol.SessionRef{Session: s.ID})
 	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
@@ -241,8 +270,10 @@ func TestEgressOfIdleSession(t *testing.T) {
 // TestEgressIdle checks that a connection without traffic is closed.
 func TestEgressIdle(t *testing.T) {
 	port := outsideHost(t)
-	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Idle = 50 * time.Millisecond }, "127.0.0.1:"+strconv.Itoa(port)))
-	if _, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}}); err != nil {
+	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Idle = 50 * time.Millisecond },
+		"127.0.0.1:"+strconv.Itoa(port)))
+	if _, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{Network: &protocol.Network{}}); err != nil {
 		t.Fatal(err)
 	}
 	_, in, _ := r.tunnel("127.0.0.1", port)
@@ -254,8 +285,10 @@ func TestEgressIdle(t *testing.T) {
 // TestEgressBytes moves as many bytes as a session may, and checks that further ones are refused.
 func TestEgressBytes(t *testing.T) {
 	port := outsideHost(t)
-	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Bytes, e.Rate = 1<<20, 64<<20 }, "127.0.0.1:"+strconv.Itoa(port)))
-	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
+	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Bytes, e.Rate = 1<<20, 64<<20 },
+		"127.0.0.1:"+strconv.Itoa(port)))
+	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{Network: &protocol.Network{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +305,8 @@ func TestEgressBytes(t *testing.T) {
 	if _, used := r.session(s.ID).egress.State(); used < 1<<20 || used > 1<<20+2*64<<10 {
 		t.Errorf("%d bytes were counted", used)
 	}
-	if _, _, line := r.tunnel("127.0.0.1", port); !strings.HasPrefix(line, "HTTP/1.1 429 Sandgate: the session has moved 1048576 bytes") {
+	if _, _, line := r.tunnel("127.0.0.1", port); !strings.HasPrefix(line,
+		"HTTP/1.1 429 Sandgate: the session has moved 1048576 bytes") {
 		t.Error(line)
 	}
 	if r.m.egress.Counts().Over == 0 {

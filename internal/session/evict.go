@@ -19,7 +19,8 @@ func (n admissionNode) EvictIdle(ctx context.Context, tenant string) bool {
 	var all []candidate
 	for _, s := range n.m.totals.Residents() {
 		s.mu.Lock()
-		if (s.state == paused || s.state == running) && s.idleSince(since) && (tenant == "" || s.spec.Tenant == tenant) {
+		if (s.state == paused || s.state == running) && s.idleSince(since) &&
+			(tenant == "" || s.spec.Tenant == tenant) {
 			all = append(all, candidate{s, s.activity.lastActive()})
 		}
 		s.mu.Unlock()

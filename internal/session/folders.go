@@ -14,7 +14,10 @@ func (f folders) snapshot(id string) string { return filepath.Join(f.sessionDir(
 
 // recordFile returns the name of the file with the record of a hibernated session. It
 // exists from the end of one process to the first resume in the next.
-func (f folders) recordFile(id string) string { return filepath.Join(f.sessionDir(id), "session.json") }
+func (f folders) recordFile(id string) string {
+	return filepath.Join(f.sessionDir(id),
+		"session.json")
+}
 
 // logs returns the folder of the logs of all sessions, and logsOf that of one.
 func (f folders) logs() string            { return filepath.Join(f.data, "logs") }

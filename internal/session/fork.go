@@ -27,7 +27,9 @@ type branch struct {
 // reservePlaces reserves places for n sessions until release is called. Idle
 // sessions are evicted for them. enter is called before each reservation, and may
 // refuse it. The caller is counted in work meanwhile.
-func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc.Principal, l protocol.Limits, enter func() error) (release func(), err error) {
+func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc.Principal,
+	l protocol.Limits, enter func() error,
+) (release func(), err error) {
 	var all []*admission.Reservation
 	releaseAll := sync.OnceFunc(func() {
 		for _, r := range all {
@@ -42,15 +44,17 @@ func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc
 		m.stats.SessionsRefused.Add(1)
 	})
 	for range n {
-		r, err := m.admission.Reserve(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", m.cfg.sessionRequest(p, l), func() error {
-			if enter != nil {
-				if err := enter(); err != nil {
-					return err
+		r, err := m.admission.Reserve(ctx, op,
+			"this node has not the room for so many more sessions; delete some or try again later",
+			m.cfg.sessionRequest(p, l), func() error {
+				if enter != nil {
+					if err := enter(); err != nil {
+						return err
+					}
 				}
-			}
-			m.work.Add(1)
-			return nil
-		})
+				m.work.Add(1)
+				return nil
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -65,16 +69,20 @@ func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc
 
 // Fork makes copies of a session, all or none. It resumes the session for that.
 // Errors: InvalidArgument, Exhausted without places for all.
-func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SessionFork) (protocol.Forks, error) {
+func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session,
+	r protocol.SessionFork,
+) (protocol.Forks, error) {
 	const op = "session.fork"
 	var none protocol.Forks
 	n := max(r.Count, 1)
-	w, err := m.requests.Create(p, protocol.SessionCreate{Name: r.Name, LifetimeSeconds: r.LifetimeSeconds})
+	w, err := m.requests.Create(p,
+		protocol.SessionCreate{Name: r.Name, LifetimeSeconds: r.LifetimeSeconds})
 	if err != nil {
 		return none, err
 	}
 	if r.Count < 0 || n > protocol.MaxForks {
-		return none, fault.Invalid(op, "count", "a session is forked 1 to %d times at once", protocol.MaxForks)
+		return none, fault.Invalid(op, "count", "a session is forked 1 to %d times at once",
+			protocol.MaxForks)
 	}
 	release, err := m.reservePlaces(ctx, op, n, p, s.spec.Limits, nil)
 	if err != nil {
@@ -157,16 +165,24 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*S
 		return nil, fault.Wrap(fault.KindOf(err), op, err)
 	}
 	defer s.lifecycle.Unlock()
-	machine, err := m.cfg.Backend.Restore(ctx, filepath.Join(b.dir, "snapshot"), s.sandbox, sandbox.RestoreOptions{Urgent: true})
+	machine, err := m.cfg.Backend.Restore(ctx, filepath.Join(b.dir, "snapshot"), s.sandbox,
+		sandbox.RestoreOptions{Urgent: true})
 	if err != nil {
 		m.logRestoreFailed("a copy could not be started", err, "session", v.ID, "origin", b.Origin)
 		switch fault.KindOf(err) {
 		case fault.Conflict:
-			return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "snapshot", Message: "the snapshot is of another version of the server or its image, and cannot be used any more", Err: err}
+			return nil, &fault.Error{
+				Kind: fault.Conflict, Op: op, Field: "snapshot",
+				Message: "the snapshot is of another version of the server or its image, and cannot be used any more", Err: err,
+			}
 		case fault.NotFound:
-			return nil, &fault.Error{Kind: fault.NotFound, Op: op, Field: "snapshot", Message: "there is no such snapshot any more", Err: err}
+			return nil, &fault.Error{
+				Kind: fault.NotFound, Op: op, Field: "snapshot",
+				Message: "there is no such snapshot any more", Err: err,
+			}
 		}
-		return nil, unavailable(op, "the copy could not be started; what it is a copy of is as it was", err)
+		return nil, unavailable(op,
+			"the copy could not be started; what it is a copy of is as it was", err)
 	}
 	back.Commit() // from now on lose undoes all steps
 	s.mu.Lock()
@@ -176,21 +192,27 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest) (*S
 	for i, ch := range s.channels.All() {
 		// The log before this event is that of the original, at the same offsets.
 		l := c.Channels[i].Log
-		ch.Note(map[string]any{"event": b.event, "from": b.Origin, "epoch": l.Epoch, "offset": l.End, "as_of_ms": c.At.UnixMilli()})
+		ch.Note(map[string]any{
+			"event": b.event, "from": b.Origin, "epoch": l.Epoch,
+			"offset": l.End, "as_of_ms": c.At.UnixMilli(),
+		})
 	}
 	s.channels.Connect(v)
 	s.agent.Reconnect(machine.Wire())
 	if err := s.finalizeRestore(ctx, true); err != nil {
-		m.logRestoreFailed("a copy did not answer after it was started", err, "session", v.ID, "origin", b.Origin)
+		m.logRestoreFailed("a copy did not answer after it was started", err, "session", v.ID,
+			"origin", b.Origin)
 		s.lose("crashed", "it did not answer after it was started")
 		s.channels.Retire()
-		return nil, unavailable(op, "the copy did not answer after it was started; what it is a copy of is as it was", err)
+		return nil, unavailable(op,
+			"the copy did not answer after it was started; what it is a copy of is as it was", err)
 	}
 	s.watchMachine()
 	s.enter(running)
 	if err := m.publish(op, s, nil); err != nil {
 		return nil, err
 	}
-	m.log.Info("session started from a copy", "session", s.spec.ID, "origin", b.Origin, "took", time.Since(now))
+	m.log.Info("session started from a copy", "session", s.spec.ID, "origin", b.Origin, "took",
+		time.Since(now))
 	return s, nil
 }

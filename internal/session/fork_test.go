@@ -38,7 +38,8 @@ func flood(lines int) (code, want string) {
 	for i := range lines {
 		fmt.Fprintf(&b, "%d and some more text to make the line long\n", i)
 	}
-	return fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')", lines), b.String()
+	return fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')",
+		lines), b.String()
 }
 
 // same fails if a cell's output differs from the expected output in any byte.
@@ -52,7 +53,8 @@ func (p *peer) same(ch, cell uint32, want string) {
 		for i < min(len(got), len(want)) && got[i] == want[i] {
 			i++
 		}
-		p.r.t.Errorf("channel %d has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q", ch, len(got), len(want), i, got[max(0, i-100):], gaps)
+		p.r.t.Errorf("channel %d has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q",
+			ch, len(got), len(want), i, got[max(0, i-100):], gaps)
 	}
 }
 
@@ -61,15 +63,19 @@ func (p *peer) same(ch, cell uint32, want string) {
 // are independent.
 func TestGVisorFork(t *testing.T) {
 	r := newGVisor(t, t.TempDir())
-	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Name: "first", Env: map[string]string{"SECRET": "s"}})
+	s := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Name: "first", Env: map[string]string{"SECRET": "s"}})
 	p := r.open()
 	at := p.attach(1, s.ID, "k1")
-	p.run(1, "import pandas\nx = pandas.DataFrame({'a': range(1000)})\nopen('kept', 'w').write('in a file')")
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
+	p.run(
+		1, "import pandas\nx = pandas.DataFrame({'a': range(1000)})\nopen('kept', 'w').write('in a file')")
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
 	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
 	p.input(2, 1, "held=in-the-shell; echo rea''dy\r", false)
 	p.printed(2, "ready")
-	q := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
+	q := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
 	p.attachAt(3, protocol.Attach{Session: s.ID, Channel: q.ID, Writer: "w"}, true)
 	p.input(3, 1, "one\n", false)
 	p.printed(3, "one\n")
@@ -89,13 +95,15 @@ func TestGVisorFork(t *testing.T) {
 	}
 	o := r.open()
 	for i, v := range f.Sessions {
-		if v.ID == s.ID || v.Origin != s.ID || v.State != running.String() || v.Name != "first" || len(v.Channels) != 3 {
+		if v.ID == s.ID || v.Origin != s.ID || v.State != running.String() || v.Name != "first" ||
+			len(v.Channels) != 3 {
 			t.Errorf("a fork: %+v", v)
 		}
 		ch := uint32(10 * (i + 1))
 		here := o.attach(ch, v.ID, "k1")
 		if here.Epoch == at.Epoch || here.Offset != 0 {
-			t.Errorf("the fork's log has epoch %d and begins at %d; the original's epoch is %d", here.Epoch, here.Offset, at.Epoch)
+			t.Errorf("the fork's log has epoch %d and begins at %d; the original's epoch is %d",
+				here.Epoch, here.Offset, at.Epoch)
 		}
 		o.attachAt(ch+1, protocol.Attach{Session: v.ID, Channel: c.ID, Writer: "w"}, true)
 		o.attachAt(ch+2, protocol.Attach{Session: v.ID, Channel: q.ID, Writer: "w"}, true)
@@ -123,7 +131,8 @@ func TestGVisorFork(t *testing.T) {
 		if reply := o.reply(ch, behind); reply.Status != "aborted" {
 			t.Errorf("the cell after it: %+v", reply)
 		}
-		if text, _ := o.run(ch, "import os; print(x.a.sum(), open('kept').read(), 'y' in globals(), os.environ['SECRET'])"); text != "499500 in a file False s\n" {
+		if text, _ := o.run(ch,
+			"import os; print(x.a.sum(), open('kept').read(), 'y' in globals(), os.environ['SECRET'])"); text != "499500 in a file False s\n" {
 			t.Errorf("a fork has %q", text)
 		}
 		o.mu.Lock()
@@ -133,7 +142,8 @@ func TestGVisorFork(t *testing.T) {
 			Event, From   string
 			Epoch, Offset uint64
 		}
-		if err := json.Unmarshal([]byte(events), &e); err != nil || e.Event != "forked" || e.From != s.ID || e.Epoch != at.Epoch || e.Offset == 0 {
+		if err := json.Unmarshal([]byte(events), &e); err != nil || e.Event != "forked" ||
+			e.From != s.ID || e.Epoch != at.Epoch || e.Offset == 0 {
 			t.Errorf("the fork's log says %q, %v", events, err)
 		}
 		var again protocol.Queued
@@ -173,9 +183,11 @@ func TestGVisorFork(t *testing.T) {
 	}
 
 	// Bad requests.
-	_, err := call[protocol.Forks](r, alice, protocol.OpFork, protocol.SessionFork{Session: s.ID, Count: protocol.MaxForks + 1})
+	_, err := call[protocol.Forks](r, alice, protocol.OpFork,
+		protocol.SessionFork{Session: s.ID, Count: protocol.MaxForks + 1})
 	wantKind(t, "too many", err, fault.InvalidArgument, "count")
-	_, err = call[protocol.Forks](r, alice, protocol.OpFork, protocol.SessionFork{Session: s.ID, Name: "\x00"})
+	_, err = call[protocol.Forks](r, alice, protocol.OpFork,
+		protocol.SessionFork{Session: s.ID, Name: "\x00"})
 	wantKind(t, "a bad name", err, fault.InvalidArgument, "name")
 	_, err = call[protocol.Forks](r, bob, protocol.OpFork, protocol.SessionFork{Session: s.ID})
 	wantKind(t, "another's session", err, fault.NotFound, "session")
@@ -193,30 +205,40 @@ func TestGVisorSnapshots(t *testing.T) {
 	data := t.TempDir()
 	few := func(c *Config) { c.MaxSnapshots = 2 }
 	r := newGVisor(t, data, few)
-	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Env: map[string]string{"A": "a", "B": "b"}})
+	s := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Env: map[string]string{"A": "a", "B": "b"}})
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	p.run(1, "import pandas\nx = 41\nopen('kept', 'w').write('in a file')")
-	cell := p.execute(1, "import time\nprint('on', flush=True)\ntime.sleep(2)\nprint('later')", func(e *protocol.Execute) { e.TimeoutMS = 60_000 })
+	cell := p.execute(1, "import time\nprint('on', flush=True)\ntime.sleep(2)\nprint('later')",
+		func(e *protocol.Execute) { e.TimeoutMS = 60_000 })
 	p.printed(1, "on\n")
 	begin := time.Now()
-	n := must[protocol.Snapshot](r, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, Name: "base"})
-	t.Logf("a snapshot: %s, of which it stood still %.1f ms; %d MiB", time.Since(begin), n.PauseMS, n.Bytes>>20)
-	if n.Name != "base" || n.Session != s.ID || n.Bytes < 1<<20 || n.PauseMS <= 0 || n.Language != "python" {
+	n := must[protocol.Snapshot](r, protocol.OpSnapshot,
+		protocol.SnapshotCreate{Session: s.ID, Name: "base"})
+	t.Logf("a snapshot: %s, of which it stood still %.1f ms; %d MiB", time.Since(begin), n.PauseMS,
+		n.Bytes>>20)
+	if n.Name != "base" || n.Session != s.ID || n.Bytes < 1<<20 || n.PauseMS <= 0 ||
+		n.Language != "python" {
 		t.Errorf("taken: %+v", n)
 	}
 	if reply := p.reply(1, cell); reply.Status != "ok" {
 		t.Errorf("the cell that ran: %+v", reply)
 	}
-	_, err := call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, Name: "base"})
+	_, err := call[protocol.Snapshot](r, alice, protocol.OpSnapshot,
+		protocol.SnapshotCreate{Session: s.ID, Name: "base"})
 	wantKind(t, "a name twice", err, fault.Conflict, "name")
-	second := must[protocol.Snapshot](r, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID})
-	_, err = call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID})
+	second := must[protocol.Snapshot](r, protocol.OpSnapshot,
+		protocol.SnapshotCreate{Session: s.ID})
+	_, err = call[protocol.Snapshot](r, alice, protocol.OpSnapshot,
+		protocol.SnapshotCreate{Session: s.ID})
 	wantKind(t, "one too many", err, fault.Exhausted, "")
 	must[struct{}](r, protocol.OpSnapshotDel, protocol.SnapshotRef{Snapshot: second.ID})
-	over := must[protocol.Snapshot](r, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, ExpiresSeconds: 1})
+	over := must[protocol.Snapshot](r, protocol.OpSnapshot,
+		protocol.SnapshotCreate{Session: s.ID, ExpiresSeconds: 1})
 	eventually(t, "the other is over", func() bool { return len(r.entries("kept")) == 1 })
-	_, err = call[protocol.Snapshot](r, alice, protocol.OpSnapshotGet, protocol.SnapshotRef{Snapshot: over.ID})
+	_, err = call[protocol.Snapshot](r, alice, protocol.OpSnapshotGet,
+		protocol.SnapshotRef{Snapshot: over.ID})
 	wantKind(t, "one that is over", err, fault.NotFound, "snapshot")
 
 	// Owners.
@@ -226,9 +248,11 @@ func TestGVisorSnapshots(t *testing.T) {
 			wantKind(t, op+" of another's", err, fault.NotFound, "snapshot")
 		}
 	}
-	_, err = call[protocol.Session](r, bob, protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: n.ID})
+	_, err = call[protocol.Session](r, bob, protocol.OpSessionCreate,
+		protocol.SessionCreate{Snapshot: n.ID})
 	wantKind(t, "a start from another's", err, fault.NotFound, "snapshot")
-	if l, err := call[protocol.SnapshotList](r, bob, protocol.OpSnapshotList, nil); err != nil || l.Snapshots == nil || len(l.Snapshots) != 0 {
+	if l, err := call[protocol.SnapshotList](r, bob, protocol.OpSnapshotList, nil); err != nil ||
+		l.Snapshots == nil || len(l.Snapshots) != 0 {
 		t.Errorf("another's list: %+v, %v", l, err)
 	}
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
@@ -240,14 +264,16 @@ func TestGVisorSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(data, "kept", "n_cut", "session.json"), []byte(`{"version":1,`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(data, "kept", "n_cut", "session.json"),
+		[]byte(`{"version":1,`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join(data, "forks", "s_cut"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	r = newGVisor(t, data, few)
-	if names := r.entries("kept"); fmt.Sprint(names) != "["+n.ID+"]" || len(r.entries("forks")) != 0 {
+	if names := r.entries("kept"); fmt.Sprint(names) != "["+n.ID+"]" ||
+		len(r.entries("forks")) != 0 {
 		t.Errorf("kept: %v, forks: %v", names, r.entries("forks"))
 	}
 	l := must[protocol.SnapshotList](r, protocol.OpSnapshotList, nil)
@@ -257,12 +283,17 @@ func TestGVisorSnapshots(t *testing.T) {
 	if st := r.m.Status(); st.Snapshots != 1 || st.SnapshotBytes != n.Bytes {
 		t.Errorf("status: %+v", st)
 	}
-	_, err = call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: "base", Language: "php"})
+	_, err = call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{Snapshot: "base", Language: "php"})
 	wantKind(t, "another language", err, fault.InvalidArgument, "language")
 	p = r.open()
 	for i := range uint32(2) {
 		begin := time.Now()
-		s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: "base", Name: "again", Env: map[string]string{"B": "c"}})
+		s := must[protocol.Session](r, protocol.OpSessionCreate,
+			protocol.SessionCreate{
+				Snapshot: "base", Name: "again",
+				Env: map[string]string{"B": "c"},
+			})
 		t.Logf("a start: %s", time.Since(begin))
 		if s.Origin != n.ID || s.Name != "again" || s.State != running.String() {
 			t.Errorf("started: %+v", s)
@@ -273,7 +304,8 @@ func TestGVisorSnapshots(t *testing.T) {
 			t.Errorf("the cell that ran: %+v", reply)
 		}
 		p.same(i+1, cell, "on\nlater\n")
-		if text, _ := p.run(i+1, "import os; x += 1; print(x, open('kept').read(), os.environ['A'], os.environ['B'])"); text != "42 in a file a c\n" {
+		if text, _ := p.run(i+1,
+			"import os; x += 1; print(x, open('kept').read(), os.environ['A'], os.environ['B'])"); text != "42 in a file a c\n" {
 			t.Errorf("started from it: %q", text)
 		}
 	}
@@ -298,10 +330,13 @@ func TestGVisorSnapshotUnfit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(strings.Replace(string(data), `"build_id":"`, `"build_id":"x`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(name,
+		[]byte(strings.Replace(string(data), `"build_id":"`, `"build_id":"x`, 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: n.ID})
+	_, err = call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{Snapshot: n.ID})
 	wantKind(t, "a start", err, fault.Conflict, "snapshot")
 	if n := len(must[protocol.SessionList](r, protocol.OpSessionList, nil).Sessions); n != 1 {
 		t.Errorf("there are %d sessions", n)
@@ -318,10 +353,13 @@ func TestCopyFails(t *testing.T) {
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	for range 2 {
-		if _, err := call[protocol.Forks](r, alice, protocol.OpFork, protocol.SessionFork{Session: s.ID}); err == nil {
+		if _, err := call[protocol.Forks](r, alice, protocol.OpFork,
+			protocol.SessionFork{Session: s.ID}); err == nil {
 			t.Fatal("a copy succeeded on a backend without snapshots")
 		}
-		if _, err := call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, Name: "x"}); err == nil || fault.Is(err, fault.Conflict) {
+		if _, err := call[protocol.Snapshot](r, alice, protocol.OpSnapshot,
+			protocol.SnapshotCreate{Session: s.ID, Name: "x"}); err == nil ||
+			fault.Is(err, fault.Conflict) {
 			t.Fatalf("a copy on a backend without snapshots: %v", err)
 		}
 		if text, _ := p.run(1, "print on"); text != "on" {
@@ -349,11 +387,13 @@ func TestGVisorDurable(t *testing.T) {
 	durable := func(c *Config) { c.DurableEvery = time.Millisecond }
 	yes := true
 	r := newGVisor(t, data, durable)
-	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Durable: &yes, Env: map[string]string{"A": "a"}})
+	s := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Durable: &yes, Env: map[string]string{"A": "a"}})
 	p := r.open()
 	at := p.attach(1, s.ID, "k1")
 	p.run(1, "import random, uuid\nx = 41\nopen('kept', 'w').write('in a file')")
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
 	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
 	p.input(2, 1, "held=in-the-shell; echo rea''dy\r", false)
 	p.printed(2, "ready")
@@ -362,15 +402,18 @@ func TestGVisorDurable(t *testing.T) {
 		return !m.activity.lastActive().After(m.copies.Saved())
 	}
 	eventually(t, "it is copied", kept)
-	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); !v.Durable || v.KeptMS == 0 || v.RecoveredMS != 0 {
+	if v := must[protocol.Session](r, protocol.OpSessionGet,
+		protocol.SessionRef{Session: s.ID}); !v.Durable || v.KeptMS == 0 || v.RecoveredMS != 0 {
 		t.Errorf("the session: %+v", v)
 	}
 	p.run(1, "x = 42")
 	eventually(t, "it is copied again", kept)
-	eventually(t, "the older copy is gone", func() bool { return len(r.entries("durable/"+s.ID)) == 1 })
+	eventually(t, "the older copy is gone",
+		func() bool { return len(r.entries("durable/"+s.ID)) == 1 })
 	draw, _ := p.run(1, "print(random.random())", func(e *protocol.Execute) { e.Key = "drawn" })
 	ended := uint32(3)
-	cell := p.execute(1, "x = 0\nprint('on', flush=True)\nwhile True: pass", func(e *protocol.Execute) { e.Key = "runs" })
+	cell := p.execute(1, "x = 0\nprint('on', flush=True)\nwhile True: pass",
+		func(e *protocol.Execute) { e.Key = "runs" })
 	behind := p.execute(1, "x = 1")
 	p.printed(1, "on\n")
 
@@ -384,7 +427,8 @@ func TestGVisorDurable(t *testing.T) {
 	for range 2 { // killed again before it is resumed
 		r = newGVisor(t, dead, durable)
 		v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
-		if v.State != hibernated.String() || v.RecoveredMS == 0 || !v.Durable || len(v.Channels) != 2 || v.Channels[0].State != "idle" {
+		if v.State != hibernated.String() || v.RecoveredMS == 0 || !v.Durable ||
+			len(v.Channels) != 2 || v.Channels[0].State != "idle" {
 			t.Fatalf("recovered: %+v", v)
 		}
 		again := t.TempDir()
@@ -406,7 +450,8 @@ func TestGVisorDurable(t *testing.T) {
 		o.mu.Lock()
 		events := o.view[1].text(stream.KindEvent, 0)
 		o.mu.Unlock()
-		if !strings.Contains(events, `"event":"recovered"`) || !strings.Contains(events, `"lost_cells":3`) {
+		if !strings.Contains(events, `"event":"recovered"`) ||
+			!strings.Contains(events, `"lost_cells":3`) {
 			t.Errorf("the log says %q", events)
 		}
 		var q protocol.Queued
@@ -414,7 +459,8 @@ func TestGVisorDurable(t *testing.T) {
 		if !q.Repeated || q.Cell != cell {
 			t.Errorf("the key of a lost cell: %+v", q)
 		}
-		if text, _ := o.run(1, "import os; print(x, open('kept').read(), os.environ['A'])"); text != "42 in a file a\n" {
+		if text, _ := o.run(1,
+			"import os; print(x, open('kept').read(), os.environ['A'])"); text != "42 in a file a\n" {
 			t.Errorf("recovered: %q", text)
 		}
 		if text, _ := o.run(1, "print(random.random())"); text == draw {
@@ -425,13 +471,20 @@ func TestGVisorDurable(t *testing.T) {
 		o.input(2, 7, "echo $held\r", false)
 		o.input(2, 7, "never twice\r", false)
 		o.input(2, 8, "echo $held\r", false)
-		o.until("both answers", func() bool { return strings.Count(o.view[2].text(stream.KindStdout, 0), "\rin-the-shell") == 2 })
+		o.until("both answers",
+			func() bool {
+				return strings.Count(o.view[2].text(stream.KindStdout, 0),
+					"\rin-the-shell") == 2
+			})
 		if o.count(2, "twice") != 0 {
 			t.Error("input was delivered twice")
 		}
 		eventually(t, "it is copied", kept)
 		must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
-		eventually(t, "nothing is left", func() bool { return len(r.entries("durable")) == 0 && len(r.entries("sessions")) == 0 })
+		eventually(t, "nothing is left", func() bool {
+			return len(r.entries("durable")) == 0 &&
+				len(r.entries("sessions")) == 0
+		})
 		r.stop()
 	}
 }
@@ -445,7 +498,10 @@ func TestGVisorDurableBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := newGVisor(t, data, func(c *Config) { c.Durable, c.DurableEvery, c.DurableBytes = true, time.Millisecond, 1<<20 })
+	r := newGVisor(t, data, func(c *Config) {
+		c.Durable, c.DurableEvery, c.DurableBytes = true,
+			time.Millisecond, 1<<20
+	})
 	if names := r.entries("durable"); len(names) > 0 {
 		t.Errorf("left of sessions without a copy: %v", names)
 	}
@@ -453,7 +509,10 @@ func TestGVisorDurableBounds(t *testing.T) {
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	p.run(1, "1")
-	p.until("it is told", func() bool { return strings.Contains(p.view[1].text(stream.KindEvent, 0), "not_durable") })
+	p.until("it is told", func() bool {
+		return strings.Contains(p.view[1].text(stream.KindEvent, 0),
+			"not_durable")
+	})
 	p.run(1, "2")
 	if c := r.m.Status().Counters; c["preserved"] != 0 {
 		t.Errorf("counters: %v", c)
@@ -477,7 +536,8 @@ func TestGVisorStandby(t *testing.T) {
 	t.Cleanup(standby.Close) // when it fails; a second Close does nothing
 	ready := func() {
 		t.Helper()
-		eventually(t, "there is a standby sandbox", func() bool { return standby.Stats().Ready == 1 })
+		eventually(t, "there is a standby sandbox",
+			func() bool { return standby.Stats().Ready == 1 })
 	}
 	taken := func(want uint64) {
 		t.Helper()

@@ -50,14 +50,18 @@ func goldenConfig(data string) func(*Config) {
 
 // goldenOutputs are the outputs of the folder's channels, by the names of its sessions.
 var goldenOutputs = map[string]map[string]string{
-	"hibernated": {"k1": "onetwohanging", "k2": "other", "p3": "to stdout\nto stderr\n", "p4": "typed\n", "t5": "in a terminal"},
-	"durable":    {"k1": "kept"},
+	"hibernated": {
+		"k1": "onetwohanging", "k2": "other", "p3": "to stdout\nto stderr\n",
+		"p4": "typed\n", "t5": "in a terminal",
+	},
+	"durable": {"k1": "kept"},
 }
 
 // TestGoldenData opens the data folder and checks that its sessions, channels, output, snapshot,
 // volume and template exist.
 func TestGoldenData(t *testing.T) {
-	if _, err := os.Stat(golden.File(goldenData)); golden.Updating() && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(golden.File(goldenData)); golden.Updating() &&
+		errors.Is(err, fs.ErrNotExist) {
 		data := t.TempDir()
 		writeGoldenData(t, data)
 		golden.PackFolder(t, goldenData, data)
@@ -79,7 +83,8 @@ func TestGoldenCopies(t *testing.T) {
 	}
 	r := openGoldenData(t, data)
 	all := must[protocol.SessionList](r, protocol.OpSessionList, nil).Sessions
-	if len(all) != 1 || all[0].Name != "durable" || all[0].State != "hibernated" || all[0].RecoveredMS == 0 {
+	if len(all) != 1 || all[0].Name != "durable" || all[0].State != "hibernated" ||
+		all[0].RecoveredMS == 0 {
 		t.Fatalf("the sessions are %+v", all)
 	}
 	goldenOutput(r, all[0])
@@ -97,18 +102,24 @@ func checkGoldenData(t *testing.T, data string) {
 		t.Errorf("there are %d sessions, want %d", len(all), len(goldenOutputs))
 	}
 	for _, s := range all {
-		if s.State != "hibernated" || s.Language != map[string]string{"hibernated": "test", "durable": "other"}[s.Name] {
+		if s.State != "hibernated" || s.Language != map[string]string{
+			"hibernated": "test",
+			"durable":    "other",
+		}[s.Name] {
 			t.Errorf("a session: %+v", s)
 		}
 		goldenOutput(r, s)
 	}
-	if l := must[protocol.SnapshotList](r, protocol.OpSnapshotList, nil).Snapshots; len(l) != 1 || l[0].Name != "base" {
+	if l := must[protocol.SnapshotList](r, protocol.OpSnapshotList, nil).Snapshots; len(l) != 1 ||
+		l[0].Name != "base" {
 		t.Errorf("the snapshots are %+v", l)
 	}
-	if l := must[protocol.VolumeList](r, protocol.OpVolumeList, nil).Volumes; len(l) != 1 || l[0].Name != "data" || l[0].MaxBytes != 1<<20 {
+	if l := must[protocol.VolumeList](r, protocol.OpVolumeList, nil).Volumes; len(l) != 1 ||
+		l[0].Name != "data" || l[0].MaxBytes != 1<<20 {
 		t.Errorf("the volumes are %+v", l)
 	}
-	if l := must[protocol.TemplateList](r, protocol.OpTemplateList, nil).Templates; len(l) != 1 || l[0].Name != "own" || l[0].Spec.Env["C"] != "d" {
+	if l := must[protocol.TemplateList](r, protocol.OpTemplateList, nil).Templates; len(l) != 1 ||
+		l[0].Name != "own" || l[0].Spec.Env["C"] != "d" {
 		t.Errorf("the templates are %+v", l)
 	}
 	// A warm snapshot with a name that this node would not give it is removed.
@@ -140,7 +151,8 @@ func goldenOutput(r *rig, s protocol.Session) {
 			return got == want[c.ID]
 		})
 		// The command and the exit of the ended process are known.
-		if c.ID == "p3" && (c.State != "exited" || c.Exit == nil || c.Exit.Code != 3 || len(c.Argv) != 3) {
+		if c.ID == "p3" && (c.State != "exited" || c.Exit == nil || c.Exit.Code != 3 ||
+			len(c.Argv) != 3) {
 			t.Errorf("a process that has ended: %+v", c)
 		}
 		if c.ID == "t5" && (c.Title != "title" || c.Cols != 90 || c.Rows != 20) {
@@ -172,18 +184,26 @@ func writeGoldenData(t *testing.T, data string) {
 	}
 	open(2, protocol.ChannelOpen{Kind: "kernel", Language: "other"})
 	p.run(2, "print other")
-	open(3, protocol.ChannelOpen{Kind: "process", Argv: []string{"sh", "-c", "echo to stdout; echo to stderr >&2; exit 3"}})
+	open(3, protocol.ChannelOpen{
+		Kind: "process",
+		Argv: []string{"sh", "-c", "echo to stdout; echo to stderr >&2; exit 3"},
+	})
 	p.exit(3)
 	open(4, protocol.ChannelOpen{Kind: "process", Argv: []string{"cat"}, Stdin: true})
 	p.input(4, 1, "typed\n", false)
 	p.printed(4, "typed\n")
-	open(5, protocol.ChannelOpen{Kind: "terminal", Argv: []string{"bash", "--norc", "-c", `printf '\033]0;title\a\033[1min a terminal'; cat`}, Cols: 90, Rows: 20})
+	open(5, protocol.ChannelOpen{Kind: "terminal", Argv: []string{
+		"bash", "--norc", "-c",
+		`printf '\033]0;title\a\033[1min a terminal'; cat`,
+	}, Cols: 90, Rows: 20})
 	p.printed(5, "in a terminal")
-	must[protocol.Snapshot](r, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, Name: "base"})
+	must[protocol.Snapshot](r, protocol.OpSnapshot,
+		protocol.SnapshotCreate{Session: s.ID, Name: "base"})
 	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
 
 	durable := true
-	d := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Language: "other", Name: "durable", Durable: &durable})
+	d := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Language: "other", Name: "durable", Durable: &durable})
 	p.attach(6, d.ID, "k1")
 	p.run(6, "print kept")
 	// The durable session is copied when it is idle.
@@ -198,9 +218,15 @@ func writeGoldenData(t *testing.T, data string) {
 func goldenTemplate(r *rig) {
 	var files bytes.Buffer
 	w := tar.NewWriter(&files)
-	spec, _ := json.Marshal(protocol.TemplateSpec{Description: "golden", Env: map[string]string{"C": "d"}, Languages: []string{"test"}})
+	spec, _ := json.Marshal(protocol.TemplateSpec{
+		Description: "golden",
+		Env:         map[string]string{"C": "d"}, Languages: []string{"test"},
+	})
 	for name, data := range map[string][]byte{"template.json": spec} {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o644}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: name,
+			Size: int64(len(data)), Mode: 0o644,
+		}); err != nil {
 			r.t.Fatal(err)
 		}
 		if _, err := w.Write(data); err != nil {
@@ -212,7 +238,10 @@ func goldenTemplate(r *rig) {
 	}
 	p := r.open()
 	id := p.send(protocol.OpTemplateBuild, 0, protocol.TemplateRef{Name: "own"})
-	if err := p.link.Send(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Body: files.Bytes()}); err != nil {
+	if err := p.link.Send(stream.Frame{
+		Type: stream.Data, Flags: stream.FlagEnd,
+		Body: files.Bytes(),
+	}); err != nil {
 		r.t.Fatal(err)
 	}
 	if reply := p.wait(id); reply.Error != nil {

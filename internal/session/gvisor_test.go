@@ -44,7 +44,13 @@ func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 			t.Error(err)
 		}
 	})
-	backend := &gvisor.Backend{Runtime: rt, Spec: gvisor.Spec{Image: built.image, Args: []string{sandbox.AgentPath}, Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}}
+	backend := &gvisor.Backend{
+		Runtime: rt,
+		Spec: gvisor.Spec{
+			Image: built.image, Args: []string{sandbox.AgentPath},
+			Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		},
+	}
 	return newNode(t, backend, append([]func(*Config){func(c *Config) {
 		c.Languages, c.DataDir = list, data
 		c.Pools = map[string]int{"python": 1}
@@ -60,7 +66,8 @@ func TestGVisor(t *testing.T) {
 	t.Logf("the first session, with its snapshot made: %s", time.Since(begin))
 	p := r.open()
 	p.attach(1, s.ID, "k1")
-	if text, reply := p.run(1, "import sys\nprint(6*7)"); text != "42\n" || reply.Status != "ok" || reply.Count != 1 {
+	if text, reply := p.run(1, "import sys\nprint(6*7)"); text != "42\n" || reply.Status != "ok" ||
+		reply.Count != 1 {
 		t.Errorf("got %q, %+v", text, reply)
 	}
 	begin = time.Now()
@@ -105,7 +112,8 @@ func TestGVisor(t *testing.T) {
 
 	// Files, processes, and the state after a pause.
 	r.upload(s.ID, "hello.py", []byte("import sys; print('file', sys.argv[1])\n"))
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", File: "hello.py", Args: []string{"x"}})
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "process", File: "hello.py", Args: []string{"x"}})
 	p.attach(3, s.ID, c.ID)
 	if e := p.exit(3); e.Code != 0 {
 		t.Errorf("a program: %+v", e)
@@ -141,7 +149,8 @@ func TestGVisor(t *testing.T) {
 	t.Logf("the first session of a new process: %s", time.Since(begin))
 	p = r.open()
 	p.attach(1, s.ID, "k1")
-	if text, _ := p.run(1, "import pandas\nprint(len(pandas.DataFrame({'a': [1, 2]})))"); text != "2\n" {
+	if text, _ := p.run(
+		1, "import pandas\nprint(len(pandas.DataFrame({'a': [1, 2]})))"); text != "2\n" {
 		t.Errorf("pandas: %q", text)
 	}
 	if c := r.m.Status().Counters; c["cold_boots"] != 0 || c["restores"] == 0 {
@@ -149,7 +158,8 @@ func TestGVisor(t *testing.T) {
 	}
 	eventually(t, "the pool is full", func() bool { return r.m.Status().Pool.Ready == 1 })
 	begin = time.Now()
-	must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Env: map[string]string{"A": "b"}})
+	must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Env: map[string]string{"A": "b"}})
 	t.Logf("a session from the pool, with an environment: %s", time.Since(begin))
 }
 

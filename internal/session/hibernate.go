@@ -45,7 +45,8 @@ func (s *Session) Hibernate(ctx context.Context) (err error) {
 	if s.spec.Durable && s.is(running) && s.activity.lastActive().After(s.copies.Saved()) {
 		// This process may be killed before the session is resumed.
 		if err := (autosaver{s}).save(ctx, func() {}); err != nil {
-			s.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)
+			s.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error",
+				err)
 		}
 	}
 	return hibernation{s}.run(ctx)
@@ -60,7 +61,10 @@ func (m *Manager) beginHibernation() error {
 		return fault.New(fault.Restarting, opHibernate, "the node is stopping")
 	}
 	if m.totals.States()[hibernated] >= m.maxHibernated {
-		return &fault.Error{Kind: fault.Exhausted, Op: opHibernate, RetryAfter: 60, Message: "this node has all the hibernated sessions it can"}
+		return &fault.Error{
+			Kind: fault.Exhausted, Op: opHibernate, RetryAfter: 60,
+			Message: "this node has all the hibernated sessions it can",
+		}
 	}
 	m.work.Add(1)
 	return nil

@@ -80,7 +80,8 @@ func TestGVisorResuming(t *testing.T) {
 	p.attach(2, b.ID, "k1")
 	p.run(2, "1")
 	patiently(protocol.OpResume, protocol.SessionRef{Session: a.ID}, nil)
-	p.until("the phases with that of room", func() bool { return strings.HasSuffix(p.phases(1), "resuming room 0;"+plain) })
+	p.until("the phases with that of room",
+		func() bool { return strings.HasSuffix(p.phases(1), "resuming room 0;"+plain) })
 	if text, _ := p.run(1, "print(x)"); text != "42\n" {
 		t.Errorf("after the resume: %q", text)
 	}
@@ -99,23 +100,29 @@ func TestGVisorHibernate(t *testing.T) {
 	ref := protocol.SessionRef{Session: s.ID}
 	p := r.open()
 	p.attach(1, s.ID, "k1")
-	p.run(1, "import pandas, random\nx = pandas.DataFrame({'a': range(1000)})\nopen('kept', 'w').write('in a file')\nrandom.seed(7)")
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
+	p.run(
+		1, "import pandas, random\nx = pandas.DataFrame({'a': range(1000)})\nopen('kept', 'w').write('in a file')\nrandom.seed(7)")
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
 	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
 	p.input(2, 1, "held=in-the-shell\r", false)
-	q := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
+	q := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
 	p.attachAt(3, protocol.Attach{Session: s.ID, Channel: q.ID, Writer: "w"}, true)
 	p.input(3, 1, "one\n", false)
 	p.printed(3, "one\n")
 
 	// A cell prints without pause while the session is hibernated repeatedly.
 	const lines = 600_000
-	cell := p.execute(1, fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')\nprint(x.a.sum(), random.random())", lines))
+	cell := p.execute(
+		1, fmt.Sprintf(
+			"for i in range(%d): print(i, 'and some more text to make the line long')\nprint(x.a.sum(), random.random())", lines))
 	p.printed(1, "1000 and")
 	const rounds = 3
 	for i := range rounds {
 		begin := time.Now()
-		if v := must[protocol.Session](r, protocol.OpHibernate, ref); v.State != hibernated.String() {
+		if v := must[protocol.Session](r, protocol.OpHibernate,
+			ref); v.State != hibernated.String() {
 			t.Fatalf("hibernated: %+v", v)
 		}
 		t.Logf("hibernating: %s", time.Since(begin))
@@ -151,7 +158,8 @@ func TestGVisorHibernate(t *testing.T) {
 		for i < min(len(got), want.Len()) && got[i] == want.String()[i] {
 			i++
 		}
-		t.Errorf("the output has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q", len(got), want.Len(), i, got[max(0, i-100):], gaps)
+		t.Errorf("the output has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q",
+			len(got), want.Len(), i, got[max(0, i-100):], gaps)
 	}
 
 	// Each request for work resumes the session. A request that only reads its state does not.
@@ -163,7 +171,8 @@ func TestGVisorHibernate(t *testing.T) {
 	o := r.open()
 	o.attach(1, s.ID, "k1")
 	o.hasStates(1, "hibernated")
-	if v := must[protocol.Session](r, protocol.OpSessionGet, ref); v.State != hibernated.String() || len(v.Channels) != 3 {
+	if v := must[protocol.Session](r, protocol.OpSessionGet, ref); v.State != hibernated.String() ||
+		len(v.Channels) != 3 {
 		t.Errorf("seen: %+v", v)
 	}
 	p.input(2, 2, "echo $held; cat kept\r", false)
@@ -187,7 +196,8 @@ func TestGVisorHibernate(t *testing.T) {
 	o.hasStates(1, "hibernated resuming running"+strings.Repeat(round, 3))
 
 	// The timeout of a cell resumes the session too. It ends the cell.
-	cell = p.execute(1, "import time\nprint('asleep', flush=True)\ntime.sleep(1000)", func(e *protocol.Execute) { e.TimeoutMS = 3000 })
+	cell = p.execute(1, "import time\nprint('asleep', flush=True)\ntime.sleep(1000)",
+		func(e *protocol.Execute) { e.TimeoutMS = 3000 })
 	p.printed(1, "asleep")
 	hibernate()
 	if reply := p.reply(1, cell); reply.EName != "KeyboardInterrupt" {
@@ -255,13 +265,18 @@ func TestGVisorHibernateIdle(t *testing.T) {
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	p.run(1, "x = 6")
-	eventually(t, "it is hibernated", func() bool { st := r.m.Status(); return st.Sessions == 0 && st.Hibernated == 1 })
+	eventually(t, "it is hibernated", func() bool {
+		st := r.m.Status()
+		return st.Sessions == 0 &&
+			st.Hibernated == 1
+	})
 	o := r.create()
 	p.attach(2, o.ID, "k1")
 	cell := p.execute(2, "import time\nwhile True: time.sleep(1)")
 	err := p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "x"}, nil)
 	wantKind(t, "a wake without a place", err, fault.Exhausted, "")
-	_, err = call[protocol.Session](r, alice, protocol.OpHibernate, protocol.SessionRef{Session: o.ID})
+	_, err = call[protocol.Session](r, alice, protocol.OpHibernate,
+		protocol.SessionRef{Session: o.ID})
 	wantKind(t, "a hibernation without a place", err, fault.Exhausted, "")
 	p.must(protocol.OpInterrupt, 2, protocol.Interrupt{}, nil)
 	p.reply(2, cell)
@@ -286,11 +301,12 @@ func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
 	s := r.create()
 	p := r.open()
 	p.attach(1, s.ID, "k1")
-	cell := p.execute(1, "import time\nprint('on', flush=True)\ntime.sleep(1000)", func(e *protocol.Execute) {
-		if !wakes {
-			e.TimeoutMS = 15_000
-		}
-	})
+	cell := p.execute(1, "import time\nprint('on', flush=True)\ntime.sleep(1000)",
+		func(e *protocol.Execute) {
+			if !wakes {
+				e.TimeoutMS = 15_000
+			}
+		})
 	p.printed(1, "on")
 	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
 	name := filepath.Join(r.m.dirs.sessionDir(s.ID), "snapshot", "sandgate.json")
@@ -298,7 +314,9 @@ func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(strings.Replace(string(data), `"build_id":"`, `"build_id":"x`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(name,
+		[]byte(strings.Replace(string(data), `"build_id":"`, `"build_id":"x`, 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if wakes {
@@ -308,7 +326,8 @@ func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
 	if reply := p.reply(1, cell); reply.EName != "SandboxLost" {
 		t.Errorf("the cell that ran: %+v", reply)
 	}
-	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != lost.String() || v.Reason != "upgraded" {
+	if v := must[protocol.Session](r, protocol.OpSessionGet,
+		protocol.SessionRef{Session: s.ID}); v.State != lost.String() || v.Reason != "upgraded" {
 		t.Errorf("the session: %+v", v)
 	}
 }
@@ -320,7 +339,8 @@ func TestHibernateFails(t *testing.T) {
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	for range 2 {
-		_, err := call[protocol.Session](r, alice, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
+		_, err := call[protocol.Session](r, alice, protocol.OpHibernate,
+			protocol.SessionRef{Session: s.ID})
 		if err == nil {
 			t.Fatal("a hibernation succeeded on a backend without snapshots")
 		}
@@ -346,7 +366,8 @@ func (p *peer) rejoin(ch uint32, before *view, a protocol.Attach) {
 	var at protocol.Attached
 	p.must(protocol.OpAttach, ch, a, &at)
 	if at.Epoch != a.Epoch || at.Offset != before.offset {
-		p.r.t.Errorf("rejoined at %d of %d, want %d of %d", at.Offset, at.Epoch, before.offset, a.Epoch)
+		p.r.t.Errorf("rejoined at %d of %d, want %d of %d", at.Offset, at.Epoch, before.offset,
+			a.Epoch)
 	}
 }
 
@@ -356,17 +377,23 @@ func (p *peer) rejoin(ch uint32, before *view, a protocol.Attach) {
 func TestGVisorRestart(t *testing.T) {
 	data := t.TempDir()
 	r := newGVisor(t, data)
-	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Name: "kept", Env: map[string]string{"SECRET": "of-the-session"}})
+	s := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Name: "kept", Env: map[string]string{"SECRET": "of-the-session"}})
 	idle := r.create()
 	p := r.open()
 	a1 := p.attach(1, s.ID, "k1")
 	p.run(1, "x = 41\nopen('kept', 'w').write('in a file')")
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Key: "shell", Env: map[string]string{"PS1": "$ "}})
+	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{
+		Session: s.ID,
+		Kind:    "terminal", Key: "shell", Env: map[string]string{"PS1": "$ "},
+	})
 	a2 := p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
 	p.input(2, 1, "held=in-the-shell\r", false)
 	p.printed(2, "held=in-the-shell")
 	const lines = 600_000
-	flood := p.execute(1, fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')", lines), func(e *protocol.Execute) { e.Key = "flood" })
+	flood := p.execute(
+		1, fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')",
+			lines), func(e *protocol.Execute) { e.Key = "flood" })
 	behind := p.execute(1, "x += 1\nprint(x, open('kept').read())")
 	p.printed(1, "1000 and")
 
@@ -380,7 +407,8 @@ func TestGVisorRestart(t *testing.T) {
 			t.Fatalf("the session's file: %v, %v", info, err)
 		}
 		if i == 0 { // a cell that was not finished
-			if err := os.MkdirAll(filepath.Join(data, "sessions", "s_half", "snapshot"), 0o700); err != nil {
+			if err := os.MkdirAll(filepath.Join(data, "sessions", "s_half", "snapshot"),
+				0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -392,12 +420,16 @@ func TestGVisorRestart(t *testing.T) {
 		}
 		ref := protocol.SessionRef{Session: s.ID}
 		v := must[protocol.Session](r, protocol.OpSessionGet, ref)
-		if v.State != hibernated.String() || v.Name != "kept" || len(v.Channels) != 2 || v.Channels[0].State != "busy" || v.Channels[0].Queued != 1 {
+		if v.State != hibernated.String() || v.Name != "kept" || len(v.Channels) != 2 ||
+			v.Channels[0].State != "busy" || v.Channels[0].Queued != 1 {
 			t.Fatalf("found: %+v", v)
 		}
 		o = r.open()
 		o.rejoin(1, p.view[1], protocol.Attach{Session: s.ID, Channel: "k1", Epoch: a1.Epoch})
-		o.rejoin(2, p.view[2], protocol.Attach{Session: s.ID, Channel: c.ID, Epoch: a2.Epoch, Writer: "w"})
+		o.rejoin(2, p.view[2], protocol.Attach{
+			Session: s.ID, Channel: c.ID, Epoch: a2.Epoch,
+			Writer: "w",
+		})
 		if i == 1 {
 			p = o
 			continue // stopped again while it is hibernated
@@ -424,14 +456,16 @@ func TestGVisorRestart(t *testing.T) {
 		fmt.Fprintf(&want, "%d and some more text to make the line long\n", i)
 	}
 	o.mu.Lock()
-	got, last, gaps := o.view[1].text(stream.KindStdout, flood), o.view[1].text(stream.KindStdout, behind), o.view[1].text(stream.KindGap, 0)
+	got, last, gaps := o.view[1].text(stream.KindStdout, flood), o.view[1].text(stream.KindStdout,
+		behind), o.view[1].text(stream.KindGap, 0)
 	o.mu.Unlock()
 	if gaps != "" || got != want.String() {
 		i := 0
 		for i < min(len(got), want.Len()) && got[i] == want.String()[i] {
 			i++
 		}
-		t.Errorf("the output has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q", len(got), want.Len(), i, got[max(0, i-100):], gaps)
+		t.Errorf("the output has %d bytes, want %d; they differ from byte %d: %.200q; gaps %q",
+			len(got), want.Len(), i, got[max(0, i-100):], gaps)
 	}
 	if last != "42 in a file\n" {
 		t.Errorf("the queued cell printed %q", last)
@@ -447,10 +481,12 @@ func TestGVisorRestart(t *testing.T) {
 	if q.Cell != flood || !q.Repeated {
 		t.Errorf("the key: %+v", q)
 	}
-	if again := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Key: "shell"}); again.ID != c.ID {
+	if again := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Key: "shell"}); again.ID != c.ID {
 		t.Errorf("the terminal's key gives %s", again.ID)
 	}
-	if text, reply := o.run(1, "import os; print(os.environ['SECRET'])"); text != "of-the-session\n" || reply.Count != 4 {
+	if text, reply := o.run(1,
+		"import os; print(os.environ['SECRET'])"); text != "of-the-session\n" || reply.Count != 4 {
 		t.Errorf("the environment: %q, %+v", text, reply)
 	}
 	o.attach(3, idle.ID, "k1")

@@ -52,7 +52,8 @@ func (j *janitor) tick(now time.Time) {
 		j.autosaveIdle(s, now)
 		m.migration.UploadDue(movable{s}, now)
 		if s.is(running) && s.channels.Viewers().Count() > 0 {
-			m.work.Go(func() { s.ports.Look(s.life) }) // it neither resumes the session nor keeps it awake
+			// it neither resumes the session nor keeps it awake
+			m.work.Go(func() { s.ports.Look(s.life) })
 		}
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
@@ -163,7 +164,8 @@ func (j *janitor) autosaveIdle(s *Session, now time.Time) {
 			return
 		}
 		if err := (autosaver{s}).save(j.m.ctx, unlock); err != nil && !s.IsLost() {
-			j.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)
+			j.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error",
+				err)
 		}
 	})
 }

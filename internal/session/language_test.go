@@ -41,7 +41,8 @@ func TestOneFolderLanguage(t *testing.T) {
 		c.Languages, c.Pools = list, map[string]int{}
 	})
 	r.host = h
-	if all := r.m.Status().Languages; len(all) != 1 || all[0].Name != "demo" || all[0].Display != "Demo" {
+	if all := r.m.Status().Languages; len(all) != 1 || all[0].Name != "demo" ||
+		all[0].Display != "Demo" {
 		t.Errorf("the languages are %+v", all)
 	}
 	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Language: "d"})
@@ -56,7 +57,8 @@ func TestOneFolderLanguage(t *testing.T) {
 		_, err := r.m.warm.Store(alice.Tenant, alice.Subject, name, bytes.NewReader(tar))
 		return err
 	}
-	if err := store("bad", `{"packages":{"demo":["--option"]}}`); !fault.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "a lower-case word") {
+	if err := store("bad", `{"packages":{"demo":["--option"]}}`); !fault.Is(err,
+		fault.InvalidArgument) || !strings.Contains(err.Error(), "a lower-case word") {
 		t.Errorf("an invalid package name: %v", err)
 	}
 	if err := store("words", `{"packages":{"demo":["one","two"]}}`); err != nil {
@@ -73,7 +75,8 @@ func TestOneFolderLanguage(t *testing.T) {
 	if !strings.Contains(v.Log, "installed one two") {
 		t.Errorf("the build printed %q", v.Log)
 	}
-	words := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Template: "words"})
+	words := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Template: "words"})
 	p.attach(2, words.ID, "k1")
 	if text, _ := p.run(2, "packages"); text != "one\ntwo\n" {
 		t.Errorf("the packages are %q", text)

@@ -51,7 +51,8 @@ func TestQuotaOverNodes(t *testing.T) {
 		c.Limits = protocol.Limits{CPUs: 1, MemoryBytes: 1 << 30}
 	})
 	create := func() (string, error) {
-		s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
+		s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+			protocol.SessionCreate{})
 		return s.ID, err
 	}
 	set := func(q tenant.Quota) {

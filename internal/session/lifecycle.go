@@ -26,7 +26,8 @@ func (s *Session) lockQuiet(ctx context.Context) (unlock func(), err error) {
 		case <-s.life.Done():
 			return nil, s.LostError()
 		case <-ctx.Done():
-			return nil, fault.New(fault.Conflict, opHibernate, "the session does not come to rest: requests are under way")
+			return nil, fault.New(fault.Conflict, opHibernate,
+				"the session does not come to rest: requests are under way")
 		}
 	}
 }

@@ -64,7 +64,8 @@ func (l loader) saved(id string) (*Session, error) {
 		return nil, fault.Wrap(fault.Malformed, op, err)
 	}
 	if v.Version != snapshot.Version || v.ID != id {
-		return nil, fault.New(fault.Unsupported, op, "the file is of version %d, and of session %s", v.Version, v.ID)
+		return nil, fault.New(fault.Unsupported, op, "the file is of version %d, and of session %s",
+			v.Version, v.ID)
 	}
 	s, err := l.assemble(v)
 	if err == nil {
@@ -95,11 +96,13 @@ func (l loader) recoverAll() error {
 		if err == nil {
 			m.list(s)
 			m.stats.Recovered.Add(1)
-			m.log.Info("a durable session came back after the server was killed", "session", id, "as_of", s.status.Recovered)
+			m.log.Info("a durable session came back after the server was killed", "session", id,
+				"as_of", s.status.Recovered)
 			continue
 		}
 		m.log.Warn("a durable session is lost", "session", id, "error", err)
-		if err := errors.Join(m.durable.Remove(id), os.RemoveAll(m.dirs.sessionDir(id))); err != nil {
+		if err := errors.Join(m.durable.Remove(id),
+			os.RemoveAll(m.dirs.sessionDir(id))); err != nil {
 			return err
 		}
 		if err := m.migration.DisposeLater(id); err != nil { // the blob store may have a copy
@@ -118,7 +121,8 @@ func (l loader) recover(id string, number int) (*Session, error) {
 		return nil, err
 	}
 	// The killed process left a later state, which is not complete.
-	if err := errors.Join(os.RemoveAll(m.dirs.sessionDir(id)), os.RemoveAll(m.dirs.logsOf(id))); err != nil {
+	if err := errors.Join(os.RemoveAll(m.dirs.sessionDir(id)),
+		os.RemoveAll(m.dirs.logsOf(id))); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	if err := snapshot.LinkTree(filepath.Join(r.Dir, "snapshot"), m.dirs.snapshot(id)); err != nil {
@@ -133,7 +137,10 @@ func (l loader) recover(id string, number int) (*Session, error) {
 		if q := r.Record.Channels[i].Queue; q != nil {
 			cells = len(q.Lost)
 		}
-		ch.Note(map[string]any{"event": "recovered", "as_of_ms": r.At.UnixMilli(), "lost_cells": cells})
+		ch.Note(map[string]any{
+			"event": "recovered", "as_of_ms": r.At.UnixMilli(),
+			"lost_cells": cells,
+		})
 	}
 	s.copies.Resume(number, r.At)
 	s.channels.Connect(r.Record)

@@ -20,7 +20,9 @@ type machineEnd struct {
 
 // awaitMachine waits for the end of a machine. Agent is closed when the wire of the machine's agent
 // has ended. It returns false when stop is closed or the life of the session ends first.
-func awaitMachine(life context.Context, machine sandbox.Machine, agent, stop <-chan struct{}) (end machineEnd, ended bool) {
+func awaitMachine(life context.Context, machine sandbox.Machine,
+	agent, stop <-chan struct{},
+) (end machineEnd, ended bool) {
 	select {
 	case <-machine.Done():
 	case <-life.Done():
@@ -35,7 +37,10 @@ func awaitMachine(life context.Context, machine sandbox.Machine, agent, stop <-c
 		case <-life.Done():
 			return end, false
 		case <-timer.C:
-			return machineEnd{"crashed", "the agent in the sandbox does not answer any more", "the agent's wire has ended"}, true
+			return machineEnd{
+				"crashed", "the agent in the sandbox does not answer any more",
+				"the agent's wire has ended",
+			}, true
 		}
 	}
 	return endOf(machine.Exit()), true

@@ -42,7 +42,10 @@ func TestAwaitMachine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				life, lose := context.WithCancel(t.Context())
 				defer lose()
-				m := &endedMachine{done: make(chan struct{}), exit: sandbox.Exit{Reason: sandbox.Memory, Detail: "oom"}}
+				m := &endedMachine{
+					done: make(chan struct{}),
+					exit: sandbox.Exit{Reason: sandbox.Memory, Detail: "oom"},
+				}
 				if test.exits > 0 {
 					time.AfterFunc(test.exits, func() { close(m.done) })
 				}
@@ -50,7 +53,8 @@ func TestAwaitMachine(t *testing.T) {
 					lose()
 				}
 				end, ended := awaitMachine(life, m, test.agent, test.stop)
-				if end.reason != test.want || ended != (test.want != "") || ended && (end.message == "" || end.detail == "") {
+				if end.reason != test.want || ended != (test.want != "") ||
+					ended && (end.message == "" || end.detail == "") {
 					t.Errorf("got %+v, %v, want %q", end, ended, test.want)
 				}
 			})

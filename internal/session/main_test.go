@@ -40,7 +40,8 @@ func findBuilt() error {
 	built.runsc, noRunsc = find("SANDGATE_RUNSC", "runsc")
 	built.image, noImage = find("SANDGATE_IMAGE", "image.erofs")
 	if err := errors.Join(noRunsc, noImage); err != nil {
-		return fmt.Errorf("these tests run real sandboxes: run make build, or set SANDGATE_RUNSC and SANDGATE_IMAGE: %w", err)
+		return fmt.Errorf(
+			"these tests run real sandboxes: run make build, or set SANDGATE_RUNSC and SANDGATE_IMAGE: %w", err)
 	}
 	return nil
 }

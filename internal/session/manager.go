@@ -69,7 +69,8 @@ type Manager struct {
 }
 
 // idEncoding is base32 in lower case.
-var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(
+	base32.NoPadding)
 
 // newID returns a session's id: "s_" and 128 random bits.
 func newID() string {
@@ -87,18 +88,27 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, departures: ownership.NewDepartures(),
-		dirs: folders{cfg.DataDir}, sessions: map[string]*Session{}, totals: newTotals(), stats: newStats(cfg),
+		dirs: folders{cfg.DataDir}, sessions: map[string]*Session{}, totals: newTotals(),
+		stats: newStats(cfg),
 	}
-	m.logs = channel.NewLogs(channel.LogsConfig{Dir: m.dirs.logs(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log})
-	m.owner = ownership.New(ownership.Config{Directory: cfg.Directory, Retention: cfg.MaxLifetime + cfg.LostRetention, Fenced: &m.stats.Fenced.Int64})
-	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.owner.Check})
+	m.logs = channel.NewLogs(channel.LogsConfig{
+		Dir: m.dirs.logs(), Memory: cfg.LogMemory,
+		Disk: cfg.LogDisk, Logger: m.log,
+	})
+	m.owner = ownership.New(ownership.Config{Directory: cfg.Directory, Retention: cfg.MaxLifetime +
+		cfg.LostRetention, Fenced: &m.stats.Fenced.Int64})
+	m.egress = proxy.NewService(cfg.Egress, proxy.Options{
+		Audit: cfg.Audit, Go: m.work.Go,
+		Fenced: m.owner.Check,
+	})
 	// Forks that were cut short have left copies.
 	if err := os.RemoveAll(m.dirs.temporary()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	m.maxHibernated = cfg.MaxHibernated
 	m.admission = admission.New(admission.Config{
-		Node: admissionNode{m}, Evictor: admissionNode{m}, MaxSessions: cfg.MaxSessions, Queue: cfg.Queue, QueueWait: cfg.QueueWait,
+		Node: admissionNode{m}, Evictor: admissionNode{m}, MaxSessions: cfg.MaxSessions,
+		Queue: cfg.Queue, QueueWait: cfg.QueueWait,
 		Tenants: cfg.Tenants, Ledger: cfg.Ledger, Refused: m.stats.QuotaRefused,
 	})
 	for _, dir := range []string{m.dirs.logs(), m.dirs.sessions(), m.dirs.temporary()} {
@@ -114,7 +124,8 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.provider, m.requests = m.warm, newRequests(m)
 	if m.volumes, err = volume.New(volume.Config{
-		Dir: filepath.Join(cfg.DataDir, "volumes"), Max: cfg.MaxVolumes, MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log,
+		Dir: filepath.Join(cfg.DataDir, "volumes"), Max: cfg.MaxVolumes,
+		MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log,
 	}); err != nil {
 		return nil, err
 	}
@@ -166,11 +177,15 @@ func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	s := m.sessions[id]
 	tenant, departed := m.departures.Tenant(id)
 	m.mu.Unlock()
-	if s == nil && departed && p.Sees(tenant, id) || s != nil && p.Sees(s.spec.Tenant, id) && s.moving.Load() {
+	if s == nil && departed && p.Sees(tenant, id) || s != nil && p.Sees(s.spec.Tenant, id) &&
+		s.moving.Load() {
 		return nil, errMoving("session.find")
 	}
 	if s == nil || !p.Sees(s.spec.Tenant, s.spec.ID) {
-		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.find", Field: "session", Message: "there is no such session"}
+		return nil, &fault.Error{
+			Kind: fault.NotFound, Op: "session.find", Field: "session",
+			Message: "there is no such session",
+		}
 	}
 	return s, nil
 }
@@ -210,9 +225,15 @@ func (m *Manager) Remove(s *Session) {
 
 // Status returns the state of the node for operators.
 func (m *Manager) Status() protocol.NodeStatus {
-	st := protocol.NodeStatus{Version: m.cfg.Version, Counters: m.stats.Counters(), Languages: []protocol.Language{}}
+	st := protocol.NodeStatus{
+		Version: m.cfg.Version, Counters: m.stats.Counters(),
+		Languages: []protocol.Language{},
+	}
 	for _, l := range m.cfg.Languages {
-		st.Languages = append(st.Languages, protocol.Language{Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions})
+		st.Languages = append(st.Languages, protocol.Language{
+			Name: l.Name, Display: l.Display,
+			Aliases: l.Aliases, Extensions: l.Extensions,
+		})
 	}
 	for _, s := range m.warm.Stats() {
 		st.Pool.Size += s.Size

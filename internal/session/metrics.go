@@ -17,7 +17,8 @@ func newStats(cfg Config) *stats.Stats {
 	for _, l := range cfg.Languages {
 		languages = append(languages, l.Name)
 	}
-	quotas := slices.DeleteFunc(tenant.QuotaNames(), func(q string) bool { return q == tenant.QuotaRequests })
+	quotas := slices.DeleteFunc(tenant.QuotaNames(),
+		func(q string) bool { return q == tenant.QuotaRequests })
 	return stats.New(stats.Config{Languages: languages, Quotas: quotas})
 }
 
@@ -31,10 +32,14 @@ func (m *Manager) attachStats() {
 		Spans:    m.cfg.Tracer.Counts,
 		Sessions: m.sessionsByState,
 		// A session that is being resumed has a sandbox already.
-		Sandboxes: func() int { n := m.totals.States(); return n[running] + n[paused] + n[resuming] },
-		Pools:     m.warm.Stats,
-		Logs:      m.logs.Stats,
-		Journals:  m.journalStats,
+		Sandboxes: func() int {
+			n := m.totals.States()
+			return n[running] + n[paused] +
+				n[resuming]
+		},
+		Pools:    m.warm.Stats,
+		Logs:     m.logs.Stats,
+		Journals: m.journalStats,
 	})
 }
 
@@ -52,7 +57,10 @@ func (m *Manager) sessionsByState() map[string]int {
 // journalStats returns the counts of the audit log and the usage log, which are 0 without one.
 func (m *Manager) journalStats() map[string]journal.Stats {
 	all := map[string]journal.Stats{}
-	for name, j := range map[string]*journal.Journal{"audit": m.cfg.Audit.Journal, "usage": m.cfg.Usage} {
+	for name, j := range map[string]*journal.Journal{
+		"audit": m.cfg.Audit.Journal,
+		"usage": m.cfg.Usage,
+	} {
 		var s journal.Stats
 		if j != nil {
 			s = j.Stats()

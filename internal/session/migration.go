@@ -14,10 +14,15 @@ import (
 // newMigrator returns the part that moves sessions between this node and the blob store.
 func newMigrator(m *Manager) *migrate.Migrator {
 	return migrate.New(migrate.Config{
-		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend, Quotas: m.admission,
-		Blobs: m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
-		Folders:     migrate.Folders{Sessions: m.dirs.sessions(), Logs: m.dirs.logs(), Temporary: m.dirs.temporary()},
-		Checkpoints: m.cfg.Checkpoints, CheckpointRate: m.cfg.CheckpointRate, Retry: m.cfg.DurableEvery,
+		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend,
+		Quotas: m.admission,
+		Blobs:  m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
+		Folders: migrate.Folders{
+			Sessions: m.dirs.sessions(), Logs: m.dirs.logs(),
+			Temporary: m.dirs.temporary(),
+		},
+		Checkpoints: m.cfg.Checkpoints, CheckpointRate: m.cfg.CheckpointRate,
+		Retry:    m.cfg.DurableEvery,
 		Parallel: m.cfg.PoolParallel, Context: m.ctx, Go: m.work.Go, Stats: m.stats, Logger: m.log,
 	})
 }
@@ -35,15 +40,17 @@ func (v movable) Life() context.Context { return v.s.life }
 func (v movable) Describe() migrate.Description {
 	s := v.s
 	d := migrate.Description{
-		ID: s.spec.ID, Tenant: s.spec.Tenant, Subject: s.spec.Subject, Created: s.spec.Created, Durable: s.spec.Durable,
-		Bound: v.boundTo(), Moving: s.moving.Load(), Copy: s.copies.Newest(), Uploads: s.uploads,
+		ID: s.spec.ID, Tenant: s.spec.Tenant, Subject: s.spec.Subject, Created: s.spec.Created,
+		Durable: s.spec.Durable,
+		Bound:   v.boundTo(), Moving: s.moving.Load(), Copy: s.copies.Newest(), Uploads: s.uploads,
 	}
 	if d.Copy > 0 {
 		d.CopyDir = s.copies.Folder(d.Copy)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d.Expires, d.Active, d.Token, d.Works = s.status.Expires, s.activity.lastActive(), s.status.Token, s.status.Works
+	d.Expires, d.Active, d.Token, d.Works = s.status.Expires, s.activity.lastActive(),
+		s.status.Token, s.status.Works
 	return d
 }
 
@@ -182,7 +189,10 @@ func (m *Manager) Moved(id cluster.SessionID) {
 
 // errMoving is the error of a session that is on its way to another node.
 func errMoving(op string) error {
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the session is moving to another node", RetryAfter: 1}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op,
+		Message: "the session is moving to another node", RetryAfter: 1,
+	}
 }
 
 // Info describes the node for the choice of a node.

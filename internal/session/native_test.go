@@ -30,7 +30,8 @@ import (
 func agentMain() int {
 	root := os.Getenv("SANDGATE_ROOT")
 	cfg := agent.Config{
-		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"), MachineID: filepath.Join(root, "machine-id"),
+		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"),
+		MachineID:    filepath.Join(root, "machine-id"),
 		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
 		SetHostname: func(string) error { return nil },
 	}
@@ -57,7 +58,10 @@ func driverMain() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT)
 	env := map[string]string{}
-	control(kernel.Reply{Op: "ready", Status: "ok", Info: &kernel.Info{Language: "test", Version: "1", PID: os.Getpid()}})
+	control(kernel.Reply{
+		Op: "ready", Status: "ok",
+		Info: &kernel.Info{Language: "test", Version: "1", PID: os.Getpid()},
+	})
 	requests, input := make(chan kernel.Request, 16), make(chan kernel.Request, 16)
 	go func() {
 		for {
@@ -94,7 +98,10 @@ func driverMain() {
 		case "complete":
 			reply.Matches = []kernel.Match{{Text: "print"}}
 		case "variables":
-			reply.Variables = []kernel.Variable{{Name: "x", Type: "int", Value: strconv.Itoa(count)}}
+			reply.Variables = []kernel.Variable{{
+				Name: "x", Type: "int",
+				Value: strconv.Itoa(count),
+			}}
 		case "execute":
 			if !r.Silent {
 				count++
@@ -118,7 +125,11 @@ func driverMain() {
 			case "die":
 				os.Exit(3)
 			case "ask":
-				_ = out.Write(stream.Frame{Type: stream.Message, Cell: r.Cell, Body: []byte(`{"msg_type":"input_request","content":{"prompt":"name? ","password":false}}`)})
+				_ = out.Write(stream.Frame{
+					Type: stream.Message, Cell: r.Cell,
+					Body: []byte(
+						`{"msg_type":"input_request","content":{"prompt":"name? ","password":false}}`),
+				})
 				answer := <-input
 				print("hello " + answer.Value + strconv.FormatBool(answer.EOF))
 			case "env":
@@ -166,7 +177,9 @@ func (h *native) Key(sandbox.Spec) (string, error) { return "native", nil }
 
 func (h *native) Memory() int64 { return 0 }
 
-func (h *native) Restore(context.Context, string, sandbox.Spec, sandbox.RestoreOptions) (sandbox.Machine, error) {
+func (h *native) Restore(context.Context, string, sandbox.Spec,
+	sandbox.RestoreOptions,
+) (sandbox.Machine, error) {
 	return nil, errors.New("the snapshot does not fit this CPU")
 }
 
@@ -196,7 +209,8 @@ func (h *native) Boot(context.Context, sandbox.Spec) (sandbox.Machine, error) {
 		return nil, err
 	}
 	home := filepath.Join(root, "home")
-	if err := errors.Join(os.Chmod(root, 0o755), os.Mkdir(home, 0o755), os.Chown(home, 1000, 1000)); err != nil {
+	if err := errors.Join(os.Chmod(root, 0o755), os.Mkdir(home, 0o755),
+		os.Chown(home, 1000, 1000)); err != nil {
 		return nil, err
 	}
 	all := languages()
@@ -209,7 +223,8 @@ func (h *native) Boot(context.Context, sandbox.Spec) (sandbox.Machine, error) {
 	for _, l := range all {
 		dir := filepath.Join(root, "langs", l.Name)
 		body, err := json.Marshal(l)
-		if err := errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "manifest.json"), body, 0o644)); err != nil {
+		if err := errors.Join(err, os.MkdirAll(dir, 0o755),
+			os.WriteFile(filepath.Join(dir, "manifest.json"), body, 0o644)); err != nil {
 			return nil, err
 		}
 	}
@@ -276,8 +291,10 @@ func (m *nativeMachine) Destroy(context.Context) error {
 
 func languages() []kernel.Manifest {
 	m := kernel.Manifest{
-		Name: "test", Display: "Test", Aliases: []string{"t"}, Extensions: []string{".t"}, Argv: []string{built.exe},
-		Env: agenttest.DriverEnv(), Program: []string{"sh", "{file}"}, Interrupt: "signal", Warm: "print warm",
+		Name: "test", Display: "Test", Aliases: []string{"t"}, Extensions: []string{".t"},
+		Argv: []string{built.exe},
+		Env:  agenttest.DriverEnv(), Program: []string{"sh", "{file}"}, Interrupt: "signal",
+		Warm: "print warm",
 	}
 	o := m
 	o.Name, o.Display, o.Aliases, o.Extensions = "other", "Other", nil, []string{".o"}

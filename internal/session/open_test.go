@@ -18,7 +18,10 @@ func TestKeyedOpenOutlivesItsConnection(t *testing.T) {
 	lost, cancel := context.WithCancel(r.ctx)
 	cancel()
 	open := func(ctx context.Context, key string) (protocol.Channel, error) {
-		c, err := r.session(s.ID).Channels().Open(ctx, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "60"}, Key: key})
+		c, err := r.session(s.ID).Channels().Open(ctx, protocol.ChannelOpen{
+			Session: s.ID,
+			Kind:    "process", Argv: []string{"sleep", "60"}, Key: key,
+		})
 		if err != nil {
 			return protocol.Channel{}, err
 		}
@@ -30,7 +33,8 @@ func TestKeyedOpenOutlivesItsConnection(t *testing.T) {
 			t.Fatalf("without a key the channel stayed open after its client had gone: %v", err)
 		}
 	}
-	if l := must[protocol.ChannelList](r, protocol.OpChannelList, protocol.SessionRef{Session: s.ID}); len(l.Channels) != 1 {
+	if l := must[protocol.ChannelList](r, protocol.OpChannelList,
+		protocol.SessionRef{Session: s.ID}); len(l.Channels) != 1 {
 		t.Errorf("channels: %+v", l)
 	}
 	first, err := open(lost, "k")

@@ -32,7 +32,8 @@ type fickle struct {
 
 func (f *fickle) Put(ctx context.Context, name string, write func(io.Writer) error) error {
 	if f.fails.Load() {
-		return f.Blobs.Put(ctx, name, func(w io.Writer) error { return errors.Join(write(w), io.ErrShortWrite) })
+		return f.Blobs.Put(ctx, name,
+			func(w io.Writer) error { return errors.Join(write(w), io.ErrShortWrite) })
 	}
 	return f.Blobs.Put(ctx, name, write)
 }
@@ -43,7 +44,9 @@ type apart struct {
 	cut atomic.Bool
 }
 
-func (a *apart) Heartbeat(ctx context.Context, b cluster.Heartbeat) (cluster.HeartbeatReply, error) {
+func (a *apart) Heartbeat(ctx context.Context,
+	b cluster.Heartbeat,
+) (cluster.HeartbeatReply, error) {
 	if a.cut.Load() {
 		return cluster.HeartbeatReply{}, fault.New(fault.Unavailable, "test", "cut off")
 	}
@@ -51,17 +54,22 @@ func (a *apart) Heartbeat(ctx context.Context, b cluster.Heartbeat) (cluster.Hea
 }
 
 // memberOf makes a rig that is a node of a cluster.
-func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs migrate.Blobs, lease time.Duration, change ...func(*Config)) *rig {
+func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs migrate.Blobs,
+	lease time.Duration, change ...func(*Config),
+) *rig {
 	t.Helper()
 	var r *rig
 	var made sync.Mutex // guards r
-	k, err := cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{Node: name, Instance: string(name), Lease: lease, Lost: func(id cluster.SessionID) {
-		made.Lock()
-		defer made.Unlock()
-		if r != nil {
-			r.m.Moved(id)
-		}
-	}})
+	k, err := cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
+		Node:     name,
+		Instance: string(name), Lease: lease, Lost: func(id cluster.SessionID) {
+			made.Lock()
+			defer made.Unlock()
+			if r != nil {
+				r.m.Moved(id)
+			}
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +80,8 @@ func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs mig
 	t.Cleanup(func() { cancel(); work.Wait() })
 	made.Lock()
 	defer made.Unlock()
-	r = newGVisor(t, t.TempDir(), append(change, func(c *Config) { c.Directory, c.Blobs = k, blobs })...)
+	r = newGVisor(t, t.TempDir(),
+		append(change, func(c *Config) { c.Directory, c.Blobs = k, blobs })...)
 	return r
 }
 
@@ -97,7 +106,8 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := memberOf(t, "a", dir, store, time.Minute, func(c *Config) { c.DataDir, c.LogMemory = data, 32<<20 })
+	a := memberOf(t, "a", dir, store, time.Minute,
+		func(c *Config) { c.DataDir, c.LogMemory = data, 32<<20 })
 	s := a.create()
 	ref := protocol.SessionRef{Session: s.ID}
 	p := a.open()
@@ -147,7 +157,8 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{}); err != nil || d != (protocol.Drained{Parked: 1}) {
+	if d, err = call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{}); err != nil ||
+		d != (protocol.Drained{Parked: 1}) {
 		t.Errorf("drained after space was freed: %+v %v", d, err)
 	}
 }
@@ -213,10 +224,12 @@ func TestGVisorPark(t *testing.T) {
 		_, err = call[protocol.Session](b, bob, protocol.OpAdopt, ask)
 		wantKind(t, "another tenant's adoption", err, fault.NotFound, "session")
 	}
-	if l := must[protocol.SessionList](b, protocol.OpParked, struct{}{}); len(l.Sessions) != 1 || l.Sessions[0].ID != s.ID || l.Sessions[0].State != hibernated.String() {
+	if l := must[protocol.SessionList](b, protocol.OpParked, struct{}{}); len(l.Sessions) != 1 ||
+		l.Sessions[0].ID != s.ID || l.Sessions[0].State != hibernated.String() {
 		t.Errorf("parked: %+v", l)
 	}
-	if v := must[protocol.Session](b, protocol.OpAdopt, ref); v.State != hibernated.String() || v.ID != s.ID {
+	if v := must[protocol.Session](b, protocol.OpAdopt, ref); v.State != hibernated.String() ||
+		v.ID != s.ID {
 		t.Errorf("adopted: %+v", v)
 	}
 	p = b.open()
@@ -246,7 +259,8 @@ func TestGVisorPark(t *testing.T) {
 	wantKind(t, "beyond the lease", err, fault.Unavailable, "")
 	cut.cut.Store(false)
 	for a.ctx.Err() == nil {
-		if err = p.ask(protocol.OpExecute, 1, protocol.Execute{Key: "fenced", Code: "x += 1"}, nil); err == nil {
+		if err = p.ask(protocol.OpExecute, 1, protocol.Execute{Key: "fenced", Code: "x += 1"},
+			nil); err == nil {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)

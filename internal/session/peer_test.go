@@ -54,7 +54,14 @@ var (
 func newRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
 	h := &native{t: t}
-	r := newNode(t, h, append([]func(*Config){func(c *Config) { c.Languages = languages(); c.Pools = map[string]int{"test": 1} }}, change...)...)
+	r := newNode(
+		t, h, append(
+			[]func(*Config){func(c *Config) {
+				c.Languages = languages()
+				c.Pools = map[string]int{
+					"test": 1,
+				}
+			}}, change...)...)
 	r.host = h
 	return r
 }
@@ -63,7 +70,10 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *rig {
 	t.Helper()
 	data := t.TempDir()
-	cfg := Config{Backend: backend, DataDir: data, Tick: 20 * time.Millisecond, ClaimWait: time.Minute, Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
+	cfg := Config{
+		Backend: backend, DataDir: data, Tick: 20 * time.Millisecond,
+		ClaimWait: time.Minute, Logger: slog.New(slog.NewTextHandler(testLog{t}, nil)),
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -84,7 +94,8 @@ func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *ri
 	serving, end := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- noderpc.Serve(serving, ln, handler, nil) }()
-	r := &rig{t: t, ctx: ctx, m: m, data: data, c: noderpc.NewClient(noderpc.Unix(path), noderpc.ClientOptions{})}
+	r := &rig{t: t, ctx: ctx, m: m, data: data, c: noderpc.NewClient(noderpc.Unix(path),
+		noderpc.ClientOptions{})}
 	var once sync.Once
 	r.stop = func() {
 		once.Do(func() {
@@ -136,7 +147,8 @@ func (l testLog) Write(p []byte) (int, error) {
 
 // ours reports whether a goroutine's stack contains a function of the tested packages.
 func ours(stack string) bool {
-	return slices.ContainsFunc(marks(), func(mark string) bool { return strings.Contains(stack, mark) })
+	return slices.ContainsFunc(marks(),
+		func(mark string) bool { return strings.Contains(stack, mark) })
 }
 
 // marks returns the texts in stacks of goroutines of this package and its helpers. They are derived
@@ -168,8 +180,14 @@ func TestLeakCheck(t *testing.T) {
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	stacks := goroutines()
-	for _, v := range []any{Manager{}, client.Client{}, pool.Pool[*warm.Instance]{}, yamux.Session{}} {
-		if mark := reflect.TypeOf(v).PkgPath() + ".(*"; !strings.Contains(stacks, mark) || !ours(mark) {
+	for _, v := range []any{
+		Manager{},
+		client.Client{},
+		pool.Pool[*warm.Instance]{},
+		yamux.Session{},
+	} {
+		if mark := reflect.TypeOf(v).PkgPath() + ".(*"; !strings.Contains(stacks, mark) ||
+			!ours(mark) {
 			t.Errorf("no goroutine has %s", mark)
 		}
 	}
@@ -339,7 +357,8 @@ func (p *peer) take(f stream.Frame) *stream.Frame {
 }
 
 func (p *peer) ackFrame(ch uint32, offset int64) *stream.Frame {
-	return &stream.Frame{Type: stream.Ack, Channel: ch, Body: binary.BigEndian.AppendUint64(nil, uint64(offset))}
+	return &stream.Frame{Type: stream.Ack, Channel: ch, Body: binary.BigEndian.AppendUint64(nil,
+		uint64(offset))}
 }
 
 // send sends a request and returns its number.
@@ -454,7 +473,8 @@ func (v *view) text(kind stream.Kind, cell uint32) string {
 func (v *view) reply(cell uint32) (kernel.ExecuteReply, bool) {
 	for _, r := range v.records {
 		var m kernel.Message
-		if r.Kind != stream.KindMessage || r.Cell != cell || json.Unmarshal(r.Payload, &m) != nil || m.Type != kernel.ExecuteReplyType {
+		if r.Kind != stream.KindMessage || r.Cell != cell || json.Unmarshal(r.Payload, &m) != nil ||
+			m.Type != kernel.ExecuteReplyType {
 			continue
 		}
 		var e kernel.ExecuteReply
@@ -484,7 +504,9 @@ func (v *view) String() string {
 }
 
 // run executes code and waits for its end.
-func (p *peer) run(ch uint32, code string, change ...func(*protocol.Execute)) (string, kernel.ExecuteReply) {
+func (p *peer) run(ch uint32, code string,
+	change ...func(*protocol.Execute),
+) (string, kernel.ExecuteReply) {
 	p.r.t.Helper()
 	cell := p.execute(ch, code, change...)
 	reply := p.reply(ch, cell)
@@ -506,7 +528,10 @@ func (p *peer) reply(ch, cell uint32) kernel.ExecuteReply {
 
 func (p *peer) printed(ch uint32, text string) {
 	p.r.t.Helper()
-	p.until("output "+text, func() bool { return strings.Contains(p.view[ch].text(stream.KindStdout, 0), text) })
+	p.until("output "+text, func() bool {
+		return strings.Contains(p.view[ch].text(stream.KindStdout,
+			0), text)
+	})
 }
 
 func (p *peer) exit(ch uint32) protocol.Exit {
@@ -523,7 +548,10 @@ func (p *peer) exit(ch uint32) protocol.Exit {
 // input sends an Input frame.
 func (p *peer) input(ch uint32, sequence uint64, text string, end bool) {
 	p.r.t.Helper()
-	f := stream.Frame{Type: stream.Input, Channel: ch, Body: append(binary.BigEndian.AppendUint64(nil, sequence), text...)}
+	f := stream.Frame{
+		Type: stream.Input, Channel: ch,
+		Body: append(binary.BigEndian.AppendUint64(nil, sequence), text...),
+	}
 	if end {
 		f.Flags = stream.FlagEnd
 	}

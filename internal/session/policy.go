@@ -15,7 +15,8 @@ func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if next.Policy.KeepAlive && !now.Policy.KeepAlive {
-		if err := m.totals.CheckKeepAlive(protocol.OpSessionUpdate, m.cfg.MaxKeepAlive); err != nil {
+		if err := m.totals.CheckKeepAlive(protocol.OpSessionUpdate,
+			m.cfg.MaxKeepAlive); err != nil {
 			return err
 		}
 	}

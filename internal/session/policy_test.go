@@ -31,11 +31,13 @@ func TestPauseAsked(t *testing.T) {
 	cell := p.execute(1, "hang")
 	p.printed(1, "hanging")
 	for range 2 { // a second one changes nothing
-		if v := must[protocol.Session](r, protocol.OpSessionPause, ref); v.State != paused.String() {
+		if v := must[protocol.Session](r, protocol.OpSessionPause,
+			ref); v.State != paused.String() {
 			t.Fatalf("paused: %+v", v)
 		}
 	}
-	if v := must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: s.ID, Seconds: 60}); v.State != paused.String() {
+	if v := must[protocol.Session](r, protocol.OpSessionKeepalive,
+		protocol.SessionKeepalive{Session: s.ID, Seconds: 60}); v.State != paused.String() {
 		t.Errorf("after a keep-alive the session is %s, although a keep-alive is not work", v.State)
 	}
 	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
@@ -45,7 +47,10 @@ func TestPauseAsked(t *testing.T) {
 	if !r.session(s.ID).is(running) {
 		t.Error("an interrupt did not resume the session")
 	}
-	for _, op := range []string{protocol.OpSessionPause, protocol.OpSessionUpdate, protocol.OpSessionKeepalive} {
+	for _, op := range []string{
+		protocol.OpSessionPause, protocol.OpSessionUpdate,
+		protocol.OpSessionKeepalive,
+	} {
 		_, err := call[struct{}](r, mallo, op, ref)
 		wantKind(t, op+" of another's", err, fault.NotFound, "session")
 	}
@@ -61,7 +66,9 @@ func TestPolicy(t *testing.T) {
 		t.Helper()
 		return r.session(must[protocol.Session](r, protocol.OpSessionCreate, p).ID)
 	}
-	plain, soon, kept := create(protocol.SessionCreate{}), create(protocol.SessionCreate{IdlePauseSeconds: 10}), create(protocol.SessionCreate{IdlePauseSeconds: 10, KeepAlive: true})
+	plain, soon, kept := create(protocol.SessionCreate{}),
+		create(protocol.SessionCreate{IdlePauseSeconds: 10}),
+		create(protocol.SessionCreate{IdlePauseSeconds: 10, KeepAlive: true})
 	later := time.Now().Add(11 * time.Second)
 	rests := func(s *Session, at time.Time, want State) {
 		t.Helper()
@@ -70,7 +77,10 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("it is %s, want %s: %+v", v.State, want, v)
 		}
 	}
-	eventually(t, "the kernels are idle", func() bool { return !soon.channels.KernelsWork() && !plain.channels.KernelsWork() })
+	eventually(t, "the kernels are idle", func() bool {
+		return !soon.channels.KernelsWork() &&
+			!plain.channels.KernelsWork()
+	})
 	rests(plain, later, running)
 	rests(soon, later.Add(-5*time.Second), running)
 	rests(soon, later, paused)
@@ -78,7 +88,8 @@ func TestPolicy(t *testing.T) {
 	if v := soon.View(); v.IdlePauseSeconds != 10 || v.IdleHibernateSeconds != 900 || v.KeepAlive {
 		t.Errorf("its policy: %+v", v)
 	}
-	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{KeepAlive: true})
+	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{KeepAlive: true})
 	wantKind(t, "one more that is kept alive", err, fault.Exhausted, "keep_alive")
 
 	update := func(p protocol.SessionUpdate) (protocol.Session, error) {
@@ -86,25 +97,41 @@ func TestPolicy(t *testing.T) {
 	}
 	_, err = update(protocol.SessionUpdate{Session: plain.spec.ID, KeepAlive: new(true)})
 	wantKind(t, "the same by an update", err, fault.Exhausted, "keep_alive")
-	_, err = update(protocol.SessionUpdate{Session: plain.spec.ID, IdlePauseSeconds: new(int64(61))})
+	_, err = update(protocol.SessionUpdate{
+		Session:          plain.spec.ID,
+		IdlePauseSeconds: new(int64(61)),
+	})
 	wantKind(t, "too long", err, fault.InvalidArgument, "idle_pause_seconds")
-	_, err = update(protocol.SessionUpdate{Session: plain.spec.ID, IdleHibernateSeconds: new(int64(protocol.Never))})
+	_, err = update(protocol.SessionUpdate{
+		Session:              plain.spec.ID,
+		IdleHibernateSeconds: new(int64(protocol.Never)),
+	})
 	wantKind(t, "never", err, fault.InvalidArgument, "idle_hibernate_seconds")
 	_, err = update(protocol.SessionUpdate{Session: plain.spec.ID, LifetimeSeconds: new(int64(0))})
 	wantKind(t, "no life", err, fault.InvalidArgument, "lifetime_seconds")
-	if _, err := update(protocol.SessionUpdate{Session: kept.spec.ID, KeepAlive: new(false)}); err != nil {
+	if _, err := update(protocol.SessionUpdate{
+		Session:   kept.spec.ID,
+		KeepAlive: new(false),
+	}); err != nil {
 		t.Error(err)
 	}
 	rests(kept, time.Now().Add(11*time.Second), paused)
-	if _, err := update(protocol.SessionUpdate{Session: plain.spec.ID, IdlePauseSeconds: new(int64(1)), KeepAlive: new(true), Name: new("n")}); err != nil {
+	if _, err := update(protocol.SessionUpdate{
+		Session:          plain.spec.ID,
+		IdlePauseSeconds: new(int64(1)), KeepAlive: new(true), Name: new("n"),
+	}); err != nil {
 		t.Error(err)
 	}
 	rests(plain, time.Now().Add(time.Hour), running)
-	if _, err := update(protocol.SessionUpdate{Session: plain.spec.ID, KeepAlive: new(false)}); err != nil {
+	if _, err := update(protocol.SessionUpdate{
+		Session:   plain.spec.ID,
+		KeepAlive: new(false),
+	}); err != nil {
 		t.Error(err)
 	}
 	begin := time.Now()
-	must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: plain.spec.ID, Seconds: 30})
+	must[protocol.Session](r, protocol.OpSessionKeepalive,
+		protocol.SessionKeepalive{Session: plain.spec.ID, Seconds: 30})
 	rests(plain, begin.Add(30*time.Second), running)
 	rests(plain, time.Now().Add(32*time.Second), paused)
 }
@@ -114,7 +141,8 @@ func TestPolicy(t *testing.T) {
 // and prints slower than its rate only on a machine that is very busy.
 func TestLimitEvents(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Limits = protocol.Limits{CellSeconds: 60} })
-	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Limits: &protocol.Limits{CellSeconds: 1}})
+	s := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Limits: &protocol.Limits{CellSeconds: 1}})
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	events := func(cell uint32) string {
@@ -126,14 +154,17 @@ func TestLimitEvents(t *testing.T) {
 	if reply := p.reply(1, cell); reply.EName != "KeyboardInterrupt" {
 		t.Errorf("over its time: %+v", reply)
 	}
-	if e := events(cell); !strings.Contains(e, `"limit":"cell_seconds"`) || !strings.Contains(e, `"max":1`) || !strings.Contains(e, `"event":"limit"`) {
+	if e := events(cell); !strings.Contains(e, `"limit":"cell_seconds"`) ||
+		!strings.Contains(e, `"max":1`) || !strings.Contains(e, `"event":"limit"`) {
 		t.Errorf("the events are %s", e)
 	}
-	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Limits: &protocol.Limits{CellSeconds: 61}})
+	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate,
+		protocol.SessionCreate{Limits: &protocol.Limits{CellSeconds: 61}})
 	wantKind(t, "more than the server's", err, fault.InvalidArgument, "limits.cell_seconds")
 
 	// 3 MiB at 1 a second: 1 at once, 1 in the window, the rest waits a second.
-	s = must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Limits: &protocol.Limits{OutputBytesPerSecond: 1 << 20}})
+	s = must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Limits: &protocol.Limits{OutputBytesPerSecond: 1 << 20}})
 	p = r.open()
 	p.attach(1, s.ID, "k1")
 	const n = 3 << 20
@@ -185,48 +216,120 @@ func entry(name, body string) tar.Header {
 // TestHostileTemplates checks that no entry of a template's tar is written outside the file that
 // the node builds, and that a rejected template leaves no files.
 func TestHostileTemplates(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.MaxTemplates, c.TemplateBytes = 2, 1<<20; c.MaxLimits.MemoryBytes = 1 << 30 })
+	r := newRig(t, func(c *Config) {
+		c.MaxTemplates, c.TemplateBytes = 2,
+			1<<20
+		c.MaxLimits.MemoryBytes = 1 << 30
+	})
 	spec := entry("template.json", "{}")
 	for name, x := range map[string]struct {
 		data  []byte
 		kind  fault.Kind
 		field string
 	}{
-		"nothing":     {nil, fault.Malformed, ""},
-		"no tar":      {bytes.Repeat([]byte("x"), 1024), fault.Malformed, ""},
-		"no spec":     {templateTar(t, entry("files/x", "")), fault.Malformed, ""},
-		"spec later":  {templateTar(t, entry("files/x", ""), spec), fault.Malformed, ""},
-		"two specs":   {templateTar(t, spec, spec), fault.InvalidArgument, "files"},
-		"unknown":     {templateTar(t, entry("template.json", `{"annotations":{"dev.gvisor.flag.host-uds":"all"}}`)), fault.InvalidArgument, "annotations"},
-		"limits":      {templateTar(t, entry("template.json", `{"limits":{"memory_bytes":1099511627776}}`)), fault.InvalidArgument, "limits.memory_bytes"},
-		"env":         {templateTar(t, entry("template.json", `{"env":{"a b":""}}`)), fault.InvalidArgument, "env"},
-		"package":     {templateTar(t, entry("template.json", `{"packages":{"python":["--index-url=http://x"]}}`)), fault.InvalidArgument, "packages"},
-		"source":      {templateTar(t, entry("template.json", `{"packages":{"python":["x"]}}`)), fault.InvalidArgument, "packages"},
-		"build":       {templateTar(t, entry("template.json", `{"build_network":true}`)), fault.PermissionDenied, "build_network"},
-		"network":     {templateTar(t, entry("template.json", `{"session_network":{"allow":["x.test"]}}`)), fault.PermissionDenied, "session_network"},
-		"volumes":     {templateTar(t, entry("template.json", `{"volumes":[{"name":"x","path":"/home/user/../y"}]}`)), fault.InvalidArgument, "volumes[0].path"},
-		"manager":     {templateTar(t, entry("template.json", `{"packages":{"rust":["x"]}}`)), fault.InvalidArgument, "packages"},
-		"language":    {templateTar(t, entry("template.json", `{"languages":["cobol"]}`)), fault.InvalidArgument, "language"},
-		"up":          {templateTar(t, spec, entry("files/../../x", "")), fault.InvalidArgument, "files"},
-		"absolute":    {templateTar(t, spec, entry("/files/x", "")), fault.InvalidArgument, "files"},
-		"link":        {templateTar(t, spec, tar.Header{Name: "files/x", Typeflag: tar.TypeSymlink, Linkname: "/etc"}), fault.InvalidArgument, "files"},
-		"device":      {templateTar(t, spec, tar.Header{Name: "files/x", Typeflag: tar.TypeChar}), fault.InvalidArgument, "files"},
-		"elsewhere":   {templateTar(t, spec, entry("source.json", "{}")), fault.InvalidArgument, "files"},
-		"blob":        {templateTar(t, spec, entry("oci/../source.json", "{}")), fault.InvalidArgument, "files"},
-		"blob's name": {templateTar(t, spec, entry("oci/blobs/sha256/x", "{}")), fault.InvalidArgument, "image"},
-		"image":       {templateTar(t, spec, entry("oci/index.json", "{}")), fault.Unsupported, "image"},
-		"large":       {templateTar(t, spec, entry("files/x", strings.Repeat("x", 2<<20))), fault.TooLarge, ""},
-		"large spec":  {templateTar(t, entry("template.json", strings.Repeat(" ", 512<<10))), fault.TooLarge, ""},
+		"nothing":    {nil, fault.Malformed, ""},
+		"no tar":     {bytes.Repeat([]byte("x"), 1024), fault.Malformed, ""},
+		"no spec":    {templateTar(t, entry("files/x", "")), fault.Malformed, ""},
+		"spec later": {templateTar(t, entry("files/x", ""), spec), fault.Malformed, ""},
+		"two specs":  {templateTar(t, spec, spec), fault.InvalidArgument, "files"},
+		"unknown": {
+			templateTar(t,
+				entry("template.json", `{"annotations":{"dev.gvisor.flag.host-uds":"all"}}`)),
+			fault.InvalidArgument, "annotations",
+		},
+		"limits": {
+			templateTar(t,
+				entry("template.json", `{"limits":{"memory_bytes":1099511627776}}`)),
+			fault.InvalidArgument, "limits.memory_bytes",
+		},
+		"env": {
+			templateTar(t, entry("template.json", `{"env":{"a b":""}}`)),
+			fault.InvalidArgument, "env",
+		},
+		"package": {
+			templateTar(t,
+				entry("template.json", `{"packages":{"python":["--index-url=http://x"]}}`)),
+			fault.InvalidArgument, "packages",
+		},
+		"source": {
+			templateTar(t, entry("template.json", `{"packages":{"python":["x"]}}`)),
+			fault.InvalidArgument, "packages",
+		},
+		"build": {
+			templateTar(t, entry("template.json", `{"build_network":true}`)),
+			fault.PermissionDenied, "build_network",
+		},
+		"network": {
+			templateTar(t,
+				entry("template.json", `{"session_network":{"allow":["x.test"]}}`)),
+			fault.PermissionDenied, "session_network",
+		},
+		"volumes": {
+			templateTar(t,
+				entry("template.json", `{"volumes":[{"name":"x","path":"/home/user/../y"}]}`)),
+			fault.InvalidArgument, "volumes[0].path",
+		},
+		"manager": {
+			templateTar(t, entry("template.json", `{"packages":{"rust":["x"]}}`)),
+			fault.InvalidArgument, "packages",
+		},
+		"language": {
+			templateTar(t, entry("template.json", `{"languages":["cobol"]}`)),
+			fault.InvalidArgument, "language",
+		},
+		"up": {
+			templateTar(t, spec, entry("files/../../x", "")), fault.InvalidArgument,
+			"files",
+		},
+		"absolute": {
+			templateTar(t, spec, entry("/files/x", "")), fault.InvalidArgument,
+			"files",
+		},
+		"link": {templateTar(t, spec, tar.Header{
+			Name: "files/x", Typeflag: tar.TypeSymlink,
+			Linkname: "/etc",
+		}), fault.InvalidArgument, "files"},
+		"device": {
+			templateTar(t, spec, tar.Header{Name: "files/x", Typeflag: tar.TypeChar}),
+			fault.InvalidArgument, "files",
+		},
+		"elsewhere": {
+			templateTar(t, spec, entry("source.json", "{}")), fault.InvalidArgument,
+			"files",
+		},
+		"blob": {
+			templateTar(t, spec, entry("oci/../source.json", "{}")),
+			fault.InvalidArgument, "files",
+		},
+		"blob's name": {
+			templateTar(t, spec, entry("oci/blobs/sha256/x", "{}")),
+			fault.InvalidArgument, "image",
+		},
+		"image": {
+			templateTar(t, spec, entry("oci/index.json", "{}")), fault.Unsupported,
+			"image",
+		},
+		"large": {
+			templateTar(t, spec, entry("files/x", strings.Repeat("x", 2<<20))),
+			fault.TooLarge, "",
+		},
+		"large spec": {
+			templateTar(t, entry("template.json", strings.Repeat(" ", 512<<10))),
+			fault.TooLarge, "",
+		},
 	} {
 		_, err := r.m.warm.Store(alice.Tenant, alice.Subject, "x", bytes.NewReader(x.data))
 		wantKind(t, name, err, x.kind, x.field)
 	}
 	for _, name := range []string{"", "../x", "X", "a/b", "-a", strings.Repeat("x", 64)} {
-		_, err := r.m.warm.Store(alice.Tenant, alice.Subject, name, bytes.NewReader(templateTar(t, spec)))
+		_, err := r.m.warm.Store(alice.Tenant, alice.Subject, name,
+			bytes.NewReader(templateTar(t, spec)))
 		wantKind(t, name, err, fault.InvalidArgument, "name")
 	}
 	cut := fault.New(fault.Canceled, "file.write", "cut short")
-	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "x", io.MultiReader(bytes.NewReader(templateTar(t, spec)[:600]), failing{cut})); !errors.Is(err, cut) {
+	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "x",
+		io.MultiReader(bytes.NewReader(templateTar(t, spec)[:600]), failing{cut})); !errors.Is(err,
+		cut) {
 		t.Errorf("cut short: %v", err)
 	}
 	entries, err := os.ReadDir(filepath.Join(r.m.cfg.DataDir, "templates"))
@@ -249,8 +352,13 @@ func TestBuildsThatFail(t *testing.T) {
 		defer mu.Unlock()
 		return said.Write(p)
 	}), nil))
-	r := newRig(t, func(c *Config) { c.BootLimit, c.BuildLimit, c.Logger = 4*time.Second, time.Second, log })
-	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "slow", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo begun; exec sleep 1000"]}`)))); err != nil {
+	r := newRig(t, func(c *Config) {
+		c.BootLimit, c.BuildLimit, c.Logger = 4*time.Second,
+			time.Second, log
+	})
+	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "slow",
+		bytes.NewReader(templateTar(t,
+			entry("template.json", `{"run":["echo begun; exec sleep 1000"]}`)))); err != nil {
 		t.Fatal(err)
 	}
 	var v protocol.Template
@@ -258,7 +366,9 @@ func TestBuildsThatFail(t *testing.T) {
 		v = must[protocol.Template](r, protocol.OpTemplateGet, protocol.TemplateRef{Name: "slow"})
 		return v.State == "failed"
 	})
-	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "bad", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo told; exit 3 # s3cret"]}`)))); err != nil {
+	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "bad",
+		bytes.NewReader(templateTar(t,
+			entry("template.json", `{"run":["echo told; exit 3 # s3cret"]}`)))); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the build has failed", func() bool {
@@ -267,7 +377,10 @@ func TestBuildsThatFail(t *testing.T) {
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	for _, want := range []string{`"a template could not be built" template=alice/slow kind=conflict`, `"a template could not be built" template=alice/bad kind=conflict tries=1 error="run failed"`} {
+	for _, want := range []string{
+		`"a template could not be built" template=alice/slow kind=conflict`,
+		`"a template could not be built" template=alice/bad kind=conflict tries=1 error="run failed"`,
+	} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("the log has no %s:\n%s", want, said.String())
 		}
@@ -275,7 +388,8 @@ func TestBuildsThatFail(t *testing.T) {
 	if strings.Contains(said.String(), "s3cret") {
 		t.Error("a command is in the log")
 	}
-	if !strings.Contains(v.Error, "5s") || !strings.Contains(v.Error, "templates.build") || !strings.Contains(v.Log, "begun") {
+	if !strings.Contains(v.Error, "5s") || !strings.Contains(v.Error, "templates.build") ||
+		!strings.Contains(v.Log, "begun") {
 		t.Errorf("it says %q, and has printed %q", v.Error, v.Log)
 	}
 }
@@ -285,26 +399,35 @@ func TestBuildsThatFail(t *testing.T) {
 func TestTemplatesBelongToTenants(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxTemplates = 2 })
 	store := func(p noderpc.Principal, name string) error {
-		_, err := r.m.warm.Store(p.Tenant, p.Subject, name, bytes.NewReader(templateTar(t, entry("template.json", `{"description":"of `+p.Tenant+`"}`))))
+		_, err := r.m.warm.Store(p.Tenant, p.Subject, name,
+			bytes.NewReader(templateTar(t, entry("template.json", `{"description":"of `+p.Tenant+
+				`"}`))))
 		return err
 	}
-	for _, err := range []error{store(alice, "a"), store(alice, "b"), store(mallo, "a"), store(alice, "a")} {
+	for _, err := range []error{
+		store(alice, "a"), store(alice, "b"), store(mallo, "a"),
+		store(alice, "a"),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantKind(t, "one too many", store(alice, "c"), fault.Exhausted, "")
-	if l := must[protocol.TemplateList](r, protocol.OpTemplateList, nil).Templates; len(l) != 2 || l[0].Name != "a" || l[0].Spec.Description != "of alice" {
+	if l := must[protocol.TemplateList](r, protocol.OpTemplateList, nil).Templates; len(l) != 2 ||
+		l[0].Name != "a" || l[0].Spec.Description != "of alice" {
 		t.Errorf("the list: %+v", l)
 	}
 	must[struct{}](r, protocol.OpTemplateDelete, protocol.TemplateRef{Name: "a"})
-	_, gone := call[protocol.Template](r, alice, protocol.OpTemplateGet, protocol.TemplateRef{Name: "a"})
-	_, foreign := call[protocol.Template](r, mallo, protocol.OpTemplateGet, protocol.TemplateRef{Name: "b"})
+	_, gone := call[protocol.Template](r, alice, protocol.OpTemplateGet,
+		protocol.TemplateRef{Name: "a"})
+	_, foreign := call[protocol.Template](r, mallo, protocol.OpTemplateGet,
+		protocol.TemplateRef{Name: "b"})
 	wantKind(t, "removed", gone, fault.NotFound, "name")
 	if fmt.Sprint(gone) != fmt.Sprint(foreign) {
 		t.Errorf("removed: %v, another's: %v", gone, foreign)
 	}
-	if v, err := call[protocol.Template](r, mallo, protocol.OpTemplateGet, protocol.TemplateRef{Name: "a"}); err != nil || v.Spec.Description != "of mallory" {
+	if v, err := call[protocol.Template](r, mallo, protocol.OpTemplateGet,
+		protocol.TemplateRef{Name: "a"}); err != nil || v.Spec.Description != "of mallory" {
 		t.Errorf("mallory's: %+v, %v", v, err)
 	}
 }

@@ -44,7 +44,8 @@ func (r *rig) dialPort(p noderpc.Principal, session string, port int) (*noderpc.
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = l.Close() })
-	return l, l.Call(r.ctx, protocol.OpPortOpen, protocol.PortRef{Session: session, Port: port}, nil)
+	return l, l.Call(r.ctx, protocol.OpPortOpen, protocol.PortRef{Session: session, Port: port},
+		nil)
 }
 
 // TestPorts transfers bytes to a program and back. Traffic resumes a session and keeps it awake. An
@@ -69,7 +70,8 @@ func TestPorts(t *testing.T) {
 	state := func(want State) {
 		t.Helper()
 		eventually(t, "the session is "+want.String(), func() bool {
-			return must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}).State == want.String()
+			return must[protocol.Session](r, protocol.OpSessionGet,
+				protocol.SessionRef{Session: s.ID}).State == want.String()
 		})
 	}
 	state(paused) // the open connection does not count as work

@@ -31,7 +31,8 @@ func TestQuotas(t *testing.T) {
 		c.MaxLimits = protocol.Limits{CPUs: 4, MemoryBytes: 4 << 30}
 	})
 	create := func(p noderpc.Principal, l *protocol.Limits) (string, error) {
-		s, err := call[protocol.Session](r, p, protocol.OpSessionCreate, protocol.SessionCreate{Limits: l})
+		s, err := call[protocol.Session](r, p, protocol.OpSessionCreate,
+			protocol.SessionCreate{Limits: l})
 		return s.ID, err
 	}
 	set := func(q tenant.Quota) {
@@ -71,7 +72,8 @@ func TestQuotas(t *testing.T) {
 
 	// A key's quota applies in addition to the tenant's. It counts the sessions that were created
 	// with the key.
-	k, _, err := store.Create(context.Background(), tenant.Key{Tenant: alice.Tenant, Role: tenant.Owner, Quota: tenant.Quota{Sessions: 1}})
+	k, _, err := store.Create(context.Background(),
+		tenant.Key{Tenant: alice.Tenant, Role: tenant.Owner, Quota: tenant.Quota{Sessions: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,8 @@ func TestQuotas(t *testing.T) {
 	for _, v := range all.Tenants {
 		uses[v.Name] = v.Use
 	}
-	if u := uses[alice.Tenant]; u.Sessions != 3 || u.Running != 3 || u.CPUs != 2.5 || u.MemoryBytes != 5<<29 {
+	if u := uses[alice.Tenant]; u.Sessions != 3 || u.Running != 3 || u.CPUs != 2.5 ||
+		u.MemoryBytes != 5<<29 {
 		t.Errorf("alice holds %+v", u)
 	}
 	mine, err := call[protocol.TenantList](r, mallo, protocol.OpTenantList, nil)
@@ -99,7 +102,8 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("mallory sees %+v, %v", mine, err)
 	}
 	// Deleted sessions no longer count.
-	if _, err := call[struct{}](r, byKey, protocol.OpSessionDelete, protocol.SessionRef{Session: third}); err != nil {
+	if _, err := call[struct{}](r, byKey, protocol.OpSessionDelete,
+		protocol.SessionRef{Session: third}); err != nil {
 		t.Fatal(err)
 	}
 	if third, err = create(byKey, nil); err != nil {
@@ -123,13 +127,17 @@ func TestFullMachineIsFair(t *testing.T) {
 	create := func(p noderpc.Principal) {
 		waiting := r.m.admission.Waiting()
 		go func() {
-			s, err := call[protocol.Session](r, p, protocol.OpSessionCreate, protocol.SessionCreate{})
+			s, err := call[protocol.Session](r, p, protocol.OpSessionCreate,
+				protocol.SessionCreate{})
 			if err != nil {
 				t.Errorf("%s: %v", p.Tenant, err)
 			}
 			got <- made{p, s.ID}
 		}()
-		eventually(t, "one more waits", func() bool { return r.m.admission.Waiting() == waiting+1 || len(got) > 0 })
+		eventually(t, "one more waits", func() bool {
+			return r.m.admission.Waiting() == waiting+1 ||
+				len(got) > 0
+		})
 	}
 	create(mallo)
 	last := <-got
@@ -140,7 +148,8 @@ func TestFullMachineIsFair(t *testing.T) {
 	_, err := call[protocol.Session](r, mallo, protocol.OpSessionCreate, protocol.SessionCreate{})
 	wantKind(t, "over the line", err, fault.Exhausted, "")
 	for i, want := range []noderpc.Principal{mallo, alice, mallo, mallo} {
-		if _, err := call[struct{}](r, last.who, protocol.OpSessionDelete, protocol.SessionRef{Session: last.id}); err != nil {
+		if _, err := call[struct{}](r, last.who, protocol.OpSessionDelete,
+			protocol.SessionRef{Session: last.id}); err != nil {
 			t.Fatal(err)
 		}
 		if last = <-got; last.who.Tenant != want.Tenant {
@@ -149,14 +158,18 @@ func TestFullMachineIsFair(t *testing.T) {
 	}
 	c := r.m.Status().Counters
 	if c["waits_served"] != 4 || c["waits_refused"] != 1 || r.m.admission.Waiting() != 0 {
-		t.Errorf("served %d, refused %d, waiting %d", c["waits_served"], c["waits_refused"], r.m.admission.Waiting())
+		t.Errorf("served %d, refused %d, waiting %d", c["waits_served"], c["waits_refused"],
+			r.m.admission.Waiting())
 	}
 }
 
 // TestQueuedRequestTimesOut checks that a request whose wait ends gets an error, and leaves no
 // entry in the queue.
 func TestQueuedRequestTimesOut(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.MaxSessions, c.Queue, c.QueueWait = 1, 2, 50*time.Millisecond })
+	r := newRig(t, func(c *Config) {
+		c.MaxSessions, c.Queue, c.QueueWait = 1, 2,
+			50*time.Millisecond
+	})
 	r.create()
 	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
 	wantKind(t, "in vain", err, fault.Exhausted, "")

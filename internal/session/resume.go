@@ -64,13 +64,15 @@ func (r resumption) admit(ctx context.Context) error {
 	if waits {
 		r.notifyPhase(protocol.PhaseRoom, 0)
 	}
-	err := m.admission.Admit(ctx, protocol.OpResume, "this node has all the running sessions it can; the session stays hibernated", request, func() error {
-		if !s.enter(resuming) {
-			return s.LostError()
-		}
-		m.work.Add(1)
-		return nil
-	})
+	err := m.admission.Admit(ctx, protocol.OpResume,
+		"this node has all the running sessions it can; the session stays hibernated", request,
+		func() error {
+			if !s.enter(resuming) {
+				return s.LostError()
+			}
+			m.work.Add(1)
+			return nil
+		})
 	if err != nil {
 		if waits {
 			s.channels.Viewers().NotifyState(protocol.StateChange{State: hibernated.String()})
@@ -93,7 +95,8 @@ func (r resumption) restore(ctx context.Context) (sandbox.Machine, error) {
 	dir := s.m.dirs.snapshot(s.spec.ID)
 	_ = os.Remove(s.m.dirs.recordFile(s.spec.ID))
 	_, span := trace.Start(ctx, "restore")
-	machine, err := s.m.cfg.Backend.Restore(ctx, dir, s.sandbox, sandbox.RestoreOptions{Urgent: true})
+	machine, err := s.m.cfg.Backend.Restore(ctx, dir, s.sandbox,
+		sandbox.RestoreOptions{Urgent: true})
 	span.End(err)
 	switch {
 	case s.IsLost():
@@ -102,12 +105,16 @@ func (r resumption) restore(ctx context.Context) (sandbox.Machine, error) {
 		}
 		return nil, s.LostError()
 	case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
-		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.spec.ID, "error", err)
-		return nil, r.fail("upgraded", "its snapshot is of another version of the server or its image")
+		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.spec.ID, "error",
+			err)
+		return nil, r.fail("upgraded",
+			"its snapshot is of another version of the server or its image")
 	case err != nil:
 		r.stayHibernated()
-		s.m.logRestoreFailed("a session could not be woken, and stays hibernated", err, "session", s.spec.ID)
-		return nil, unavailable(protocol.OpResume, "the session could not be woken, and stays hibernated", err)
+		s.m.logRestoreFailed("a session could not be woken, and stays hibernated", err, "session",
+			s.spec.ID)
+		return nil, unavailable(protocol.OpResume,
+			"the session could not be woken, and stays hibernated", err)
 	}
 	return machine, nil
 }
@@ -164,7 +171,10 @@ func (r resumption) stayHibernated() {
 }
 
 func (r resumption) notifyPhase(phase string, percent int) {
-	r.s.channels.Viewers().NotifyState(protocol.StateChange{State: resuming.String(), Phase: phase, Percent: percent})
+	r.s.channels.Viewers().NotifyState(protocol.StateChange{
+		State: resuming.String(), Phase: phase,
+		Percent: percent,
+	})
 }
 
 // fail ends the session, and returns the error for the caller that needs it. The
@@ -237,7 +247,10 @@ func unavailable(op, message string, err error) error {
 		return known
 	}
 	message += ": try again, and if it goes on ask who runs the server, whose log says why"
-	return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: restoreRetry, Message: message, Err: err}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, RetryAfter: restoreRetry, Message: message,
+		Err: err,
+	}
 }
 
 // logRestoreFailed logs a restore that failed, with its cause, which the caller

@@ -28,14 +28,16 @@ func TestGVisorRoomByMemory(t *testing.T) {
 		c.Backend = heavy{c.Backend, &more}
 	})
 	create := func() (protocol.Session, error) {
-		return call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Language: "bash"})
+		return call[protocol.Session](r, alice, protocol.OpSessionCreate,
+			protocol.SessionCreate{Language: "bash"})
 	}
 	first, err := create()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Its pages are still being read while it runs.
-	eventually(t, "the first session leaves no memory for another", func() bool { return r.m.cfg.Backend.Memory() >= 5<<20 })
+	eventually(t, "the first session leaves no memory for another",
+		func() bool { return r.m.cfg.Backend.Memory() >= 5<<20 })
 	p := r.open()
 	p.attach(1, first.ID, "k1")
 	p.run(1, "x=kept")
@@ -56,11 +58,13 @@ func TestGVisorRoomByMemory(t *testing.T) {
 		return err == nil
 	})
 	if !r.session(first.ID).is(hibernated) || !r.session(second.ID).is(running) {
-		t.Errorf("the first is %s, the second %s", r.session(first.ID).View().State, r.session(second.ID).View().State)
+		t.Errorf("the first is %s, the second %s", r.session(first.ID).View().State,
+			r.session(second.ID).View().State)
 	}
 	// Over the limit, sessions are evicted without a request.
 	more.Store(1 << 40)
-	eventually(t, "the second goes by itself", func() bool { return r.session(second.ID).is(hibernated) })
+	eventually(t, "the second goes by itself",
+		func() bool { return r.session(second.ID).is(hibernated) })
 	more.Store(-1 << 40)
 	if text, _ := p.run(1, "echo $x"); text != "kept\n" {
 		t.Errorf("after the resume: %q", text)

@@ -96,7 +96,8 @@ func (m *Manager) saveAll(all []*Session) {
 				return
 			}
 			if err := (saving{s}).run(ctx); err != nil && !s.IsLost() {
-				m.log.Warn("a session could not be hibernated and is lost", "session", s.spec.ID, "error", err)
+				m.log.Warn("a session could not be hibernated and is lost", "session", s.spec.ID,
+					"error", err)
 			}
 			s.lose("restarting", "the node is stopping")
 		})

@@ -59,17 +59,22 @@ type Session struct {
 }
 
 // newSession makes a session that is in no list and has no machine yet.
-func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state State, h *volume.Hold, r *channel.Router, a *client.Client) *Session {
+func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state State, h *volume.Hold,
+	r *channel.Router, a *client.Client,
+) *Session {
 	spec.Volumes = h.Mounts()
 	s := &Session{
 		m: m, spec: spec, status: status, lifeState: newLifeState(state), volumes: h, agent: a,
-		sandbox: spec.Layout.Spec(h.Sources()), copies: m.durable.Copies(spec.ID, spec.Durable, m.log), uploads: migrate.NewUploads(),
+		sandbox: spec.Layout.Spec(h.Sources()), copies: m.durable.Copies(spec.ID, spec.Durable,
+			m.log), uploads: migrate.NewUploads(),
 		settled: make(chan struct{}), activity: activity{active: status.Active},
 	}
 	followState(s)
 	s.channels = channel.NewSet(channel.Config{
 		Session: s, ID: spec.ID, Tenant: spec.Tenant, Subject: spec.Subject, Life: s.life,
-		Check:        func(r protocol.ChannelOpen) (string, []string, error) { return m.requests.Open(s.spec, r) },
+		Check: func(r protocol.ChannelOpen) (string, []string, error) {
+			return m.requests.Open(s.spec, r)
+		},
 		Acknowledged: s.copies.Acknowledge, Audit: m.audit,
 		BootLimit: m.cfg.BootLimit, CellLimit: time.Duration(spec.Limits.CellSeconds) * time.Second,
 		OutputRate: spec.Limits.OutputBytesPerSecond,
@@ -146,7 +151,8 @@ func (s *Session) watchMachine() {
 		end, ended := awaitMachine(s.life, machine, s.agent.Done(), stop)
 		close(done)
 		if ended {
-			s.m.log.Info("sandbox ended", "session", s.spec.ID, "reason", end.reason, "detail", end.detail)
+			s.m.log.Info("sandbox ended", "session", s.spec.ID, "reason", end.reason, "detail",
+				end.detail)
 			s.lose(end.reason, end.message)
 		}
 	})
@@ -168,7 +174,10 @@ func (s *Session) lose(reason, message string) {
 	s.mu.Unlock()
 	s.m.stats.SessionLost(reason)
 	s.measure(asleep, reason)
-	s.m.audit(protocol.AuditEntry{Event: "session.end", Tenant: s.spec.Tenant, Subject: s.spec.Subject, Session: s.spec.ID, Reason: reason})
+	s.m.audit(protocol.AuditEntry{
+		Event: "session.end", Tenant: s.spec.Tenant,
+		Subject: s.spec.Subject, Session: s.spec.ID, Reason: reason,
+	})
 	// In the background, so that no step below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
 	destroyed.Go(func() {
@@ -179,7 +188,8 @@ func (s *Session) lose(reason, message string) {
 			s.m.log.Warn("a snapshot was not removed", "session", s.spec.ID, "error", err)
 		}
 		s.copies.Close(reason != "restarting")
-		if !s.spec.Durable || reason == "restarting" || reason == "moved" || s.m.migration.Dispose(movable{s}) {
+		if !s.spec.Durable || reason == "restarting" || reason == "moved" ||
+			s.m.migration.Dispose(movable{s}) {
 			s.m.owner.Forget(s.spec.ID)
 		}
 	})
@@ -194,17 +204,25 @@ func (s *Session) lose(reason, message string) {
 func (s *Session) Lost() protocol.Lost {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return protocol.Lost{Session: s.spec.ID, Reason: s.reason, Message: s.message, Reached: s.lostBy()}
+	return protocol.Lost{
+		Session: s.spec.ID, Reason: s.reason, Message: s.message,
+		Reached: s.lostBy(),
+	}
 }
 
 // View returns the session as clients see it, without its use of resources.
 func (s *Session) View() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
-		ID: s.spec.ID, Name: s.status.Name, Language: s.spec.Language, State: s.state.String(), Reason: s.reason,
-		CreatedMS: s.spec.Created.UnixMilli(), ExpiresMS: s.status.Expires.UnixMilli(), ActiveMS: s.activity.lastActive().UnixMilli(),
-		Template: s.spec.Template, IdlePauseSeconds: seconds(s.status.Policy.Pause), IdleHibernateSeconds: seconds(s.status.Policy.Hibernate), KeepAlive: s.status.Policy.KeepAlive,
-		Origin: s.spec.Origin, Durable: s.spec.Durable, Volumes: s.volumes.Mounts(), Network: s.egress.Network(),
+		ID: s.spec.ID, Name: s.status.Name, Language: s.spec.Language, State: s.state.String(),
+		Reason:    s.reason,
+		CreatedMS: s.spec.Created.UnixMilli(), ExpiresMS: s.status.Expires.UnixMilli(),
+		ActiveMS: s.activity.lastActive().UnixMilli(),
+		Template: s.spec.Template, IdlePauseSeconds: seconds(s.status.Policy.Pause),
+		IdleHibernateSeconds: seconds(s.status.Policy.Hibernate),
+		KeepAlive:            s.status.Policy.KeepAlive,
+		Origin:               s.spec.Origin, Durable: s.spec.Durable, Volumes: s.volumes.Mounts(),
+		Network: s.egress.Network(),
 	}
 	if s.spec.Limits != (protocol.Limits{}) {
 		l := s.spec.Limits
@@ -245,7 +263,10 @@ func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	if err != nil {
 		return nil // the sandbox has ended, or the backend has no counters
 	}
-	return &protocol.Usage{MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak, CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks}
+	return &protocol.Usage{
+		MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak,
+		CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks,
+	}
 }
 
 // Ports returns the session's ports.

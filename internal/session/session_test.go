@@ -22,7 +22,8 @@ import (
 func TestExecuteAndResume(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
-	if s.State != running.String() || s.Language != "test" || len(s.Channels) != 1 || s.Channels[0].ID != "k1" || s.Channels[0].State != "idle" || len(s.ID) != 28 {
+	if s.State != running.String() || s.Language != "test" || len(s.Channels) != 1 ||
+		s.Channels[0].ID != "k1" || s.Channels[0].State != "idle" || len(s.ID) != 28 {
 		t.Fatalf("a new session: %+v", s)
 	}
 	p := r.open()
@@ -42,7 +43,8 @@ func TestExecuteAndResume(t *testing.T) {
 	_ = p.link.Close() // the connection is lost; the next cell uses another link
 
 	q := r.open()
-	q.attachAt(7, protocol.Attach{Session: s.ID, Channel: "k1", Epoch: at.Epoch, Offset: seen}, true)
+	q.attachAt(7, protocol.Attach{Session: s.ID, Channel: "k1", Epoch: at.Epoch, Offset: seen},
+		true)
 	if text, _ := q.run(7, "print more"); text != "more" {
 		t.Errorf("got %q", text)
 	}
@@ -53,7 +55,8 @@ func TestExecuteAndResume(t *testing.T) {
 		}
 	}
 	q.mu.Unlock()
-	if got := must[protocol.SessionList](r, protocol.OpSessionList, nil).Sessions; len(got) != 1 || got[0].ID != s.ID {
+	if got := must[protocol.SessionList](r, protocol.OpSessionList, nil).Sessions; len(got) != 1 ||
+		got[0].ID != s.ID {
 		t.Errorf("list: %+v", got)
 	}
 }
@@ -65,16 +68,66 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		protocol.OpSessionGet:    func(id string) any { return protocol.SessionRef{Session: id} },
 		protocol.OpSessionDelete: func(id string) any { return protocol.SessionRef{Session: id} },
 		protocol.OpChannelList:   func(id string) any { return protocol.SessionRef{Session: id} },
-		protocol.OpChannelOpen:   func(id string) any { return protocol.ChannelOpen{Session: id, Kind: "kernel"} },
-		protocol.OpChannelClose:  func(id string) any { return protocol.ChannelRef{Session: id, Channel: "k1"} },
-		protocol.OpFileStat:      func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
-		protocol.OpFileRead:      func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
-		protocol.OpFileWrite:     func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
-		protocol.OpFileList:      func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
-		protocol.OpFileMkdir:     func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
-		protocol.OpFileRemove:    func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
-		protocol.OpTreeRead:      func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
-		protocol.OpTreeWrite:     func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
+		protocol.OpChannelOpen: func(id string) any {
+			return protocol.ChannelOpen{
+				Session: id,
+				Kind:    "kernel",
+			}
+		},
+		protocol.OpChannelClose: func(id string) any {
+			return protocol.ChannelRef{
+				Session: id,
+				Channel: "k1",
+			}
+		},
+		protocol.OpFileStat: func(id string) any {
+			return protocol.FileRef{
+				Session: id,
+				Path:    "x",
+			}
+		},
+		protocol.OpFileRead: func(id string) any {
+			return protocol.FileRef{
+				Session: id,
+				Path:    "x",
+			}
+		},
+		protocol.OpFileWrite: func(id string) any {
+			return protocol.FileRef{
+				Session: id,
+				Path:    "x",
+			}
+		},
+		protocol.OpFileList: func(id string) any {
+			return protocol.FileRef{
+				Session: id,
+				Path:    "x",
+			}
+		},
+		protocol.OpFileMkdir: func(id string) any {
+			return protocol.FileRef{
+				Session: id,
+				Path:    "x",
+			}
+		},
+		protocol.OpFileRemove: func(id string) any {
+			return protocol.FileRef{
+				Session: id,
+				Path:    "x",
+			}
+		},
+		protocol.OpTreeRead: func(id string) any {
+			return protocol.FileRef{
+				Session: id,
+				Path:    "x",
+			}
+		},
+		protocol.OpTreeWrite: func(id string) any {
+			return protocol.FileRef{
+				Session: id,
+				Path:    "x",
+			}
+		},
 		protocol.OpFileMove: func(id string) any {
 			return protocol.FileMove{FileRef: protocol.FileRef{Session: id, Path: "x"}, To: "y"}
 		},
@@ -89,7 +142,8 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 			t.Errorf("%s: a foreign session says %v, an unknown one %v", op, foreign, unknown)
 		}
 	}
-	if l, err := call[protocol.SessionList](r, mallo, protocol.OpSessionList, nil); err != nil || len(l.Sessions) != 0 {
+	if l, err := call[protocol.SessionList](r, mallo, protocol.OpSessionList, nil); err != nil ||
+		len(l.Sessions) != 0 {
 		t.Errorf("mallory's list: %+v, %v", l, err)
 	}
 }
@@ -111,45 +165,176 @@ func TestInvalidRequests(t *testing.T) {
 		kind   fault.Kind
 		field  string
 	}{
-		"op":             {"explode", 0, nil, fault.Unsupported, "op"},
-		"language":       {protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "cobol"}, fault.InvalidArgument, "language"},
-		"name":           {protocol.OpSessionCreate, 0, protocol.SessionCreate{Name: long}, fault.InvalidArgument, "name"},
-		"name control":   {protocol.OpSessionCreate, 0, protocol.SessionCreate{Name: "a\nb"}, fault.InvalidArgument, "name"},
-		"env name":       {protocol.OpSessionCreate, 0, protocol.SessionCreate{Env: map[string]string{"1X": ""}}, fault.InvalidArgument, "env"},
-		"env size":       {protocol.OpSessionCreate, 0, protocol.SessionCreate{Env: map[string]string{"X": long}}, fault.InvalidArgument, "env"},
-		"env count":      {protocol.OpSessionCreate, 0, protocol.SessionCreate{Env: many}, fault.InvalidArgument, "env"},
-		"lifetime":       {protocol.OpSessionCreate, 0, protocol.SessionCreate{LifetimeSeconds: 1 << 40}, fault.InvalidArgument, "lifetime_seconds"},
-		"type":           {protocol.OpSessionCreate, 0, map[string]any{"language": 5}, fault.InvalidArgument, "language"},
-		"no object":      {protocol.OpSessionCreate, 0, []int{1}, fault.InvalidArgument, "params"},
-		"session":        {protocol.OpSessionGet, 0, protocol.SessionRef{Session: "s_x"}, fault.NotFound, "session"},
-		"channel":        {protocol.OpAttach, 9, protocol.Attach{Session: s.ID, Channel: "k9"}, fault.NotFound, "channel"},
-		"attach ch":      {protocol.OpAttach, 0, protocol.Attach{Session: s.ID, Channel: "k1"}, fault.InvalidArgument, "ch"},
-		"attach again":   {protocol.OpAttach, 1, protocol.Attach{Session: s.ID, Channel: "k1"}, fault.InvalidArgument, "ch"},
-		"window":         {protocol.OpAttach, 9, protocol.Attach{Session: s.ID, Channel: "k1", Window: 1 << 40}, fault.InvalidArgument, "window"},
-		"offset":         {protocol.OpAttach, 9, protocol.Attach{Session: s.ID, Channel: "k1", Offset: 1 << 40}, fault.InvalidArgument, "offset"},
-		"detach":         {protocol.OpDetach, 9, nil, fault.InvalidArgument, "ch"},
-		"execute ch":     {protocol.OpExecute, 9, protocol.Execute{}, fault.InvalidArgument, "ch"},
-		"key":            {protocol.OpExecute, 1, protocol.Execute{Key: long}, fault.InvalidArgument, "key"},
-		"code":           {protocol.OpExecute, 1, protocol.Execute{Code: strings.Repeat("x", protocol.MaxCode+1)}, fault.TooLarge, "code"},
-		"timeout":        {protocol.OpExecute, 1, protocol.Execute{TimeoutMS: -1}, fault.InvalidArgument, "timeout_ms"},
-		"cursor":         {protocol.OpComplete, 1, protocol.Complete{Code: "ab", Cursor: 3}, fault.InvalidArgument, "cursor"},
-		"comm type":      {protocol.OpComm, 1, kernel.Message{Type: "status"}, fault.InvalidArgument, "msg_type"},
-		"comm content":   {protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType, Content: []byte("7")}, fault.InvalidArgument, "content"},
-		"comm id":        {protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType, Content: []byte("{}")}, fault.InvalidArgument, "content.comm_id"},
-		"grace":          {protocol.OpInterrupt, 1, protocol.Interrupt{GraceMS: -1}, fault.InvalidArgument, "grace_ms"},
-		"signal":         {protocol.OpSignal, 1, protocol.Signal{Signal: "SIGSEGV"}, fault.InvalidArgument, "signal"},
-		"signal kernel":  {protocol.OpSignal, 1, protocol.Signal{Signal: "SIGTERM"}, fault.InvalidArgument, "ch"},
-		"input":          {protocol.OpInput, 1, protocol.InputReply{Cell: 5}, fault.Conflict, ""},
-		"kind":           {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "teletype"}, fault.InvalidArgument, "kind"},
-		"argv":           {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process"}, fault.InvalidArgument, "argv"},
-		"argv and file":  {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"a"}, File: "b"}, fault.InvalidArgument, "file"},
-		"file ending":    {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process", File: "b.cbl"}, fault.InvalidArgument, "file"},
-		"zero byte":      {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"a\x00"}}, fault.InvalidArgument, "argv"},
-		"path":           {protocol.OpFileStat, 0, protocol.FileRef{Session: s.ID}, fault.InvalidArgument, "path"},
-		"mode":           {protocol.OpFileWrite, 0, protocol.FileWrite{FileRef: protocol.FileRef{Session: s.ID, Path: "x"}, Mode: 0o4755}, fault.InvalidArgument, "mode"},
-		"upload beside":  {protocol.OpFileWrite, 0, protocol.FileRef{Session: s.ID, Path: "x"}, fault.Conflict, ""},
-		"missing file":   {protocol.OpFileStat, 0, protocol.FileRef{Session: s.ID, Path: "nowhere"}, fault.NotFound, "path"},
-		"kernel as argv": {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "kernel", Argv: []string{"a"}}, fault.InvalidArgument, "kind"},
+		"op": {"explode", 0, nil, fault.Unsupported, "op"},
+		"language": {
+			protocol.OpSessionCreate, 0,
+			protocol.SessionCreate{Language: "cobol"},
+			fault.InvalidArgument, "language",
+		},
+		"name": {
+			protocol.OpSessionCreate, 0,
+			protocol.SessionCreate{Name: long},
+			fault.InvalidArgument, "name",
+		},
+		"name control": {
+			protocol.OpSessionCreate, 0,
+			protocol.SessionCreate{Name: "a\nb"},
+			fault.InvalidArgument, "name",
+		},
+		"env name": {
+			protocol.OpSessionCreate, 0,
+			protocol.SessionCreate{Env: map[string]string{"1X": ""}},
+			fault.InvalidArgument, "env",
+		},
+		"env size": {
+			protocol.OpSessionCreate, 0,
+			protocol.SessionCreate{Env: map[string]string{"X": long}},
+			fault.InvalidArgument,
+			"env",
+		},
+		"env count": {
+			protocol.OpSessionCreate, 0,
+			protocol.SessionCreate{Env: many},
+			fault.InvalidArgument, "env",
+		},
+		"lifetime": {
+			protocol.OpSessionCreate, 0,
+			protocol.SessionCreate{LifetimeSeconds: 1 << 40},
+			fault.InvalidArgument,
+			"lifetime_seconds",
+		},
+		"type": {
+			protocol.OpSessionCreate, 0,
+			map[string]any{"language": 5},
+			fault.InvalidArgument, "language",
+		},
+		"no object": {protocol.OpSessionCreate, 0, []int{1}, fault.InvalidArgument, "params"},
+		"session": {
+			protocol.OpSessionGet, 0,
+			protocol.SessionRef{Session: "s_x"},
+			fault.NotFound, "session",
+		},
+		"channel": {
+			protocol.OpAttach, 9,
+			protocol.Attach{Session: s.ID, Channel: "k9"},
+			fault.NotFound, "channel",
+		},
+		"attach ch": {
+			protocol.OpAttach, 0,
+			protocol.Attach{Session: s.ID, Channel: "k1"},
+			fault.InvalidArgument, "ch",
+		},
+		"attach again": {
+			protocol.OpAttach, 1,
+			protocol.Attach{Session: s.ID, Channel: "k1"},
+			fault.InvalidArgument, "ch",
+		},
+		"window": {protocol.OpAttach, 9, protocol.Attach{
+			Session: s.ID, Channel: "k1",
+			Window: 1 << 40,
+		}, fault.InvalidArgument, "window"},
+		"offset": {protocol.OpAttach, 9, protocol.Attach{
+			Session: s.ID, Channel: "k1",
+			Offset: 1 << 40,
+		}, fault.InvalidArgument, "offset"},
+		"detach":     {protocol.OpDetach, 9, nil, fault.InvalidArgument, "ch"},
+		"execute ch": {protocol.OpExecute, 9, protocol.Execute{}, fault.InvalidArgument, "ch"},
+		"key": {
+			protocol.OpExecute, 1,
+			protocol.Execute{Key: long},
+			fault.InvalidArgument, "key",
+		},
+		"code": {
+			protocol.OpExecute, 1,
+			protocol.Execute{Code: strings.Repeat("x", protocol.MaxCode+1)},
+			fault.TooLarge,
+			"code",
+		},
+		"timeout": {
+			protocol.OpExecute, 1,
+			protocol.Execute{TimeoutMS: -1},
+			fault.InvalidArgument, "timeout_ms",
+		},
+		"cursor": {
+			protocol.OpComplete, 1,
+			protocol.Complete{Code: "ab", Cursor: 3},
+			fault.InvalidArgument, "cursor",
+		},
+		"comm type": {
+			protocol.OpComm, 1,
+			kernel.Message{Type: "status"},
+			fault.InvalidArgument, "msg_type",
+		},
+		"comm content": {protocol.OpComm, 1, kernel.Message{
+			Type:    kernel.CommMsgType,
+			Content: []byte("7"),
+		}, fault.InvalidArgument, "content"},
+		"comm id": {protocol.OpComm, 1, kernel.Message{
+			Type:    kernel.CommMsgType,
+			Content: []byte("{}"),
+		}, fault.InvalidArgument, "content.comm_id"},
+		"grace": {
+			protocol.OpInterrupt, 1,
+			protocol.Interrupt{GraceMS: -1},
+			fault.InvalidArgument, "grace_ms",
+		},
+		"signal": {
+			protocol.OpSignal, 1,
+			protocol.Signal{Signal: "SIGSEGV"},
+			fault.InvalidArgument, "signal",
+		},
+		"signal kernel": {
+			protocol.OpSignal, 1,
+			protocol.Signal{Signal: "SIGTERM"},
+			fault.InvalidArgument, "ch",
+		},
+		"input": {protocol.OpInput, 1, protocol.InputReply{Cell: 5}, fault.Conflict, ""},
+		"kind": {
+			protocol.OpChannelOpen, 0,
+			protocol.ChannelOpen{Session: s.ID, Kind: "teletype"},
+			fault.InvalidArgument, "kind",
+		},
+		"argv": {
+			protocol.OpChannelOpen, 0,
+			protocol.ChannelOpen{Session: s.ID, Kind: "process"},
+			fault.InvalidArgument, "argv",
+		},
+		"argv and file": {protocol.OpChannelOpen, 0, protocol.ChannelOpen{
+			Session: s.ID,
+			Kind:    "process", Argv: []string{"a"}, File: "b",
+		}, fault.InvalidArgument, "file"},
+		"file ending": {protocol.OpChannelOpen, 0, protocol.ChannelOpen{
+			Session: s.ID,
+			Kind:    "process", File: "b.cbl",
+		}, fault.InvalidArgument, "file"},
+		"zero byte": {protocol.OpChannelOpen, 0, protocol.ChannelOpen{
+			Session: s.ID,
+			Kind:    "process", Argv: []string{"a\x00"},
+		}, fault.InvalidArgument, "argv"},
+		"path": {
+			protocol.OpFileStat, 0,
+			protocol.FileRef{Session: s.ID},
+			fault.InvalidArgument, "path",
+		},
+		"mode": {
+			protocol.OpFileWrite, 0,
+			protocol.FileWrite{FileRef: protocol.FileRef{Session: s.ID, Path: "x"}, Mode: 0o4755},
+			fault.InvalidArgument, "mode",
+		},
+		"upload beside": {
+			protocol.OpFileWrite, 0,
+			protocol.FileRef{Session: s.ID, Path: "x"},
+			fault.Conflict, "",
+		},
+		"missing file": {
+			protocol.OpFileStat, 0,
+			protocol.FileRef{Session: s.ID, Path: "nowhere"},
+			fault.NotFound, "path",
+		},
+		"kernel as argv": {protocol.OpChannelOpen, 0, protocol.ChannelOpen{
+			Session: s.ID,
+			Kind:    "kernel", Argv: []string{"a"},
+		}, fault.InvalidArgument, "kind"},
 	} {
 		wantKind(t, name, p.ask(c.op, c.ch, c.params, nil), c.kind, c.field)
 	}
@@ -174,17 +359,22 @@ func TestInvalidRequests(t *testing.T) {
 
 func TestKernelLife(t *testing.T) {
 	r := newRig(t)
-	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Env: map[string]string{"SECRET": "42"}})
+	s := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Env: map[string]string{"SECRET": "42"}})
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	if text, _ := p.run(1, "env SECRET"); text != "42" {
 		t.Errorf("the session's variable: %q", text)
 	}
 	cell := p.execute(1, "ask")
-	p.until("the question", func() bool { return strings.Contains(p.view[1].text(stream.KindMessage, cell), "input_request") })
+	p.until("the question", func() bool {
+		return strings.Contains(p.view[1].text(stream.KindMessage,
+			cell), "input_request")
+	})
 	p.must(protocol.OpInput, 1, protocol.InputReply{Cell: cell, Value: "Ada "}, nil)
 	p.printed(1, "hello Ada false")
-	if text, _ := p.run(1, "ask", func(e *protocol.Execute) { e.NoInput = true }); text != "hello true" {
+	if text, _ := p.run(1, "ask",
+		func(e *protocol.Execute) { e.NoInput = true }); text != "hello true" {
 		t.Errorf("a cell without input: %q", text)
 	}
 	var matches struct{ Matches []struct{ Text string } }
@@ -194,11 +384,15 @@ func TestKernelLife(t *testing.T) {
 	}
 	var variables struct{ Variables []kernel.Variable }
 	p.must(protocol.OpVariables, 1, nil, &variables)
-	if len(variables.Variables) != 1 || variables.Variables[0] != (kernel.Variable{Name: "x", Type: "int", Value: "3"}) {
+	if len(variables.Variables) != 1 ||
+		variables.Variables[0] != (kernel.Variable{Name: "x", Type: "int", Value: "3"}) {
 		t.Errorf("variables: %+v", variables)
 	}
 
-	p.must(protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType, Content: []byte(`{"comm_id":"c1","data":7}`)}, nil)
+	p.must(protocol.OpComm, 1, kernel.Message{
+		Type:    kernel.CommMsgType,
+		Content: []byte(`{"comm_id":"c1","data":7}`),
+	}, nil)
 	p.printed(1, `comm {"msg_type":"comm_msg","content":{"comm_id":"c1","data":7}}`)
 
 	cell = p.execute(1, "hang")
@@ -212,7 +406,8 @@ func TestKernelLife(t *testing.T) {
 		t.Errorf("after the interrupt: %+v", reply)
 	}
 
-	if _, reply := p.run(1, "die"); reply.EName != "KernelDied" || !strings.Contains(reply.EValue, "status 3") {
+	if _, reply := p.run(1, "die"); reply.EName != "KernelDied" ||
+		!strings.Contains(reply.EValue, "status 3") {
 		t.Errorf("a kernel that dies: %+v", reply)
 	}
 	if text, reply := p.run(1, "env SECRET"); !strings.HasPrefix(text, "42") || reply.Count != 1 {
@@ -234,14 +429,18 @@ func TestKernelLife(t *testing.T) {
 	for _, e := range past.Entries {
 		codes = append(codes, fmt.Sprintf("%s [%d] %s", e.Code, e.Count, e.Status))
 	}
-	if got := strings.Join(codes, ", "); !strings.HasPrefix(got, "env SECRET [1] ok, ask [2] ok, ") || !strings.HasSuffix(got, "deaf [1] error, print back [1] ok") || strings.Contains(got, "never") {
+	if got := strings.Join(codes, ", "); !strings.HasPrefix(got,
+		"env SECRET [1] ok, ask [2] ok, ") ||
+		!strings.HasSuffix(got, "deaf [1] error, print back [1] ok") ||
+		strings.Contains(got, "never") {
 		t.Errorf("history: %s", got)
 	}
 
 	// A kernel of another language boots cold, and once for each key.
 	open := protocol.ChannelOpen{Session: s.ID, Kind: "kernel", Language: "other", Key: "second"}
 	c := must[protocol.Channel](r, protocol.OpChannelOpen, open)
-	if same := must[protocol.Channel](r, protocol.OpChannelOpen, open); same.ID != c.ID || c.ID != "k2" {
+	if same := must[protocol.Channel](r, protocol.OpChannelOpen, open); same.ID != c.ID ||
+		c.ID != "k2" {
 		t.Errorf("opened twice: %s and %s", c.ID, same.ID)
 	}
 	p.attach(2, s.ID, c.ID)
@@ -252,7 +451,8 @@ func TestKernelLife(t *testing.T) {
 	if e := p.exit(2); e.Reason != "closed" {
 		t.Errorf("a closed channel: %+v", e)
 	}
-	if l := must[protocol.ChannelList](r, protocol.OpChannelList, protocol.SessionRef{Session: s.ID}); len(l.Channels) != 1 {
+	if l := must[protocol.ChannelList](r, protocol.OpChannelList,
+		protocol.SessionRef{Session: s.ID}); len(l.Channels) != 1 {
 		t.Errorf("channels: %+v", l)
 	}
 }
@@ -261,7 +461,8 @@ func TestProcess(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
 	p := r.open()
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
 	p.attach(1, s.ID, c.ID)
 	p.input(1, 5, "one ", false)
 	p.input(1, 6, "two", true)
@@ -276,29 +477,39 @@ func TestProcess(t *testing.T) {
 	// The exit may come before the acknowledgement of the input that caused it.
 	p.until("the acknowledgements", func() bool { return fmt.Sprint(p.acks) == "[5 6]" })
 
-	c = must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sh", "-c", "echo up; exec sleep 1000"}})
+	c = must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{
+		Session: s.ID,
+		Kind:    "process", Argv: []string{"sh", "-c", "echo up; exec sleep 1000"},
+	})
 	p.attach(2, s.ID, c.ID)
 	p.printed(2, "up")
 	p.must(protocol.OpSignal, 2, protocol.Signal{Signal: "SIGTERM"}, nil)
 	if e := p.exit(2); e.Signal != "SIGTERM" || e.Code != 143 {
 		t.Errorf("after SIGTERM: %+v", e)
 	}
-	wantKind(t, "a signal to what has ended", p.ask(protocol.OpSignal, 2, protocol.Signal{Signal: "SIGTERM"}, nil), fault.Conflict, "")
+	wantKind(t, "a signal to what has ended",
+		p.ask(protocol.OpSignal, 2, protocol.Signal{Signal: "SIGTERM"}, nil), fault.Conflict, "")
 
-	_, err := call[protocol.Channel](r, alice, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"no-such-program"}})
+	_, err := call[protocol.Channel](r, alice, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"no-such-program"}})
 	if err == nil {
 		t.Error("a missing program was started")
 	}
 	r.upload(s.ID, "dir/prog.t", []byte("echo file $1\n"))
-	c = must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", File: "dir/prog.t", Args: []string{"x"}})
+	c = must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{
+		Session: s.ID,
+		Kind:    "process", File: "dir/prog.t", Args: []string{"x"},
+	})
 	p.attach(3, s.ID, c.ID)
 	p.exit(3)
 	p.printed(3, "file x")
 	// Ended channels free their places: more than MaxChannels can be opened in sequence.
 	for range protocol.MaxChannels + 5 {
-		must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"true"}})
+		must[protocol.Channel](r, protocol.OpChannelOpen,
+			protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"true"}})
 		eventually(t, "a process has ended", func() bool {
-			l := must[protocol.ChannelList](r, protocol.OpChannelList, protocol.SessionRef{Session: s.ID}).Channels
+			l := must[protocol.ChannelList](r, protocol.OpChannelList,
+				protocol.SessionRef{Session: s.ID}).Channels
 			return l[len(l)-1].State == "exited"
 		})
 	}
@@ -308,7 +519,8 @@ func TestProcess(t *testing.T) {
 func (r *rig) upload(session, path string, data []byte) protocol.File {
 	r.t.Helper()
 	p := r.open()
-	id := p.send(protocol.OpFileWrite, 0, protocol.FileWrite{FileRef: protocol.FileRef{Session: session, Path: path}, Mode: 0o600})
+	id := p.send(protocol.OpFileWrite, 0,
+		protocol.FileWrite{FileRef: protocol.FileRef{Session: session, Path: path}, Mode: 0o600})
 	for rest := data; len(rest) > 0; {
 		n := min(len(rest), 64<<10)
 		if err := p.link.Send(stream.Frame{Type: stream.Data, Body: rest[:n]}); err != nil {
@@ -335,7 +547,8 @@ func (r *rig) download(session, path string) ([]byte, error) {
 	}
 	defer l.Close()
 	var f protocol.File
-	if err := l.Call(r.ctx, protocol.OpFileRead, protocol.FileRef{Session: session, Path: path}, &f); err != nil {
+	if err := l.Call(r.ctx, protocol.OpFileRead, protocol.FileRef{Session: session, Path: path},
+		&f); err != nil {
 		return nil, err
 	}
 	var data []byte
@@ -362,7 +575,8 @@ func TestFiles(t *testing.T) {
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("a file of %d bytes came back with %d, %v", len(data), len(got), err)
 	}
-	f := must[protocol.File](r, protocol.OpFileStat, protocol.FileRef{Session: s.ID, Path: "a/b.bin"})
+	f := must[protocol.File](r, protocol.OpFileStat,
+		protocol.FileRef{Session: s.ID, Path: "a/b.bin"})
 	if f.Size != int64(len(data)) || f.Mode != 0o600 {
 		t.Errorf("stat: %+v", f)
 	}
@@ -381,7 +595,8 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	entries := func() int {
-		names, err := os.ReadDir(filepath.Join(r.session(s.ID).machine.(*nativeMachine).root, "home"))
+		names, err := os.ReadDir(filepath.Join(r.session(s.ID).machine.(*nativeMachine).root,
+			"home"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -391,7 +606,8 @@ func TestFiles(t *testing.T) {
 	eventually(t, "the upload has begun", func() bool { return entries() > before })
 	_ = l.Close()
 	eventually(t, "nothing of it is left", func() bool { return entries() == before })
-	_, err = call[protocol.File](r, alice, protocol.OpFileStat, protocol.FileRef{Session: s.ID, Path: "cut.bin"})
+	_, err = call[protocol.File](r, alice, protocol.OpFileStat,
+		protocol.FileRef{Session: s.ID, Path: "cut.bin"})
 	wantKind(t, "the file of a cut upload", err, fault.NotFound, "path")
 
 	// A failed upload is answered at once, and its remaining data is discarded.
@@ -417,7 +633,8 @@ func TestSandboxLost(t *testing.T) {
 	waits := p.execute(1, "print never")
 	victim := r.session(s.ID).machine.(*nativeMachine)
 	victim.kill("memory")
-	if reply := p.reply(1, cell); reply.Status != "error" || reply.EName != "SandboxLost" || !strings.Contains(reply.EValue, "memory") {
+	if reply := p.reply(1, cell); reply.Status != "error" || reply.EName != "SandboxLost" ||
+		!strings.Contains(reply.EValue, "memory") {
 		t.Errorf("the running cell: %+v", reply)
 	}
 	if reply := p.reply(1, waits); reply.Status != "aborted" {
@@ -428,19 +645,22 @@ func TestSandboxLost(t *testing.T) {
 	}
 	p.until("the event", func() bool {
 		n := len(p.news)
-		return n > 0 && p.news[n-1].Event == protocol.EventLost && strings.Contains(string(p.news[n-1].Params), `"memory"`)
+		return n > 0 && p.news[n-1].Event == protocol.EventLost &&
+			strings.Contains(string(p.news[n-1].Params), `"memory"`)
 	})
 	got := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
 	if got.State != lost.String() || got.Reason != "memory" || got.Channels[0].State != "dead" {
 		t.Errorf("the session: %+v", got)
 	}
-	wantKind(t, "execute", p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "print x"}, nil), fault.SandboxLost, "")
+	wantKind(t, "execute", p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "print x"}, nil),
+		fault.SandboxLost, "")
 	x := r.session(s.ID)
 	x.mu.Lock()
 	x.lostAt = time.Time{} // a long time ago
 	x.mu.Unlock()
 	eventually(t, "it is forgotten", func() bool {
-		_, err := call[protocol.Session](r, alice, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
+		_, err := call[protocol.Session](r, alice, protocol.OpSessionGet,
+			protocol.SessionRef{Session: s.ID})
 		return fault.Is(err, fault.NotFound)
 	})
 	// The viewer can still read the attached log. Then the log is removed.
@@ -460,7 +680,8 @@ func (r *rig) session(id string) *Session {
 
 func TestExpireDeleteAndLimit(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxSessions = 2 })
-	short := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{LifetimeSeconds: 600, Name: "short"})
+	short := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{LifetimeSeconds: 600, Name: "short"})
 	long := r.create()
 	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
 	wantKind(t, "the third session", err, fault.Exhausted, "")
@@ -470,7 +691,10 @@ func TestExpireDeleteAndLimit(t *testing.T) {
 	p := r.open()
 	p.attach(1, short.ID, "k1")
 	p.attach(2, long.ID, "k1")
-	must[protocol.Session](r, protocol.OpSessionUpdate, protocol.SessionUpdate{Session: short.ID, LifetimeSeconds: new(int64(1))})
+	must[protocol.Session](r, protocol.OpSessionUpdate, protocol.SessionUpdate{
+		Session:         short.ID,
+		LifetimeSeconds: new(int64(1)),
+	})
 	if e := p.exit(1); e.Reason != "expired" {
 		t.Errorf("an expired session: %+v", e)
 	}
@@ -491,7 +715,8 @@ func TestPause(t *testing.T) {
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	state := func() string {
-		return must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}).State
+		return must[protocol.Session](r, protocol.OpSessionGet,
+			protocol.SessionRef{Session: s.ID}).State
 	}
 	eventually(t, "an idle session is paused", func() bool { return state() == paused.String() })
 	if text, _ := p.run(1, "print awake"); text != "awake" {
@@ -506,7 +731,8 @@ func TestPause(t *testing.T) {
 	if got := state(); got != paused.String() {
 		t.Errorf("attaching has made it %s", got)
 	}
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "1000"}})
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "1000"}})
 	pauses := r.m.Status().Counters["pauses"]
 	sess := r.session(s.ID)
 	for range 5 {
@@ -555,7 +781,8 @@ func TestSlowViewer(t *testing.T) {
 
 func TestColdWhenRestoreFails(t *testing.T) {
 	h := &native{t: t, canRestore: true}
-	r := newNode(t, h, func(c *Config) { c.Languages = languages(); c.Pools = map[string]int{"test": 1} })
+	r := newNode(
+		t, h, func(c *Config) { c.Languages = languages(); c.Pools = map[string]int{"test": 1} })
 	r.host = h
 	p := r.open()
 	for i := range warm.MaxFailedRestores + 1 {
@@ -585,19 +812,24 @@ func TestRestoresThatFail(t *testing.T) {
 		defer mu.Unlock()
 		return said.Write(p)
 	}), nil))
-	r := newNode(t, h, func(c *Config) { c.Languages, c.Pools, c.Logger = languages(), map[string]int{}, log })
+	r := newNode(t, h, func(c *Config) {
+		c.Languages, c.Pools, c.Logger = languages(),
+			map[string]int{}, log
+	})
 	r.host = h
 	s := r.create()
 	reported := func(what, session string, err error) {
 		t.Helper()
 		wantKind(t, what, err, fault.Unavailable, "")
-		if p := fault.PublicOf(err); !strings.Contains(p.Message, "try again") || strings.Contains(p.Message, "CPU") || p.RetryAfter == 0 {
+		if p := fault.PublicOf(err); !strings.Contains(p.Message, "try again") ||
+			strings.Contains(p.Message, "CPU") || p.RetryAfter == 0 {
 			t.Errorf("%s: the caller gets %+v", what, p)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		for line := range strings.Lines(said.String()) {
-			if strings.Contains(line, session) && strings.Contains(line, "kind=internal") && strings.Contains(line, "the snapshot does not fit this CPU") {
+			if strings.Contains(line, session) && strings.Contains(line, "kind=internal") &&
+				strings.Contains(line, "the snapshot does not fit this CPU") {
 				return
 			}
 		}
@@ -608,7 +840,8 @@ func TestRestoresThatFail(t *testing.T) {
 	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
 	_, err = call[protocol.Session](r, alice, protocol.OpResume, protocol.SessionRef{Session: s.ID})
 	reported("a wake", "session="+s.ID, err)
-	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != hibernated.String() {
+	if v := must[protocol.Session](r, protocol.OpSessionGet,
+		protocol.SessionRef{Session: s.ID}); v.State != hibernated.String() {
 		t.Errorf("afterwards it is %s", v.State)
 	}
 	if n := r.m.Status().Counters["restores_failed"]; n < 2 {
@@ -625,7 +858,8 @@ func TestStatusAndClose(t *testing.T) {
 	r := newRig(t)
 	r.create()
 	st := must[protocol.NodeStatus](r, protocol.OpStatus, nil)
-	if st.Sessions != 1 || len(st.Languages) != 2 || st.Pool.Size != 1 || st.Pool.Claims != 1 || st.Counters["sessions_created"] != 1 {
+	if st.Sessions != 1 || len(st.Languages) != 2 || st.Pool.Size != 1 || st.Pool.Claims != 1 ||
+		st.Counters["sessions_created"] != 1 {
 		t.Errorf("status: %+v", st)
 	}
 	p := r.open()

@@ -13,7 +13,8 @@ import (
 // openSnapshots opens the store of users' snapshots.
 func openSnapshots(m *Manager) (*snapshot.Store, error) {
 	return snapshot.OpenStore(snapshot.StoreConfig{
-		Dir: filepath.Join(m.cfg.DataDir, "kept"), Max: m.cfg.MaxSnapshots, MaxBytes: m.cfg.MaxSnapshotBytes, Admission: m.admission,
+		Dir: filepath.Join(m.cfg.DataDir, "kept"), Max: m.cfg.MaxSnapshots,
+		MaxBytes: m.cfg.MaxSnapshotBytes, Admission: m.admission,
 		Taken: func() { m.stats.Snapshots.Add(1) }, Go: m.work.Go, Log: m.log,
 	})
 }
@@ -22,7 +23,9 @@ func openSnapshots(m *Manager) (*snapshot.Store, error) {
 func (m *Manager) Snapshots() *snapshot.Store { return m.snapshots }
 
 // createFromSnapshot makes a session that continues from a snapshot.
-func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
+func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal,
+	r protocol.SessionCreate,
+) (*Session, error) {
 	const op = "session.create"
 	found, err := m.snapshots.Lookup(p, r.Snapshot)
 	if err != nil {
@@ -30,7 +33,8 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r
 	}
 	if r.Language != "" {
 		if name, err := m.requests.Language(op, r.Language); err != nil || name != found.Language {
-			return nil, fault.Invalid(op, "language", "the snapshot's language is %s", found.Language)
+			return nil, fault.Invalid(op, "language", "the snapshot's language is %s",
+				found.Language)
 		}
 	}
 	if r.Template != "" || r.Limits != nil || len(r.Volumes) > 0 {
@@ -60,8 +64,9 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r
 		network = r.Network // off
 	}
 	b := branch{dir: dir, event: "started", Branch: snapshot.Branch{
-		Tenant: p.Tenant, Subject: p.Subject, Origin: c.ID, Name: r.Name, Env: r.Env, Lifetime: w.Lifetime,
-		Durable: m.cfg.durable(r), Policy: w.Policy, Network: network,
+		Tenant: p.Tenant, Subject: p.Subject, Origin: c.ID, Name: r.Name, Env: r.Env,
+		Lifetime: w.Lifetime,
+		Durable:  m.cfg.durable(r), Policy: w.Policy, Network: network,
 	}}
 	return b.start(ctx, m, c)
 }

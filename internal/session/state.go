@@ -156,7 +156,10 @@ func (l *lifeState) LostError() error {
 
 // lostErrorLocked is LostError. Preconditions: mu is held.
 func (l *lifeState) lostErrorLocked() error {
-	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + l.reason + "): " + l.message}
+	return &fault.Error{
+		Kind: fault.SandboxLost, Op: "session.use",
+		Message: "the session's sandbox has ended (" + l.reason + "): " + l.message,
+	}
 }
 
 // lockLifecycle locks lifecycle. Errors: SandboxLost, and the error of ctx.
@@ -181,6 +184,7 @@ func followState(s *Session) {
 	}
 	s.refused = func(from, to State) {
 		s.m.totals.Forbid()
-		s.m.log.Error("a session was to change its state in a way that cannot be", "session", s.spec.ID, "from", from, "to", to)
+		s.m.log.Error("a session was to change its state in a way that cannot be", "session",
+			s.spec.ID, "from", from, "to", to)
 	}
 }

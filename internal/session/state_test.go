@@ -37,8 +37,14 @@ func TestStatePairs(t *testing.T) {
 			if name := strings.Fields(lines[0])[j]; name != to.String() {
 				t.Fatalf("column %d is %s", j, name)
 			}
-			m := &Manager{log: slog.New(slog.NewTextHandler(io.Discard, nil)), totals: newTotals(), sessions: map[string]*Session{}, departures: ownership.NewDepartures()}
-			s := &Session{m: m, spec: snapshot.Spec{ID: "s"}, lifeState: newLifeState(from), volumes: &volume.Hold{}}
+			m := &Manager{
+				log: slog.New(slog.NewTextHandler(io.Discard, nil)), totals: newTotals(),
+				sessions: map[string]*Session{}, departures: ownership.NewDepartures(),
+			}
+			s := &Session{
+				m: m, spec: snapshot.Spec{ID: "s"}, lifeState: newLifeState(from),
+				volumes: &volume.Hold{},
+			}
 			followState(s)
 			m.list(s)
 			ok := s.enter(to)
@@ -71,17 +77,27 @@ func TestStatePairs(t *testing.T) {
 
 // TestConsistencyCheck checks that the consistency check finds each kind of error.
 func TestConsistencyCheck(t *testing.T) {
-	m := &Manager{totals: newTotals(), sessions: map[string]*Session{}, departures: ownership.NewDepartures()}
+	m := &Manager{
+		totals: newTotals(), sessions: map[string]*Session{},
+		departures: ownership.NewDepartures(),
+	}
 	m.snapshots = new(snapshot.Store)
-	one := &Session{m: m, spec: snapshot.Spec{ID: "one", Tenant: "t", Subject: "a"}, lifeState: newLifeState(running)}
-	two := &Session{m: m, spec: snapshot.Spec{ID: "two", Tenant: "t", Subject: "b"}, lifeState: newLifeState(hibernated), stored: 7}
+	one := &Session{
+		m: m, spec: snapshot.Spec{ID: "one", Tenant: "t", Subject: "a"},
+		lifeState: newLifeState(running),
+	}
+	two := &Session{
+		m: m, spec: snapshot.Spec{ID: "two", Tenant: "t", Subject: "b"},
+		lifeState: newLifeState(hibernated), stored: 7,
+	}
 	m.list(one)
 	m.list(two)
 	if err := m.ConsistencyCheck(); err != nil {
 		t.Errorf("without an error the check reports: %v", err)
 	}
 	all, own := m.totals.UseOf("t", "b")
-	if all.Sessions != 2 || all.Running != 1 || all.DiskBytes != 7 || own.Sessions != 1 || own.DiskBytes != 7 {
+	if all.Sessions != 2 || all.Running != 1 || all.DiskBytes != 7 || own.Sessions != 1 ||
+		own.DiskBytes != 7 {
 		t.Errorf("the tenant holds %+v, its subject %+v", all, own)
 	}
 	for name, harm := range map[string]func() (undo func()){
@@ -91,7 +107,11 @@ func TestConsistencyCheck(t *testing.T) {
 			one.status.Policy.KeepAlive = true
 			return func() { one.status.Policy.KeepAlive = false }
 		},
-		"there": func() func() { delete(m.sessions, "two"); return func() { m.sessions["two"] = two } },
+		"there": func() func() {
+			delete(m.sessions,
+				"two")
+			return func() { m.sessions["two"] = two }
+		},
 	} {
 		undo := harm()
 		if m.ConsistencyCheck() == nil {
@@ -101,7 +121,8 @@ func TestConsistencyCheck(t *testing.T) {
 	}
 	m.unlist(one)
 	m.unlist(two)
-	if err := m.ConsistencyCheck(); err != nil || len(m.totals.Owners())+m.totals.WithSandbox() != 0 {
+	if err := m.ConsistencyCheck(); err != nil || len(m.totals.Owners())+
+		m.totals.WithSandbox() != 0 {
 		t.Errorf("after the last session: %v, owners %v", err, m.totals.Owners())
 	}
 }

@@ -30,10 +30,16 @@ func TestGVisorTakeOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func() []string { return blobtest.Names(t, store, "checkpoints", "sessions", "tenants") }
+	names := func() []string {
+		return blobtest.Names(t, store, "checkpoints", "sessions",
+			"tenants")
+	}
 	cut := &apart{Registry: dir}
 	set := func(name cluster.NodeID, every time.Duration) func(*Config) {
-		return func(c *Config) { c.Node, c.Durable, c.DurableEvery, c.Checkpoints = name, true, every, true }
+		return func(c *Config) {
+			c.Node, c.Durable, c.DurableEvery, c.Checkpoints = name, true,
+				every, true
+		}
 	}
 	a := memberOf(t, "a", cut, store, 5*time.Second, set("a", time.Hour))
 	b := memberOf(t, "b", dir, store, 5*time.Second, set("b", time.Second))
@@ -43,10 +49,12 @@ func TestGVisorTakeOver(t *testing.T) {
 	p := a.open()
 	p.attach(1, s.ID, "k1")
 	p.run(1, "x = 6\nopen('kept', 'w').write('in a file')")
-	eventually(t, "its checkpoint", func() bool { return a.m.Status().Counters["checkpoints"] == 1 })
+	eventually(t, "its checkpoint",
+		func() bool { return a.m.Status().Counters["checkpoints"] == 1 })
 	p.run(1, "x = 7")
 	eventually(t, "its journal", func() bool {
-		return slices.ContainsFunc(names(), func(name string) bool { return strings.HasSuffix(name, ".journal") })
+		return slices.ContainsFunc(names(),
+			func(name string) bool { return strings.HasSuffix(name, ".journal") })
 	})
 	first, err := dir.Find(a.ctx, cluster.SessionID(s.ID))
 	if err != nil || first.Node != "a" {
@@ -80,32 +88,39 @@ func TestGVisorTakeOver(t *testing.T) {
 
 	// The old node writes late, after it has lost the session.
 	late := migrate.Checkpoint{
-		Manifest: migrate.Manifest{Version: migrate.Version, ID: s.ID, Tenant: alice.Tenant, Expires: time.Now().Add(time.Hour), Token: first.Token},
-		State:    migrate.CheckpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
+		Manifest: migrate.Manifest{
+			Version: migrate.Version, ID: s.ID, Tenant: alice.Tenant,
+			Expires: time.Now().Add(time.Hour), Token: first.Token,
+		},
+		State: migrate.CheckpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
 	}
 	late.Base = migrate.CheckpointBase(s.ID, first.Token, 9)
 	objects := migrate.Store{Blobs: store}
 	if err := objects.PutCheckpoint(a.ctx, late); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := objects.NewestCheckpoint(a.ctx, s.ID); err != nil || c.Node != "b" || c.Token != now.Token {
+	if c, err := objects.NewestCheckpoint(a.ctx, s.ID); err != nil || c.Node != "b" ||
+		c.Token != now.Token {
 		t.Errorf("the current checkpoint is %+v, %v", c, err)
 	}
 	err = p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "x = 8"}, nil)
 	wantKind(t, "on the node that is cut off", err, fault.Unavailable, "")
 	cut.cut.Store(false)
 	for _, folder := range []string{"durable", "sessions", "logs"} {
-		eventually(t, "the old node forgets it: "+folder, func() bool { return len(a.entries(folder)) == 0 })
+		eventually(t, "the old node forgets it: "+folder,
+			func() bool { return len(a.entries(folder)) == 0 })
 	}
 	_, err = call[protocol.Session](a, alice, protocol.OpSessionGet, ref)
 	wantKind(t, "asked of the node that had it", err, fault.Unavailable, "")
-	if l := must[protocol.SessionList](a, protocol.OpSessionList, struct{}{}); len(l.Sessions) != 0 {
+	if l := must[protocol.SessionList](a, protocol.OpSessionList,
+		struct{}{}); len(l.Sessions) != 0 {
 		t.Errorf("the old node lists %+v", l)
 	}
 
 	eventually(t, "a checkpoint of the new node, alone", func() bool {
 		all := names()
-		return len(all) == 3 && strings.HasPrefix(all[0], migrate.CheckpointBase(s.ID, now.Token, 2)) && strings.HasSuffix(all[1], ".state")
+		return len(all) == 3 && strings.HasPrefix(all[0],
+			migrate.CheckpointBase(s.ID, now.Token, 2)) && strings.HasSuffix(all[1], ".state")
 	})
 	if text, _ := q.run(1, "print(x)"); text != "6\n" {
 		t.Errorf("the session continued with %q", text)

@@ -15,7 +15,10 @@ import (
 // shell opens a terminal in which bash runs a script.
 func (r *rig) shell(session, script string) protocol.Channel {
 	r.t.Helper()
-	return must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: session, Kind: "terminal", Argv: []string{"bash", "--norc", "-c", script}})
+	return must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{
+		Session: session,
+		Kind:    "terminal", Argv: []string{"bash", "--norc", "-c", script},
+	})
 }
 
 // count returns how often a channel has printed text.
@@ -38,8 +41,12 @@ func TestTerminal(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
 	p := r.open()
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Cols: 100, Rows: 30, Env: map[string]string{"PS1": "$ "}})
-	if c.ID[0] != 't' || c.Kind != "terminal" || c.State != "running" || c.Cols != 100 || c.Rows != 30 || fmt.Sprint(c.Argv) != "[bash]" {
+	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{
+		Session: s.ID,
+		Kind:    "terminal", Cols: 100, Rows: 30, Env: map[string]string{"PS1": "$ "},
+	})
+	if c.ID[0] != 't' || c.Kind != "terminal" || c.State != "running" || c.Cols != 100 ||
+		c.Rows != 30 || fmt.Sprint(c.Argv) != "[bash]" {
 		t.Errorf("a new terminal: %+v", c)
 	}
 	p.attach(1, s.ID, c.ID)
@@ -50,7 +57,8 @@ func TestTerminal(t *testing.T) {
 	p.input(1, 2, "stty size\r", false)
 	p.printed(1, "40 120\r\n")
 	eventually(t, "the title is known", func() bool {
-		l := must[protocol.ChannelList](r, protocol.OpChannelList, protocol.SessionRef{Session: s.ID}).Channels
+		l := must[protocol.ChannelList](r, protocol.OpChannelList,
+			protocol.SessionRef{Session: s.ID}).Channels
 		return l[1].Title == "my title" && l[1].Cols == 120
 	})
 	p.input(1, 3, "exit 5\r", false)
@@ -63,17 +71,33 @@ func TestTerminal(t *testing.T) {
 	}{
 		"stdin": {protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Stdin: true}, "stdin"},
 		"rows":  {protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Cols: 80}, "rows"},
-		"cols":  {protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Cols: 1 << 20, Rows: 24}, "cols"},
+		"cols": {
+			protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Cols: 1 << 20, Rows: 24},
+			"cols",
+		},
 	} {
 		_, err := call[protocol.Channel](r, alice, protocol.OpChannelOpen, q.params)
 		wantKind(t, name, err, fault.InvalidArgument, q.field)
 	}
 	p.attach(2, s.ID, "k1")
-	wantKind(t, "resize of a kernel", p.ask(protocol.OpResize, 2, protocol.Resize{Cols: 80, Rows: 24}, nil), fault.InvalidArgument, "ch")
-	wantKind(t, "resize to nothing", p.ask(protocol.OpResize, 1, protocol.Resize{Cols: 80}, nil), fault.InvalidArgument, "rows")
-	wantKind(t, "a size", p.ask(protocol.OpAttach, 3, protocol.Attach{Session: s.ID, Channel: c.ID, Cols: -1, Rows: 5}, nil), fault.InvalidArgument, "cols")
-	wantKind(t, "a writer who reads", p.ask(protocol.OpAttach, 3, protocol.Attach{Session: s.ID, Channel: c.ID, ReadOnly: true, Writer: "w"}, nil), fault.InvalidArgument, "writer")
-	wantKind(t, "a writer's name", p.ask(protocol.OpAttach, 3, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: strings.Repeat("w", 200)}, nil), fault.InvalidArgument, "writer")
+	wantKind(t, "resize of a kernel", p.ask(protocol.OpResize, 2,
+		protocol.Resize{Cols: 80, Rows: 24}, nil), fault.InvalidArgument, "ch")
+	wantKind(t, "resize to nothing", p.ask(protocol.OpResize, 1, protocol.Resize{Cols: 80}, nil),
+		fault.InvalidArgument, "rows")
+	wantKind(t, "a size", p.ask(protocol.OpAttach, 3, protocol.Attach{
+		Session: s.ID, Channel: c.ID,
+		Cols: -1, Rows: 5,
+	}, nil), fault.InvalidArgument, "cols")
+	wantKind(t, "a writer who reads",
+		p.ask(protocol.OpAttach, 3, protocol.Attach{
+			Session: s.ID, Channel: c.ID, ReadOnly: true,
+			Writer: "w",
+		}, nil), fault.InvalidArgument, "writer")
+	wantKind(t, "a writer's name",
+		p.ask(protocol.OpAttach, 3, protocol.Attach{
+			Session: s.ID, Channel: c.ID,
+			Writer: strings.Repeat("w", 200),
+		}, nil), fault.InvalidArgument, "writer")
 }
 
 // TestTerminalSizeFollowsActiveDriver checks that the client that attached, typed or resized last
@@ -85,7 +109,10 @@ func TestTerminalSizeFollowsActiveDriver(t *testing.T) {
 	p := r.open()
 	at := func(ch uint32, cols, rows int, readOnly bool) {
 		t.Helper()
-		p.attachAt(ch, protocol.Attach{Session: s.ID, Channel: c.ID, Cols: cols, Rows: rows, ReadOnly: readOnly}, true)
+		p.attachAt(ch, protocol.Attach{
+			Session: s.ID, Channel: c.ID, Cols: cols, Rows: rows,
+			ReadOnly: readOnly,
+		}, true)
 	}
 	at(1, 100, 30, false)
 	p.resized(1, 100, 30)
@@ -117,12 +144,17 @@ func TestReadOnlyViewer(t *testing.T) {
 	p.input(1, 1, "bad\r", false)
 	p.until("the refusal", func() bool { return len(p.news) == 1 })
 	for op, params := range map[string]any{
-		protocol.OpSignal: protocol.Signal{Signal: "SIGKILL"}, protocol.OpInterrupt: protocol.Interrupt{}, protocol.OpResize: protocol.Resize{Cols: 1, Rows: 1},
+		protocol.OpSignal:    protocol.Signal{Signal: "SIGKILL"},
+		protocol.OpInterrupt: protocol.Interrupt{}, protocol.OpResize: protocol.Resize{
+			Cols: 1,
+			Rows: 1,
+		},
 	} {
 		wantKind(t, op, p.ask(op, 1, params, nil), fault.PermissionDenied, "")
 	}
 	for op, params := range map[string]any{
-		protocol.OpExecute: protocol.Execute{Code: "print no"}, protocol.OpRestart: nil, protocol.OpComplete: protocol.Complete{}, protocol.OpInput: protocol.InputReply{},
+		protocol.OpExecute: protocol.Execute{Code: "print no"}, protocol.OpRestart: nil,
+		protocol.OpComplete: protocol.Complete{}, protocol.OpInput: protocol.InputReply{},
 	} {
 		wantKind(t, op, p.ask(op, 2, params, nil), fault.PermissionDenied, "")
 	}
@@ -136,12 +168,16 @@ func TestReadOnlyViewer(t *testing.T) {
 func TestTerminalReplay(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogMemory, c.LogDisk = 256<<10, 256<<10 })
 	s := r.create()
-	c := r.shell(s.ID, `stty -echo -opost; printf '\033[?1049h\033[?2004h\033[?1002;1006h\033[?25l\033]2;top\a\033[1;31m'
+	c := r.shell(
+		s.ID, `stty -echo -opost; printf '\033[?1049h\033[?2004h\033[?1002;1006h\033[?25l\033]2;top\a\033[1;31m'
 		read x; printf 'tail\033[3'; read x; printf '1mend'; read x
 		yes | head -c 2000000; printf '\033[?2004lflooded'; read x; yes | head -c 100000; printf done; read x`)
 	p := r.open()
 	p.attach(1, s.ID, c.ID)
-	p.until("the modes", func() bool { return strings.Contains(p.view[1].text(stream.KindStdout, 0), "\x1b[1;31m") })
+	p.until("the modes", func() bool {
+		return strings.Contains(p.view[1].text(stream.KindStdout, 0),
+			"\x1b[1;31m")
+	})
 	p.input(1, 1, "\r", false)
 	p.printed(1, "tail\x1b[3")
 	late := func(ch uint32, offset int64) stream.Restore {
@@ -159,7 +195,10 @@ func TestTerminalReplay(t *testing.T) {
 		return got
 	}
 	got := late(2, -1)
-	for _, want := range []string{"\x1b[?1049h", "\x1b[?2004h", "\x1b[?1002h", "\x1b[?1006h", "\x1b[?25l", "\x1b]2;top", "\x1b[0;1;38;5;1m\x1b[3"} {
+	for _, want := range []string{
+		"\x1b[?1049h", "\x1b[?2004h", "\x1b[?1002h", "\x1b[?1006h",
+		"\x1b[?25l", "\x1b]2;top", "\x1b[0;1;38;5;1m\x1b[3",
+	} {
 		if !strings.Contains(string(got.Data), want) {
 			t.Errorf("the restore lacks %q: %q", want, got.Data)
 		}
@@ -183,7 +222,9 @@ func TestTerminalReplay(t *testing.T) {
 	p.until("its window is used up", func() bool { return len(p.view[4].records) > 1 })
 	p.input(1, 3, "\r", false)
 	p.printed(1, "flooded")
-	if got := late(5, -100); strings.Contains(string(got.Data), "2004h") == strings.Contains(string(got.Data), "2004l") || !strings.Contains(string(got.Data), "\x1b[?1049h") {
+	if got := late(5, -100); strings.Contains(string(got.Data),
+		"2004h") == strings.Contains(string(got.Data), "2004l") ||
+		!strings.Contains(string(got.Data), "\x1b[?1049h") {
 		t.Errorf("after the flood: %q", got.Data)
 	}
 	p.input(1, 4, "\r", false)
@@ -206,7 +247,10 @@ func TestTerminalReplay(t *testing.T) {
 			kinds = append(kinds, rec.Kind)
 		}
 	}
-	if s := fmt.Sprint(kinds); s != fmt.Sprint([]stream.Kind{stream.KindGap, stream.KindRestore, stream.KindStdout}) {
+	if s := fmt.Sprint(kinds); s != fmt.Sprint([]stream.Kind{
+		stream.KindGap, stream.KindRestore,
+		stream.KindStdout,
+	}) {
 		t.Errorf("after the stall came records of the kinds %v", kinds)
 	}
 }
@@ -221,7 +265,11 @@ func TestTerminalAnswers(t *testing.T) {
 	at := func(ch uint32) {
 		t.Helper()
 		p.attachAt(ch, protocol.Attach{Session: s.ID, Channel: c.ID, Cols: 80, Rows: 24}, false)
-		p.until("the question", func() bool { return strings.Contains(p.view[ch].text(stream.KindStdout, 0), "ready\x1b[c") })
+		p.until("the question",
+			func() bool {
+				return strings.Contains(p.view[ch].text(stream.KindStdout, 0),
+					"ready\x1b[c")
+			})
 	}
 	answer := func(ch uint32, sequence uint64, text string) {
 		t.Helper()
@@ -263,12 +311,18 @@ func TestTerminalPaste(t *testing.T) {
 	p.attach(1, s.ID, c.ID)
 	p.printed(1, "ready")
 	hostile := "a\x1b[201~\x03\nb"
-	f := stream.Frame{Type: stream.Input, Flags: stream.FlagPaste, Channel: 1, Body: append(make([]byte, 8), hostile...)}
+	f := stream.Frame{
+		Type: stream.Input, Flags: stream.FlagPaste, Channel: 1,
+		Body: append(make([]byte, 8), hostile...),
+	}
 	if err := p.link.Send(f); err != nil {
 		t.Fatal(err)
 	}
 	p.input(1, 0, "|\x1b[200~"+hostile+"\x1b[201~|", false)
-	p.until("both", func() bool { return strings.Count(p.view[1].text(stream.KindStdout, 0), "|") == 2 })
+	p.until("both", func() bool {
+		return strings.Count(p.view[1].text(stream.KindStdout, 0),
+			"|") == 2
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, got, _ := strings.Cut(p.view[1].text(stream.KindStdout, 0), "2004h")
@@ -283,10 +337,12 @@ func TestTerminalPaste(t *testing.T) {
 func TestWriterOverLinks(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
 	join := func(p *peer, ch uint32) uint64 {
 		t.Helper()
-		return p.attachAt(ch, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true).Input
+		return p.attachAt(ch, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"},
+			true).Input
 	}
 	p := r.open()
 	if n := join(p, 1); n != 0 {
@@ -325,7 +381,10 @@ func TestWriterOverLinks(t *testing.T) {
 func TestSignalPassesInput(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sh", "-c", "echo up; exec sleep 1000"}, Stdin: true})
+	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{
+		Session: s.ID,
+		Kind:    "process", Argv: []string{"sh", "-c", "echo up; exec sleep 1000"}, Stdin: true,
+	})
 	p := r.open()
 	p.attach(1, s.ID, c.ID)
 	p.printed(1, "up")
@@ -344,7 +403,8 @@ func TestTerminalIdles(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
 	sess := r.session(s.ID)
-	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
 	p := r.open()
 	p.attach(1, s.ID, c.ID)
 	p.input(1, 1, "sleep 1000 &\recho on''e\r", false)
@@ -359,7 +419,8 @@ func TestTerminalIdles(t *testing.T) {
 		return sess.View().State == paused.String()
 	})
 	// Another size is applied with the next key.
-	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Offset: -1, Cols: 91, Rows: 31}, true)
+	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Offset: -1, Cols: 91, Rows: 31},
+		true)
 	if got := sess.View().State; got != paused.String() {
 		t.Errorf("a viewer resumed the session: %s", got)
 	}

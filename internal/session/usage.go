@@ -21,6 +21,7 @@ func (s *Session) measure(asleep bool, ended string) {
 	if !some && ended == "" {
 		return
 	}
-	r.Time, r.Tenant, r.Subject, r.Session, r.Ended = time.Now().UTC(), s.spec.Tenant, s.spec.Subject, s.spec.ID, ended
+	r.Time, r.Tenant, r.Subject, r.Session, r.Ended = time.Now().UTC(), s.spec.Tenant,
+		s.spec.Subject, s.spec.ID, ended
 	j.Append(r)
 }

@@ -23,7 +23,8 @@ func (p *peer) volume(name string, bytes int64) protocol.Volume {
 func (p *peer) session(mounts ...protocol.Mount) protocol.Session {
 	p.r.t.Helper()
 	var s protocol.Session
-	p.must(protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "python", Volumes: mounts}, &s)
+	p.must(protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "python", Volumes: mounts},
+		&s)
 	return s
 }
 
@@ -36,7 +37,8 @@ func (p *peer) says(ch uint32, code, want string) {
 
 // errno returns code that prints the error of a statement.
 func errno(statement string) string {
-	return "import errno, os\ntry:\n  " + statement + "\n  print('ok')\nexcept OSError as e: print(errno.errorcode[e.errno])"
+	return "import errno, os\ntry:\n  " + statement +
+		"\n  print('ok')\nexcept OSError as e: print(errno.errorcode[e.errno])"
 }
 
 func (p *peer) refused(kind fault.Kind, field, op string, params any) {
@@ -61,7 +63,8 @@ func TestVolumes(t *testing.T) {
 	}
 	p.attach(1, a.ID, "k1")
 	p.attach(2, b.ID, "k1")
-	p.says(1, "open('/home/user/work/shared/x','w').write('one'); print(oct(__import__('os').stat('/volumes/data/x').st_uid))", "0o1750")
+	p.says(
+		1, "open('/home/user/work/shared/x','w').write('one'); print(oct(__import__('os').stat('/volumes/data/x').st_uid))", "0o1750")
 	p.says(2, "print(open('/shared/x').read())", "one")
 	p.says(2, errno("open('/shared/y','w')"), "EROFS")
 	p.says(2, errno("os.remove('/volumes/data/x')"), "EROFS")
@@ -101,7 +104,8 @@ func TestVolumes(t *testing.T) {
 	p.must(protocol.OpSessionDelete, 0, protocol.SessionRef{Session: a.ID}, nil)
 	p.must(protocol.OpVolumeDelete, 0, protocol.VolumeRef{Name: "data"}, nil)
 	p.refused(fault.NotFound, "name", protocol.OpVolumeGet, protocol.VolumeRef{Name: "data"})
-	p.refused(fault.NotFound, "volumes[0].name", protocol.OpSessionCreate, protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "data"}}})
+	p.refused(fault.NotFound, "volumes[0].name", protocol.OpSessionCreate,
+		protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "data"}}})
 	if left, err := os.ReadDir(filepath.Join(data, "volumes")); err != nil || len(left) != 0 {
 		t.Errorf("%v remain, %v", left, err)
 	}
@@ -120,7 +124,8 @@ func TestVolumeMissing(t *testing.T) {
 	p.must(protocol.OpHibernate, 0, protocol.SessionRef{Session: a.ID}, nil)
 	p.says(2, "import os; os.rename('/volumes/v/f', '/volumes/v/g'); print(1)", "1")
 	err := p.ask(protocol.OpResume, 0, protocol.SessionRef{Session: a.ID}, nil)
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.PublicOf(err).Message, "/volumes/v/f") {
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.PublicOf(err).Message,
+		"/volumes/v/f") {
 		t.Errorf("a resume without the file: %v", err)
 	}
 	p.says(2, "os.rename('/volumes/v/g', '/volumes/v/f'); print(2)", "2")
@@ -130,17 +135,20 @@ func TestVolumeMissing(t *testing.T) {
 // TestVolumeFull fills a volume beyond its limit: it becomes read-only for the session that writes
 // to it, and another session can remove files.
 func TestVolumeFull(t *testing.T) {
-	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, time.Hour })
+	r := newGVisor(t, t.TempDir(),
+		func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, time.Hour })
 	p := r.open()
 	p.volume("v", 1<<20)
 	s := p.session(protocol.Mount{Name: "v"})
 	p.attach(1, s.ID, "k1")
 	p.says(1, "open('/volumes/v/big','wb').write(b'x' * (2 << 20)); print(1)", "1")
-	p.says(1, "import time\nfor i in range(1000):\n  try:\n    open('/volumes/v/small','w').close(); time.sleep(0.01)\n  except OSError as e: print(e.errno); break", "30")
+	p.says(
+		1, "import time\nfor i in range(1000):\n  try:\n    open('/volumes/v/small','w').close(); time.sleep(0.01)\n  except OSError as e: print(e.errno); break", "30")
 	p.must(protocol.OpSessionDelete, 0, protocol.SessionRef{Session: s.ID}, nil)
 	s = p.session(protocol.Mount{Name: "v"})
 	p.attach(2, s.ID, "k1")
-	p.says(2, "import os; os.remove('/volumes/v/big'); print('big' in os.listdir('/volumes/v'))", "False")
+	p.says(2, "import os; os.remove('/volumes/v/big'); print('big' in os.listdir('/volumes/v'))",
+		"False")
 	if n := r.m.Status().Counters["volumes_full"]; n < 1 {
 		t.Errorf("counted %d", n)
 	}
@@ -152,18 +160,27 @@ func TestVolumeRules(t *testing.T) {
 	p.volume("a", 0)
 	p.volume("b", 5)
 	create := func(v protocol.VolumeCreate) any { return v }
-	p.refused(fault.Exhausted, "", protocol.OpVolumeCreate, create(protocol.VolumeCreate{Name: "c"}))
-	p.refused(fault.Conflict, "name", protocol.OpVolumeCreate, create(protocol.VolumeCreate{Name: "a"}))
-	p.refused(fault.InvalidArgument, "max_bytes", protocol.OpVolumeCreate, create(protocol.VolumeCreate{Name: "d", MaxBytes: 1<<20 + 1}))
+	p.refused(fault.Exhausted, "", protocol.OpVolumeCreate,
+		create(protocol.VolumeCreate{Name: "c"}))
+	p.refused(fault.Conflict, "name", protocol.OpVolumeCreate,
+		create(protocol.VolumeCreate{Name: "a"}))
+	p.refused(fault.InvalidArgument, "max_bytes", protocol.OpVolumeCreate,
+		create(protocol.VolumeCreate{Name: "d", MaxBytes: 1<<20 + 1}))
 	for _, name := range []string{"", "..", "a/b", "-a", "ä", strings.Repeat("x", 65)} {
-		p.refused(fault.InvalidArgument, "name", protocol.OpVolumeCreate, create(protocol.VolumeCreate{Name: name}))
+		p.refused(fault.InvalidArgument, "name", protocol.OpVolumeCreate,
+			create(protocol.VolumeCreate{Name: name}))
 	}
-	for _, path := range []string{"relative", "/", "/etc/passwd", "/home/user/../x", "/home/user", "/home/user/", "/volumes/x", "/a/b", "/x\x00"} {
-		if err := volume.CheckMounts("test", []protocol.Mount{{Name: "a", Path: path}}); !fault.Is(err, fault.InvalidArgument) {
+	for _, path := range []string{
+		"relative", "/", "/etc/passwd", "/home/user/../x", "/home/user",
+		"/home/user/", "/volumes/x", "/a/b", "/x\x00",
+	} {
+		if err := volume.CheckMounts("test", []protocol.Mount{{Name: "a", Path: path}}); !fault.Is(
+			err, fault.InvalidArgument) {
 			t.Errorf("the path %q: %v", path, err)
 		}
 	}
-	if err := volume.CheckMounts("test", []protocol.Mount{{Name: "a"}, {Name: "a"}}); !fault.Is(err, fault.InvalidArgument) {
+	if err := volume.CheckMounts("test", []protocol.Mount{{Name: "a"}, {Name: "a"}}); !fault.Is(err,
+		fault.InvalidArgument) {
 		t.Error("a volume that is mounted twice was accepted")
 	}
 	// Another tenant's volumes give the same error as volumes that never existed.
@@ -171,9 +188,11 @@ func TestVolumeRules(t *testing.T) {
 	m.refused(fault.NotFound, "name", protocol.OpVolumeGet, protocol.VolumeRef{Name: "a"})
 	m.refused(fault.NotFound, "name", protocol.OpVolumeDelete, protocol.VolumeRef{Name: "a"})
 	m.refused(fault.NotFound, "name", protocol.OpVolumeLease, protocol.VolumeLease{Name: "a"})
-	m.refused(fault.NotFound, "volumes[0].name", protocol.OpSessionCreate, protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "a"}}})
+	m.refused(fault.NotFound, "volumes[0].name", protocol.OpSessionCreate,
+		protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "a"}}})
 	// A backend without volumes reports that, and nothing is held.
-	p.refused(fault.Unsupported, "volumes", protocol.OpSessionCreate, protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "a"}}})
+	p.refused(fault.Unsupported, "volumes", protocol.OpSessionCreate,
+		protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "a"}}})
 	p.must(protocol.OpVolumeDelete, 0, protocol.VolumeRef{Name: "a"}, nil)
 	var l protocol.VolumeList
 	p.must(protocol.OpVolumeList, 0, nil, &l)
@@ -190,17 +209,28 @@ func TestVolumeLease(t *testing.T) {
 	p := r.open()
 	p.volume("v", 0)
 	var one, two protocol.Lease
-	p.must(protocol.OpVolumeLease, 0, protocol.VolumeLease{Name: "v", Holder: "one", TTLSeconds: 3600}, &one)
+	p.must(protocol.OpVolumeLease, 0, protocol.VolumeLease{
+		Name: "v", Holder: "one",
+		TTLSeconds: 3600,
+	}, &one)
 	err := p.ask(protocol.OpVolumeLease, 0, protocol.VolumeLease{Name: "v", Holder: "two"}, nil)
-	if !fault.Is(err, fault.Conflict) || !strings.Contains(fault.PublicOf(err).Message, `"one"`) || fault.PublicOf(err).RetryAfter < 1 {
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(fault.PublicOf(err).Message, `"one"`) ||
+		fault.PublicOf(err).RetryAfter < 1 {
 		t.Errorf("a lease that is held: %v", err)
 	}
-	p.must(protocol.OpVolumeLease, 0, protocol.VolumeLease{Name: "v", Token: one.Token, TTLSeconds: 1}, &two)
+	p.must(protocol.OpVolumeLease, 0, protocol.VolumeLease{
+		Name: "v", Token: one.Token,
+		TTLSeconds: 1,
+	}, &two)
 	if two.Token != one.Token || two.Holder != "one" || two.ExpiresMS >= one.ExpiresMS {
 		t.Errorf("renewed %+v as %+v", one, two)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // the lease is over by the clock
-		err := p.ask(protocol.OpVolumeLease, 0, protocol.VolumeLease{Name: "v", Holder: "two", TTLSeconds: 3600}, &two)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		// the lease is over by the clock
+		err := p.ask(protocol.OpVolumeLease, 0, protocol.VolumeLease{
+			Name: "v", Holder: "two",
+			TTLSeconds: 3600,
+		}, &two)
 		if err == nil {
 			break
 		}
@@ -211,9 +241,12 @@ func TestVolumeLease(t *testing.T) {
 	if two.Token <= one.Token {
 		t.Errorf("the token %d follows %d", two.Token, one.Token)
 	}
-	p.refused(fault.Conflict, "token", protocol.OpVolumeLease, protocol.VolumeLease{Name: "v", Token: one.Token})
-	p.refused(fault.Conflict, "token", protocol.OpVolumeRelease, protocol.VolumeRelease{Name: "v", Token: one.Token})
-	p.refused(fault.InvalidArgument, "ttl_seconds", protocol.OpVolumeLease, protocol.VolumeLease{Name: "v", TTLSeconds: 3601})
+	p.refused(fault.Conflict, "token", protocol.OpVolumeLease,
+		protocol.VolumeLease{Name: "v", Token: one.Token})
+	p.refused(fault.Conflict, "token", protocol.OpVolumeRelease,
+		protocol.VolumeRelease{Name: "v", Token: one.Token})
+	p.refused(fault.InvalidArgument, "ttl_seconds", protocol.OpVolumeLease,
+		protocol.VolumeLease{Name: "v", TTLSeconds: 3601})
 	r.stop()
 
 	r = newRig(t, func(c *Config) { c.DataDir = data })
@@ -229,12 +262,14 @@ func TestVolumeLease(t *testing.T) {
 // TestVolumeFlood writes too much to a volume through an open file, which cannot be made read-only.
 // The session ends.
 func TestVolumeFlood(t *testing.T) {
-	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, time.Hour })
+	r := newGVisor(t, t.TempDir(),
+		func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, time.Hour })
 	p := r.open()
 	p.volume("v", 1<<20)
 	s := p.session(protocol.Mount{Name: "v"})
 	p.attach(1, s.ID, "k1")
-	p.execute(1, "f = open('/volumes/v/f','wb')\nfor i in range(1 << 10): f.write(b'x' * (1 << 16)); f.flush(); time.sleep(0.01) if 'time' in dir() else __import__('time').sleep(0.01)")
+	p.execute(
+		1, "f = open('/volumes/v/f','wb')\nfor i in range(1 << 10): f.write(b'x' * (1 << 16)); f.flush(); time.sleep(0.01) if 'time' in dir() else __import__('time').sleep(0.01)")
 	if e := p.exit(1); e.Reason != "killed" {
 		t.Errorf("ended as %+v", e)
 	}

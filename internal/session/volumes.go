@@ -33,7 +33,10 @@ func (u volumeUser) Running() bool { return u.is(running) }
 func (u volumeUser) NotifyFull(name string, limit int64) {
 	for _, c := range u.channels.All() {
 		if c.Queue() != nil {
-			c.NoteLimit(0, protocol.Reached{Limit: "volume_bytes", Max: limit, Lost: "the right to write to the volume " + name})
+			c.NoteLimit(0, protocol.Reached{
+				Limit: "volume_bytes", Max: limit,
+				Lost: "the right to write to the volume " + name,
+			})
 		}
 	}
 }

@@ -23,10 +23,14 @@ type Provider interface {
 func newWarm(m *Manager) (*warm.Manager, error) {
 	c := m.cfg
 	return warm.New(warm.Config{
-		Backend: c.Backend, DataDir: c.DataDir, Languages: c.Languages, DefaultLanguage: c.defaultLanguage(),
-		Limits: c.Limits, Pools: c.Pools, Parallel: c.PoolParallel, PoolMemory: c.PoolMemory, ClaimWait: c.ClaimWait,
-		BootLimit: c.BootLimit, BuildLimit: c.BuildLimit, MaxTemplates: c.MaxTemplates, TemplateBytes: c.TemplateBytes,
-		Images: c.Images, Host: warmHost{m}, Observer: warmHost{m}, Log: c.Logger,
+		Backend: c.Backend, DataDir: c.DataDir, Languages: c.Languages,
+		DefaultLanguage: c.defaultLanguage(),
+		Limits:          c.Limits, Pools: c.Pools, Parallel: c.PoolParallel,
+		PoolMemory: c.PoolMemory,
+		ClaimWait:  c.ClaimWait,
+		BootLimit:  c.BootLimit, BuildLimit: c.BuildLimit, MaxTemplates: c.MaxTemplates,
+		TemplateBytes: c.TemplateBytes,
+		Images:        c.Images, Host: warmHost{m}, Observer: warmHost{m}, Log: c.Logger,
 	})
 }
 
@@ -34,8 +38,10 @@ func newWarm(m *Manager) (*warm.Manager, error) {
 func newRequests(m *Manager) *request.Checker {
 	c := m.cfg
 	return request.New(request.Config{
-		Languages: c.Languages, DefaultLanguage: c.defaultLanguage(), Templates: m.warm, Egress: c.Egress, Limits: c.Limits, MaxLimits: c.MaxLimits,
-		Lifetime: c.Lifetime, MaxLifetime: c.MaxLifetime, PauseAfter: c.PauseAfter, HibernateAfter: c.HibernateAfter, MaxIdle: c.MaxIdle,
+		Languages: c.Languages, DefaultLanguage: c.defaultLanguage(), Templates: m.warm,
+		Egress: c.Egress, Limits: c.Limits, MaxLimits: c.MaxLimits,
+		Lifetime: c.Lifetime, MaxLifetime: c.MaxLifetime, PauseAfter: c.PauseAfter,
+		HibernateAfter: c.HibernateAfter, MaxIdle: c.MaxIdle,
 	})
 }
 
@@ -49,7 +55,8 @@ func (h warmHost) CheckSpec(tenant string, s *protocol.TemplateSpec, ownImage bo
 
 // MayStore implements warm.Host.
 func (h warmHost) MayStore(name, subject string) error {
-	return h.m.admission.CheckAll(h.m.ctx, "template.build", admission.ForStorage(admission.Holder{Tenant: name, Subject: subject}))
+	return h.m.admission.CheckAll(h.m.ctx, "template.build",
+		admission.ForStorage(admission.Holder{Tenant: name, Subject: subject}))
 }
 
 // MemoryShort implements warm.Host.
@@ -84,5 +91,8 @@ func (h warmHost) KernelStarted() { h.m.stats.KernelsStarted.Add(1) }
 func (s *Session) instance() *warm.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &warm.Instance{Machine: s.machine, Agent: s.agent, Sink: s.channels.Router(), Layout: s.spec.Layout}
+	return &warm.Instance{
+		Machine: s.machine, Agent: s.agent, Sink: s.channels.Router(),
+		Layout: s.spec.Layout,
+	}
 }

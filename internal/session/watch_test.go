@@ -34,7 +34,10 @@ func TestFileWatch(t *testing.T) {
 	s := r.create()
 	p := r.open()
 	watch := func(path string) protocol.FileWatch {
-		return protocol.FileWatch{FileRef: protocol.FileRef{Session: s.ID, Path: path}, Recursive: true}
+		return protocol.FileWatch{
+			FileRef:   protocol.FileRef{Session: s.ID, Path: path},
+			Recursive: true,
+		}
 	}
 	r.upload(s.ID, "w/first", []byte("1"))
 	var f protocol.File
@@ -48,7 +51,8 @@ func TestFileWatch(t *testing.T) {
 	if !fault.Is(err, fault.InvalidArgument) {
 		t.Errorf("a channel number that is in use: %v", err)
 	}
-	if err := p.ask(protocol.OpAttach, 7, protocol.Attach{Session: s.ID, Channel: "k1"}, nil); !fault.Is(err, fault.InvalidArgument) {
+	if err := p.ask(protocol.OpAttach, 7, protocol.Attach{Session: s.ID, Channel: "k1"},
+		nil); !fault.Is(err, fault.InvalidArgument) {
 		t.Errorf("an attach on the number of a watch: %v", err)
 	}
 	if err := p.ask(protocol.OpFileWatch, 8, watch("none"), nil); !fault.Is(err, fault.NotFound) {
@@ -56,7 +60,9 @@ func TestFileWatch(t *testing.T) {
 	}
 	p.must(protocol.OpDetach, 7, nil, nil)
 	p.must(protocol.OpFileWatch, 7, watch("w"), nil)
-	p.must(protocol.OpFileRemove, 0, protocol.FileRemove{FileRef: protocol.FileRef{Session: s.ID, Path: "w"}, Recursive: true}, nil)
+	p.must(protocol.OpFileRemove, 0,
+		protocol.FileRemove{FileRef: protocol.FileRef{Session: s.ID, Path: "w"}, Recursive: true},
+		nil)
 	p.until("the end of the watch", func() bool {
 		for _, n := range p.news {
 			var f protocol.FileChanges
@@ -76,7 +82,9 @@ func TestGVisorWatch(t *testing.T) {
 	s := r.create()
 	p.attach(1, s.ID, "k1")
 	p.run(1, "import os; os.makedirs('w/a')")
-	p.must(protocol.OpFileWatch, 2, protocol.FileWatch{FileRef: protocol.FileRef{Session: s.ID, Path: "w"}, Recursive: true}, nil)
+	p.must(protocol.OpFileWatch, 2,
+		protocol.FileWatch{FileRef: protocol.FileRef{Session: s.ID, Path: "w"}, Recursive: true},
+		nil)
 	p.run(1, "open('w/a/one','w').close()")
 	p.changed(2, "w/a/one", "created")
 	p.must(protocol.OpHibernate, 0, protocol.SessionRef{Session: s.ID}, nil)
@@ -88,7 +96,9 @@ func TestGVisorWatch(t *testing.T) {
 	p.must(protocol.OpFork, 0, protocol.SessionFork{Session: s.ID}, &forks)
 	p.attach(3, forks.Sessions[0].ID, "k1")
 	p.run(3, "open('w/four','w').close()")
-	p.must(protocol.OpFileWatch, 4, protocol.FileWatch{FileRef: protocol.FileRef{Session: forks.Sessions[0].ID, Path: "w"}}, nil)
+	p.must(protocol.OpFileWatch, 4,
+		protocol.FileWatch{FileRef: protocol.FileRef{Session: forks.Sessions[0].ID, Path: "w"}},
+		nil)
 	p.run(3, "open('w/five','w').close()")
 	p.changed(4, "w/five", "created")
 	p.mu.Lock()

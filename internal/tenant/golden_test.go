@@ -16,7 +16,10 @@ import (
 
 // TestGoldenTable compares the key table in a file and in the form that gateways get.
 func TestGoldenTable(t *testing.T) {
-	types := map[string]any{"keys.json: the table of keys": Table{}, "key.watch result": News{}, "use": Use{}}
+	types := map[string]any{
+		"keys.json: the table of keys": Table{}, "key.watch result": News{},
+		"use": Use{},
+	}
 	golden.Records(t, "table.json", types)
 	golden.Covers(t, types)
 }
@@ -44,7 +47,8 @@ func TestGoldenSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	nonce := bytes.Repeat([]byte{2}, aead.NonceSize())
-	text := hex.EncodeToString(aead.Seal(nonce, nonce, table, []byte("sandgate keys 1 \x00\x00\x00\x00\x00\x00\x00\x07")))
+	text := hex.EncodeToString(aead.Seal(nonce, nonce, table,
+		[]byte("sandgate keys 1 \x00\x00\x00\x00\x00\x00\x00\x07")))
 	golden.Text(t, "sealed.txt", text+"\n")
 	raw, err := hex.DecodeString(text)
 	if err != nil {
@@ -54,7 +58,8 @@ func TestGoldenSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if is, got, err := v.Load(context.Background(), 0); err != nil || is != version || !bytes.Equal(got, table) {
+	if is, got, err := v.Load(context.Background(), 0); err != nil || is != version ||
+		!bytes.Equal(got, table) {
 		t.Errorf("the sealed table is read as %d, %q, %v", is, got, err)
 	}
 }

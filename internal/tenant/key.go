@@ -78,7 +78,8 @@ func IDOf(secret string) (id string, ok bool) {
 		return "", false
 	}
 	id, random, ok := strings.Cut(rest, "_")
-	return id, ok && len(id) == text.EncodedLen(idBytes) && len(random) == text.EncodedLen(sha256.Size)
+	return id, ok && len(id) == text.EncodedLen(idBytes) &&
+		len(random) == text.EncodedLen(sha256.Size)
 }
 
 var text = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -99,10 +100,12 @@ func newSecret(id string) (secret, hash string) {
 // CheckName returns an error for an invalid name of a tenant. The name becomes part of paths and of
 // labels in logs.
 func CheckName(op, name string) error {
-	ok := name != "" && len(name) <= MaxName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" &&
+	ok := name != "" && len(name) <= MaxName &&
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" &&
 		!strings.ContainsAny(name[:1], "-_.")
 	if !ok {
-		return fault.Invalid(op, "tenant", "a tenant's name has 1 to %d of a-z, 0-9, '-', '_' and '.', and begins with a letter or a digit", MaxName)
+		return fault.Invalid(op, "tenant",
+			"a tenant's name has 1 to %d of a-z, 0-9, '-', '_' and '.', and begins with a letter or a digit", MaxName)
 	}
 	return nil
 }
@@ -111,8 +114,10 @@ func (k Key) check(op string, now time.Time) error {
 	if err := CheckName(op, k.Tenant); err != nil {
 		return err
 	}
-	if len(k.Name) > MaxName || !utf8.ValidString(k.Name) || strings.ContainsFunc(k.Name, unicode.IsControl) {
-		return fault.Invalid(op, "name", "a key's name is UTF-8 text of at most %d bytes without control characters", MaxName)
+	if len(k.Name) > MaxName || !utf8.ValidString(k.Name) ||
+		strings.ContainsFunc(k.Name, unicode.IsControl) {
+		return fault.Invalid(op, "name",
+			"a key's name is UTF-8 text of at most %d bytes without control characters", MaxName)
 	}
 	if !k.Role.Known() {
 		return fault.Invalid(op, "role", "%.40q is not one of %v", k.Role, Roles())

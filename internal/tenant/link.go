@@ -50,9 +50,11 @@ func (s *Store) AddLink(ctx context.Context, l Link) (Link, error) {
 		}
 		switch {
 		case own >= MaxSessionLinks:
-			return fault.New(fault.Exhausted, op, "the session has %d share links, which is the limit; end some", own)
+			return fault.New(fault.Exhausted, op,
+				"the session has %d share links, which is the limit; end some", own)
 		case all >= MaxLinks:
-			return fault.New(fault.Exhausted, op, "there are %d share links, which is the limit; end some", all)
+			return fault.New(fault.Exhausted, op,
+				"there are %d share links, which is the limit; end some", all)
 		}
 		t.Links = append(t.Links, l)
 		return nil
@@ -63,9 +65,13 @@ func (s *Store) AddLink(ctx context.Context, l Link) (Link, error) {
 // EndLink removes a link of a tenant's session.
 func (s *Store) EndLink(ctx context.Context, tenant, session, id string) error {
 	return s.change(ctx, func(t *Table) error {
-		i := slices.IndexFunc(t.Links, func(l Link) bool { return l.ID == id && l.Tenant == tenant && l.Session == session })
+		i := slices.IndexFunc(t.Links,
+			func(l Link) bool { return l.ID == id && l.Tenant == tenant && l.Session == session })
 		if i < 0 {
-			return &fault.Error{Kind: fault.NotFound, Op: "link.end", Field: "link", Message: "there is no such link"}
+			return &fault.Error{
+				Kind: fault.NotFound, Op: "link.end", Field: "link",
+				Message: "there is no such link",
+			}
 		}
 		t.Links = slices.Delete(t.Links, i, i+1)
 		return nil

@@ -37,7 +37,10 @@ const (
 
 // QuotaNames returns the names of all quotas.
 func QuotaNames() []string {
-	return []string{QuotaSessions, QuotaRunning, QuotaCPUs, QuotaMemory, QuotaDisk, QuotaSnapshots, QuotaRequests}
+	return []string{
+		QuotaSessions, QuotaRunning, QuotaCPUs, QuotaMemory, QuotaDisk, QuotaSnapshots,
+		QuotaRequests,
+	}
 }
 
 // Exceeded returns the error for a caller that exceeds a quota. Its field names the quota. whose is
@@ -103,7 +106,8 @@ func (q Quota) Breach(u, more Use) string {
 		return QuotaRunning
 	case q.CPUs > 0 && more.CPUs > 0 && u.CPUs+more.CPUs > q.CPUs+rounding:
 		return QuotaCPUs
-	case q.MemoryBytes > 0 && more.MemoryBytes > 0 && u.MemoryBytes+more.MemoryBytes > q.MemoryBytes:
+	case q.MemoryBytes > 0 && more.MemoryBytes > 0 && u.MemoryBytes+
+		more.MemoryBytes > q.MemoryBytes:
 		return QuotaMemory
 	case q.DiskBytes > 0 && more.DiskBytes > 0 && u.DiskBytes >= q.DiskBytes:
 		return QuotaDisk

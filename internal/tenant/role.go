@@ -35,7 +35,8 @@ func (r Role) Scopes() []string {
 	case Admin:
 		return names(protocol.Scopes()...)
 	case Owner:
-		return names(protocol.ScopeRead, protocol.ScopeWrite, protocol.ScopeManage, protocol.ScopeRun, protocol.ScopeKeys)
+		return names(protocol.ScopeRead, protocol.ScopeWrite, protocol.ScopeManage,
+			protocol.ScopeRun, protocol.ScopeKeys)
 	case Driver:
 		return names(protocol.ScopeRead, protocol.ScopeWrite, protocol.ScopeRun)
 	case Viewer:

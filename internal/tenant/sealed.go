@@ -17,7 +17,8 @@ const SealKey = 32
 // version. Without the key nobody can read or create the content.
 func Sealed(v KeyTableStore, key []byte) (KeyTableStore, error) {
 	if len(key) != SealKey {
-		return nil, fault.New(fault.Host, "tenant.seal", "the key has %d bytes instead of %d", len(key), SealKey)
+		return nil, fault.New(fault.Host, "tenant.seal", "the key has %d bytes instead of %d",
+			len(key), SealKey)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -54,11 +55,15 @@ func (s *sealed) Load(ctx context.Context, have uint64) (uint64, []byte, error) 
 	}
 	n := s.aead.NonceSize()
 	if len(b) < n {
-		return 0, nil, fault.New(fault.Malformed, "tenant.load", "the cluster's key table is cut short")
+		return 0, nil, fault.New(fault.Malformed, "tenant.load",
+			"the cluster's key table is cut short")
 	}
 	out, err := s.aead.Open(nil, b[:n], b[n:], bound(version))
 	if err != nil {
-		return 0, nil, &fault.Error{Kind: fault.Malformed, Op: "tenant.load", Message: "the cluster's key table was encrypted with another keys.secret", Err: err}
+		return 0, nil, &fault.Error{
+			Kind: fault.Malformed, Op: "tenant.load",
+			Message: "the cluster's key table was encrypted with another keys.secret", Err: err,
+		}
 	}
 	return version, out, nil
 }

@@ -101,8 +101,9 @@ func Open(tables KeyTableStore) (*Store, error) {
 // New returns a store without keys. Reload or Run loads them.
 func New(o Options) *Store {
 	s := &Store{
-		tables: o.Tables, copy: o.Copy, grace: o.Grace, log: o.Logger, writing: make(chan struct{}, 1),
-		index: NewIndex(Table{}), changed: make(chan struct{}), heard: time.Now(),
+		tables: o.Tables, copy: o.Copy, grace: o.Grace, log: o.Logger,
+		writing: make(chan struct{}, 1),
+		index:   NewIndex(Table{}), changed: make(chan struct{}), heard: time.Now(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -155,7 +156,10 @@ func (s *Store) lock(ctx context.Context) error {
 	case s.writing <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "others are changing the keys", Err: ctx.Err()}
+		return &fault.Error{
+			Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1,
+			Message: "others are changing the keys", Err: ctx.Err(),
+		}
 	}
 }
 
@@ -184,7 +188,10 @@ func parse(version uint64, b []byte) (*Table, error) {
 		err = t.check()
 	}
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "the key table cannot be read", Err: err}
+		return nil, &fault.Error{
+			Kind: fault.Host, Op: op, Message: "the key table cannot be read",
+			Err: err,
+		}
 	}
 	t.Version = version
 	return &t, nil
@@ -198,7 +205,8 @@ func (s *Store) sync(ctx context.Context) error {
 	version, b, err := s.tables.Load(ctx, have)
 	if err == nil && (version == 0 || known != nil && version < known.Version) {
 		if known != nil {
-			s.log.Warn("the key table store has lost the table; this node restores its copy", "version", known.Version, "found", version)
+			s.log.Warn("the key table store has lost the table; this node restores its copy",
+				"version", known.Version, "found", version)
 		} else {
 			// Any table of another node is newer than this one.
 			known = &Table{Version: 1, Seal: make([]byte, seal)}
@@ -236,8 +244,10 @@ func (t *Table) check() error {
 	}
 	seen := map[string]bool{}
 	for _, k := range t.Keys {
-		if !k.Role.Known() || CheckName(op, k.Tenant) != nil || k.ID == "" || len(k.Hash) != 64 || seen[k.ID] {
-			return fault.New(fault.Malformed, op, "the key %.40q is incomplete, or exists twice", k.ID)
+		if !k.Role.Known() || CheckName(op, k.Tenant) != nil || k.ID == "" || len(k.Hash) != 64 ||
+			seen[k.ID] {
+			return fault.New(fault.Malformed, op, "the key %.40q is incomplete, or exists twice",
+				k.ID)
 		}
 		seen[k.ID] = true
 	}
@@ -342,18 +352,25 @@ func (s *Store) change(ctx context.Context, f func(t *Table) error) error {
 			return err
 		}
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "others keep changing the keys"}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1,
+		Message: "others keep changing the keys",
+	}
 }
 
 func (s *Store) try(ctx context.Context, f func(t *Table) error) error {
 	now, _ := s.Index()
 	if now.Version == 0 {
-		return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "the keys of the cluster cannot be reached"}
+		return &fault.Error{
+			Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1,
+			Message: "the keys of the cluster cannot be reached",
+		}
 	}
 	t := now.Table
 	t.Keys, t.Links, t.Tenants = slices.Clone(t.Keys), slices.Clone(t.Links), maps.Clone(t.Tenants)
 	// Keys that expired a month ago are no longer needed.
-	t.Keys = slices.DeleteFunc(t.Keys, func(k Key) bool { return !k.Good(time.Now().Add(-30 * 24 * time.Hour)) })
+	t.Keys = slices.DeleteFunc(t.Keys,
+		func(k Key) bool { return !k.Good(time.Now().Add(-30 * 24 * time.Hour)) })
 	t.Links = slices.DeleteFunc(t.Links, func(l Link) bool { return !time.Now().Before(l.Expires) })
 	if err := f(&t); err != nil {
 		return err
@@ -379,11 +396,15 @@ func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err
 	if err := k.check(op, now); err != nil {
 		return Key{}, "", err
 	}
-	made = Key{ID: random(idBytes), Name: k.Name, Tenant: k.Tenant, Role: k.Role, Created: now, By: k.By, Expires: k.Expires, Quota: k.Quota}
+	made = Key{
+		ID: random(idBytes), Name: k.Name, Tenant: k.Tenant, Role: k.Role, Created: now,
+		By: k.By, Expires: k.Expires, Quota: k.Quota,
+	}
 	secret, made.Hash = newSecret(made.ID)
 	err = s.change(ctx, func(t *Table) error {
 		if len(t.Keys) >= MaxKeys {
-			return fault.New(fault.Exhausted, op, "there are %d keys, which is the limit; revoke some", len(t.Keys))
+			return fault.New(fault.Exhausted, op,
+				"there are %d keys, which is the limit; revoke some", len(t.Keys))
 		}
 		t.Keys = append(t.Keys, made)
 		return nil
@@ -394,9 +415,13 @@ func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err
 // at returns the index of a tenant's key with the id; an empty tenant means any. Errors: NotFound,
 // also for a key of another tenant.
 func (t *Table) at(op, tenant, id string) (int, error) {
-	i := slices.IndexFunc(t.Keys, func(k Key) bool { return k.ID == id && (tenant == "" || k.Tenant == tenant) })
+	i := slices.IndexFunc(t.Keys,
+		func(k Key) bool { return k.ID == id && (tenant == "" || k.Tenant == tenant) })
 	if i < 0 {
-		return 0, &fault.Error{Kind: fault.NotFound, Op: op, Field: "id", Message: "there is no such key"}
+		return 0, &fault.Error{
+			Kind: fault.NotFound, Op: op, Field: "id",
+			Message: "there is no such key",
+		}
 	}
 	return i, nil
 }
@@ -412,10 +437,14 @@ func (s *Store) Get(tenant, id string) (Key, error) {
 }
 
 // Rotate gives a key another secret. The previous secret stays valid for keep.
-func (s *Store) Rotate(ctx context.Context, tenant, id string, keep time.Duration) (made Key, secret string, err error) {
+func (s *Store) Rotate(ctx context.Context, tenant, id string,
+	keep time.Duration,
+) (made Key, secret string, err error) {
 	const op = "key.rotate"
 	if keep < 0 || keep > MaxKeep {
-		return Key{}, "", fault.Invalid(op, "keep_seconds", "a secret stays valid for 0 to %d seconds after its rotation", int64(MaxKeep/time.Second))
+		return Key{}, "", fault.Invalid(op, "keep_seconds",
+			"a secret stays valid for 0 to %d seconds after its rotation",
+			int64(MaxKeep/time.Second))
 	}
 	err = s.change(ctx, func(t *Table) error {
 		i, err := t.at(op, tenant, id)
@@ -470,7 +499,8 @@ func (s *Store) SetQuota(ctx context.Context, tenant string, q *Quota) error {
 		case q == nil:
 			delete(t.Tenants, tenant)
 		case len(t.Tenants) >= MaxTenants && t.Tenants[tenant] == Quota{}:
-			return fault.New(fault.Exhausted, op, "%d tenants have a quota of their own, which is the limit", len(t.Tenants))
+			return fault.New(fault.Exhausted, op,
+				"%d tenants have a quota of their own, which is the limit", len(t.Tenants))
 		default:
 			if t.Tenants == nil {
 				t.Tenants = map[string]Quota{}

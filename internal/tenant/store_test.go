@@ -31,7 +31,10 @@ func opens(s *Store, secret string) bool {
 func TestKeyLifeOnDisk(t *testing.T) {
 	s, path := open(t)
 	x, changed := s.Index()
-	k, secret, err := s.Create(context.Background(), Key{Name: "ci", Tenant: "acme", Role: Driver, By: "owner"})
+	k, secret, err := s.Create(context.Background(), Key{
+		Name: "ci", Tenant: "acme", Role: Driver,
+		By: "owner",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +50,8 @@ func TestKeyLifeOnDisk(t *testing.T) {
 		t.Error("an index has changed")
 	}
 	b, err := os.ReadFile(path)
-	if err != nil || strings.Contains(string(b), secret) || strings.Contains(string(b), strings.Split(secret, "_")[2]) {
+	if err != nil || strings.Contains(string(b), secret) ||
+		strings.Contains(string(b), strings.Split(secret, "_")[2]) {
 		t.Errorf("the file holds the secret, or is not there: %v", err)
 	}
 	if info, _ := os.Stat(path); info.Mode().Perm() != 0o600 {
@@ -58,7 +62,11 @@ func TestKeyLifeOnDisk(t *testing.T) {
 	if err != nil || !opens(again, secret) {
 		t.Fatalf("after a restart: %v", err)
 	}
-	for _, wrong := range []string{"", SecretPrefix, secret[:len(secret)-1], secret + "a", secret[:len(secret)-1] + "1", strings.ToUpper(secret), strings.Replace(secret, k.ID, strings.Repeat("a", len(k.ID)), 1)} {
+	for _, wrong := range []string{
+		"", SecretPrefix, secret[:len(secret)-1], secret + "a",
+		secret[:len(secret)-1] + "1", strings.ToUpper(secret),
+		strings.Replace(secret, k.ID, strings.Repeat("a", len(k.ID)), 1),
+	} {
 		if opens(again, wrong) {
 			t.Errorf("%q opens", wrong)
 		}
@@ -74,8 +82,12 @@ func TestKeyLifeOnDisk(t *testing.T) {
 	if err := again.Reload(); err != nil || !opens(again, third) || opens(again, secret) {
 		t.Errorf("read again: %v", err)
 	}
-	for _, err := range []error{s.Revoke(context.Background(), "other", k.ID), s.Revoke(context.Background(), "acme", "nothere")} {
-		if fault.PublicOf(err) != fault.PublicOf(s.Revoke(context.Background(), "", "never")) || !fault.Is(err, fault.NotFound) {
+	for _, err := range []error{
+		s.Revoke(context.Background(), "other", k.ID),
+		s.Revoke(context.Background(), "acme", "nothere"),
+	} {
+		if fault.PublicOf(err) != fault.PublicOf(s.Revoke(context.Background(), "", "never")) ||
+			!fault.Is(err, fault.NotFound) {
 			t.Errorf("a foreign key: %v", err)
 		}
 	}
@@ -86,7 +98,8 @@ func TestKeyLifeOnDisk(t *testing.T) {
 
 func TestKeyExpires(t *testing.T) {
 	s, _ := open(t)
-	k, secret, err := s.Create(context.Background(), Key{Tenant: "a", Role: Viewer, Expires: time.Now().Add(time.Hour)})
+	k, secret, err := s.Create(context.Background(),
+		Key{Tenant: "a", Role: Viewer, Expires: time.Now().Add(time.Hour)})
 	if err != nil || !opens(s, secret) {
 		t.Fatal(err)
 	}
@@ -110,11 +123,13 @@ func TestKeyFieldsAreChecked(t *testing.T) {
 		"expires":        {Tenant: "a", Role: Owner, Expires: time.Now().Add(-time.Hour)},
 		"quota.sessions": {Tenant: "a", Role: Owner, Quota: Quota{Sessions: -1}},
 	} {
-		if _, _, err := s.Create(context.Background(), k); fault.PublicOf(err).Field != field || !fault.Is(err, fault.InvalidArgument) {
+		if _, _, err := s.Create(context.Background(), k); fault.PublicOf(err).Field != field ||
+			!fault.Is(err, fault.InvalidArgument) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, _, err := s.Rotate(context.Background(), "a", "x", -1); fault.PublicOf(err).Field != "keep_seconds" {
+	if _, _, err := s.Rotate(context.Background(), "a", "x",
+		-1); fault.PublicOf(err).Field != "keep_seconds" {
 		t.Error(err)
 	}
 }
@@ -125,7 +140,10 @@ func TestBadFileChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"", "{", `{"version":1}`, `{"seal":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","keys":[{"id":"a"}]}`} {
+	for _, text := range []string{
+		"", "{", `{"version":1}`,
+		`{"seal":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","keys":[{"id":"a"}]}`,
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +161,8 @@ func TestQuotaNamesWhatIsOver(t *testing.T) {
 	if err := s.SetQuota(context.Background(), "*", &Quota{Sessions: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetQuota(context.Background(), "big", &Quota{CPUs: 0.3, DiskBytes: 100}); err != nil {
+	if err := s.SetQuota(context.Background(), "big",
+		&Quota{CPUs: 0.3, DiskBytes: 100}); err != nil {
 		t.Fatal(err)
 	}
 	x, _ := s.Index()
@@ -156,7 +175,8 @@ func TestQuotaNamesWhatIsOver(t *testing.T) {
 	}{
 		{small, Use{Sessions: 2}, ""},
 		{small, Use{Sessions: 3}, QuotaSessions},
-		{big, Use{Sessions: 30, CPUs: 0.2}, ""}, // three tenths, whose sum is larger in floating point
+		// three tenths, whose sum is larger in floating point
+		{big, Use{Sessions: 30, CPUs: 0.2}, ""},
 		{big, Use{CPUs: 0.25}, QuotaCPUs},
 		{big, Use{DiskBytes: 100}, QuotaDisk},
 		{Quota{Running: 1}, Use{Running: 1}, QuotaRunning},
@@ -166,7 +186,8 @@ func TestQuotaNamesWhatIsOver(t *testing.T) {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
 	}
-	if got := (Quota{Snapshots: 1, Running: 1}).Breach(Use{Snapshots: 1, Running: 1}, Use{Snapshots: 1}); got != QuotaSnapshots {
+	if got := (Quota{Snapshots: 1, Running: 1}).Breach(Use{Snapshots: 1, Running: 1},
+		Use{Snapshots: 1}); got != QuotaSnapshots {
 		t.Errorf("%q", got)
 	}
 	if err := s.SetQuota(context.Background(), "big", nil); err != nil {
@@ -183,7 +204,9 @@ func TestRolesGrantTheirScopes(t *testing.T) {
 			t.Errorf("%s", r)
 		}
 	}
-	if Admin.Within(Owner.Scopes()) || Metrics.Within(Owner.Scopes()) || Owner.Within(Driver.Scopes()) || !Viewer.Within(Driver.Scopes()) || Role("x").Within(Admin.Scopes()) {
+	if Admin.Within(Owner.Scopes()) || Metrics.Within(Owner.Scopes()) ||
+		Owner.Within(Driver.Scopes()) || !Viewer.Within(Driver.Scopes()) ||
+		Role("x").Within(Admin.Scopes()) {
 		t.Error("a role hands on what it has not")
 	}
 }

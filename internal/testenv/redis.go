@@ -19,7 +19,8 @@ func Redis(t testing.TB) string {
 	address := l.Addr().String()
 	_ = l.Close()
 	_, port, _ := net.SplitHostPort(address)
-	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+		"--dir", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("redis-server, which make test installs from Debian: %v", err)

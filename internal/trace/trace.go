@@ -67,7 +67,8 @@ func (t *Tracer) Join(ctx context.Context, name, traceparent string) (context.Co
 func (t *Tracer) startSpan(ctx context.Context, name, traceparent string) (context.Context, *Span) {
 	parent := ctx
 	if traceparent != "" {
-		parent = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
+		parent = propagation.TraceContext{}.Extract(ctx,
+			propagation.MapCarrier{"traceparent": traceparent})
 	}
 	in, s := t.tracer.Start(parent, name)
 	if !s.IsRecording() {
@@ -126,7 +127,8 @@ func (s *Span) Set(k Key, value string) {
 	if s == nil || value == "" {
 		return
 	}
-	s.s.SetAttributes(attribute.String(string(k), strings.ToValidUTF8(value[:min(len(value), maxValue)], "")))
+	s.s.SetAttributes(attribute.String(string(k),
+		strings.ToValidUTF8(value[:min(len(value), maxValue)], "")))
 }
 
 // Part adds a child span that has already ended.
@@ -134,7 +136,8 @@ func (s *Span) Part(name string, from, to time.Time) {
 	if s == nil {
 		return
 	}
-	_, c := s.s.TracerProvider().Tracer(scope).Start(otel.ContextWithSpan(context.Background(), s.s), name, otel.WithTimestamp(from))
+	_, c := s.s.TracerProvider().Tracer(scope).Start(otel.ContextWithSpan(context.Background(),
+		s.s), name, otel.WithTimestamp(from))
 	c.End(otel.WithTimestamp(to))
 }
 
@@ -170,10 +173,12 @@ func (s *Span) End(err error) {
 // CheckParent reports whether text is a W3C traceparent of version 00 or later. Callers ignore an
 // invalid one, as the standard requires.
 func CheckParent(text string) bool {
-	if len(text) < 55 || len(text) > 256 || text[2] != '-' || text[35] != '-' || text[52] != '-' || len(text) > 55 && text[55] != '-' {
+	if len(text) < 55 || len(text) > 256 || text[2] != '-' || text[35] != '-' || text[52] != '-' ||
+		len(text) > 55 && text[55] != '-' {
 		return false
 	}
-	if text != strings.ToLower(text) || text[:2] == "ff" || strings.Trim(text[3:35], "0") == "" || strings.Trim(text[36:52], "0") == "" {
+	if text != strings.ToLower(text) || text[:2] == "ff" || strings.Trim(text[3:35], "0") == "" ||
+		strings.Trim(text[36:52], "0") == "" {
 		return false
 	}
 	_, err := hex.DecodeString(text[:2] + text[3:35] + text[36:52] + text[53:55])
@@ -183,6 +188,7 @@ func CheckParent(text string) bool {
 // kept returns the limits for attributes and events of spans.
 func kept() sdk.SpanLimits {
 	l := sdk.NewSpanLimits()
-	l.AttributeCountLimit, l.EventCountLimit, l.LinkCountLimit, l.AttributeValueLengthLimit = 16, 0, 0, maxValue
+	l.AttributeCountLimit, l.EventCountLimit, l.LinkCountLimit, l.AttributeValueLengthLimit = 16, 0,
+		0, maxValue
 	return l
 }

@@ -66,7 +66,8 @@ func TestSpans(t *testing.T) {
 	child.Part("part", now.Add(-time.Second), now)
 	child.End(errors.New("/secret/path"))
 	root.End(nil)
-	if ID(ctx) != parent[3:35] || root.ID() != ID(ctx) || !strings.HasPrefix(Parent(ctx), parent[:36]) || root.Parent() != Parent(ctx) {
+	if ID(ctx) != parent[3:35] || root.ID() != ID(ctx) ||
+		!strings.HasPrefix(Parent(ctx), parent[:36]) || root.Parent() != Parent(ctx) {
 		t.Errorf("%s %s", ID(ctx), Parent(ctx))
 	}
 	// Not sampled: a parent without the sampled flag, and no parent with a sampling rate of 0.
@@ -88,13 +89,15 @@ func TestSpans(t *testing.T) {
 			t.Errorf("it says too much: %s", s)
 		}
 	}
-	if len(all) != 3 || string(all["child"].ParentSpanId) != string(all["root"].SpanId) || string(all["part"].ParentSpanId) != string(all["child"].SpanId) {
+	if len(all) != 3 || string(all["child"].ParentSpanId) != string(all["root"].SpanId) ||
+		string(all["part"].ParentSpanId) != string(all["child"].SpanId) {
 		t.Fatalf("%v", all)
 	}
 	if d := all["part"].EndTimeUnixNano - all["part"].StartTimeUnixNano; d != uint64(time.Second) {
 		t.Errorf("the part took %d", d)
 	}
-	if all["child"].Status.GetCode() != wire.Status_STATUS_CODE_ERROR || all["child"].Status.Message != "internal" {
+	if all["child"].Status.GetCode() != wire.Status_STATUS_CODE_ERROR ||
+		all["child"].Status.Message != "internal" {
 		t.Errorf("%v", all["child"].Status)
 	}
 	if sent, dropped := tr.Counts(); sent != 3 || dropped != 0 {
@@ -150,10 +153,13 @@ func TestOff(t *testing.T) {
 
 func TestCheckParent(t *testing.T) {
 	for text, want := range map[string]bool{
-		parent: true, parent + "-more": true, "": false, parent + "x": false, strings.ToUpper(parent): false,
-		"ff" + parent[2:]: false, "00-00000000000000000000000000000000-0123456789abcdef-01": false,
-		"00-0123456789abcdef0123456789abcdef-0000000000000000-01": false, strings.Replace(parent, "a", "g", 1): false,
-		parent + "-" + strings.Repeat("x", 300): false,
+		parent: true, parent + "-more": true, "": false, parent + "x": false,
+		strings.ToUpper(parent): false,
+		"ff" + parent[2:]:       false,
+		"00-00000000000000000000000000000000-0123456789abcdef-01": false,
+		"00-0123456789abcdef0123456789abcdef-0000000000000000-01": false,
+		strings.Replace(parent, "a", "g", 1):                      false,
+		parent + "-" + strings.Repeat("x", 300):                   false,
 	} {
 		if got := CheckParent(text); got != want {
 			t.Errorf("%q: %t", text, got)
@@ -162,7 +168,11 @@ func TestCheckParent(t *testing.T) {
 }
 
 func BenchmarkSpan(b *testing.B) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request,
+	) {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}))
 	defer s.Close()
 	for name, endpoint := range map[string]string{"off": "", "on": s.URL} {
 		b.Run(name, func(b *testing.B) {

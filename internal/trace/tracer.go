@@ -64,16 +64,20 @@ func New(o Options) (*Tracer, error) {
 	}
 	// The exporter connects when it first has spans to send. It does not retry, because the spans
 	// in the queue would be dropped meanwhile.
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(o.Endpoint),
-		otlptracehttp.WithTimeout(sendLimit), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
+	exporter, err := otlptracehttp.New(context.Background(),
+		otlptracehttp.WithEndpointURL(o.Endpoint),
+		otlptracehttp.WithTimeout(sendLimit),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, op, err)
 	}
 	out := newSender(exporter, o.Queue, o.Logger)
 	provider := sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Sample))), sdk.WithSpanProcessor(out), sdk.WithRawSpanLimits(kept()),
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Sample))),
+		sdk.WithSpanProcessor(out), sdk.WithRawSpanLimits(kept()),
 		sdk.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", o.Service), attribute.String("service.instance.id", o.Instance), attribute.String("service.version", o.Version),
+			attribute.String("service.name", o.Service), attribute.String("service.instance.id",
+				o.Instance), attribute.String("service.version", o.Version),
 		)),
 	)
 	return &Tracer{tracer: provider.Tracer(scope), provider: provider, out: out}, nil
@@ -110,7 +114,10 @@ type sender struct {
 }
 
 func newSender(e sdk.SpanExporter, queue int, log *slog.Logger) *sender {
-	s := &sender{exporter: e, queue: make(chan sdk.ReadOnlySpan, queue), log: log, stop: make(chan struct{}), done: make(chan struct{})}
+	s := &sender{
+		exporter: e, queue: make(chan sdk.ReadOnlySpan, queue), log: log,
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cut = cancel
 	go s.run(ctx)

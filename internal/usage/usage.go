@@ -105,5 +105,6 @@ func (t *Meter) Take(machine sandbox.Machine) (r Record, some bool) {
 		r.MemorySeconds = r.Seconds * float64(t.memory+u.Memory) / 2 / (1 << 20)
 		t.cpu, t.memory, t.at = u.CPU, u.Memory, now
 	}
-	return r, r.Cells != 0 || r.BytesIn != 0 || r.BytesOut != 0 || r.NetworkIn != 0 || r.NetworkOut != 0 || r.Seconds > 0
+	return r, r.Cells != 0 || r.BytesIn != 0 || r.BytesOut != 0 || r.NetworkIn != 0 ||
+		r.NetworkOut != 0 || r.Seconds > 0
 }

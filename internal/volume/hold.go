@@ -57,8 +57,11 @@ func CheckMounts(op string, mounts []protocol.Mount) error {
 			return err
 		}
 		below := strings.HasPrefix(one.Path, wire.Home+"/") || strings.Count(one.Path, "/") == 1
-		if !filepath.IsAbs(one.Path) || filepath.Clean(one.Path) != one.Path || one.Path == "/" || !below || paths[one.Path] {
-			return fault.Invalid(op, field+"path", "a link to a volume is a new name in %s, or directly below /, without . and ..", wire.Home)
+		if !filepath.IsAbs(one.Path) || filepath.Clean(one.Path) != one.Path || one.Path == "/" ||
+			!below || paths[one.Path] {
+			return fault.Invalid(op, field+"path",
+				"a link to a volume is a new name in %s, or directly below /, without . and ..",
+				wire.Home)
 		}
 		paths[one.Path] = true
 	}
@@ -80,7 +83,10 @@ func MergeMounts(own, template []protocol.Mount) []protocol.Mount {
 // Hold holds a tenant's volumes for a session. The session asked for the first
 // own mounts, and its template for the others. Errors: NotFound.
 func (v *Store) Hold(tenant string, mounts []protocol.Mount, own int) (*Hold, error) {
-	h := &Hold{mounts: mounts, locked: map[*volume]bool{}, reported: map[*volume]bool{}, found: map[*volume]foundUse{}}
+	h := &Hold{
+		mounts: mounts, locked: map[*volume]bool{}, reported: map[*volume]bool{},
+		found: map[*volume]foundUse{},
+	}
 	if len(mounts) == 0 {
 		return h, nil
 	}
@@ -93,7 +99,10 @@ func (v *Store) Hold(tenant string, mounts []protocol.Mount, own int) (*Hold, er
 			if i >= own {
 				field, hint = "template", ", which sessions of this template have: create it first"
 			}
-			return nil, &fault.Error{Kind: fault.NotFound, Op: "volume.hold", Field: field, Message: fmt.Sprintf("there is no volume %.64q%s", mount.Name, hint)}
+			return nil, &fault.Error{
+				Kind: fault.NotFound, Op: "volume.hold", Field: field,
+				Message: fmt.Sprintf("there is no volume %.64q%s", mount.Name, hint),
+			}
 		}
 		h.volumes = append(h.volumes, one)
 	}
@@ -126,7 +135,10 @@ func (h *Hold) Release() {
 func (h *Hold) Sources() []sandbox.Volume {
 	var out []sandbox.Volume
 	for i, one := range h.volumes {
-		out = append(out, sandbox.Volume{Name: one.Name, Dir: filepath.Join(one.dir, dataFolder), ReadOnly: h.mounts[i].ReadOnly})
+		out = append(out, sandbox.Volume{
+			Name: one.Name, Dir: filepath.Join(one.dir, dataFolder),
+			ReadOnly: h.mounts[i].ReadOnly,
+		})
 	}
 	return out
 }
@@ -149,7 +161,10 @@ func (h *Hold) Mount(ctx context.Context, machine Mounter, files Linker, live bo
 		return nil
 	}
 	if !live {
-		return &fault.Error{Kind: fault.Unsupported, Op: op, Field: "volumes", Message: "this server has no volumes"}
+		return &fault.Error{
+			Kind: fault.Unsupported, Op: op, Field: "volumes",
+			Message: "this server has no volumes",
+		}
 	}
 	if err := machine.Mount(ctx, h.Sources()...); err != nil {
 		return err
@@ -158,9 +173,14 @@ func (h *Hold) Mount(ctx context.Context, machine Mounter, files Linker, live bo
 		if one.Path == "" {
 			continue
 		}
-		err := files.Link(ctx, wire.FileLink{Path: one.Path, Target: sandbox.VolumesPath + "/" + one.Name})
+		err := files.Link(ctx, wire.FileLink{Path: one.Path, Target: sandbox.VolumesPath + "/" +
+			one.Name})
 		if err != nil {
-			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: fmt.Sprintf("volumes[%d].path", i), Message: fault.PublicOf(err).Message, Err: err}
+			return &fault.Error{
+				Kind: fault.KindOf(err), Op: op,
+				Field: fmt.Sprintf("volumes[%d].path", i), Message: fault.PublicOf(err).Message,
+				Err: err,
+			}
 		}
 	}
 	return nil

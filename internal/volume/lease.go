@@ -34,7 +34,8 @@ func (v *Store) Lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lea
 		return none, fault.Invalid(op, "holder", "a holder is text of at most %d bytes", maxHolder)
 	}
 	if r.TTLSeconds < 0 || r.TTLSeconds > protocol.MaxLeaseSeconds {
-		return none, fault.Invalid(op, "ttl_seconds", "a lease lasts 1 to %d seconds", protocol.MaxLeaseSeconds)
+		return none, fault.Invalid(op, "ttl_seconds", "a lease lasts 1 to %d seconds",
+			protocol.MaxLeaseSeconds)
 	}
 	ttl := time.Duration(r.TTLSeconds) * time.Second
 	if ttl == 0 {
@@ -48,7 +49,8 @@ func (v *Store) Lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lea
 			left := one.Ends.Sub(now)
 			return &fault.Error{
 				Kind: fault.Conflict, Op: op, Field: "name", RetryAfter: 1 + int(left/time.Second),
-				Message: "the lease is held" + by(held.Holder) + ", for at most another " + strconv.Itoa(1+int(left/time.Second)) + " s",
+				Message: "the lease is held" + by(held.Holder) + ", for at most another " +
+					strconv.Itoa(1+int(left/time.Second)) + " s",
 			}
 		case r.Token != 0 && (held == nil || held.Token != r.Token):
 			return lostLease(op)
@@ -73,7 +75,10 @@ func by(holder string) string {
 }
 
 func lostLease(op string) error {
-	return &fault.Error{Kind: fault.Conflict, Op: op, Field: "token", Message: "this lease is over: it has expired, or somebody else has taken it since"}
+	return &fault.Error{
+		Kind: fault.Conflict, Op: op, Field: "token",
+		Message: "this lease is over: it has expired, or somebody else has taken it since",
+	}
 }
 
 // Release ends a lease. Its token is not used again.

@@ -27,7 +27,8 @@ type usage struct {
 }
 
 func openDir(at int, name string) (*os.File, error) {
-	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	fd, err := unix.Openat(at, name,
+		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -37,7 +38,8 @@ func openDir(at int, name string) (*os.File, error) {
 // vanished reports whether an error only means that a user changed the name
 // meanwhile.
 func vanished(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
+		errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
 }
 
 // measureTree measures the folder at path. Each name of a file with several names
@@ -68,7 +70,8 @@ func (u *usage) add(dir *os.File, depth int) error {
 			if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 				continue
 			}
-			u.bytes += st.Blocks*512 - st.Blocks*512/int64(max(st.Nlink, 1)) // a folder's links are its own
+			// a folder's links are its own
+			u.bytes += st.Blocks*512 - st.Blocks*512/int64(max(st.Nlink, 1))
 			if depth >= maxDepth {
 				u.beyond = true
 				continue

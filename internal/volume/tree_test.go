@@ -13,7 +13,8 @@ import (
 func TestHostileTree(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(outside, make([]byte, 16<<20), 0o600), os.Symlink(filepath.Dir(outside), filepath.Join(dir, "link"))); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(outside, make([]byte, 16<<20), 0o600),
+		os.Symlink(filepath.Dir(outside), filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	at, err := os.OpenRoot(dir)
@@ -21,7 +22,8 @@ func TestHostileTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 * maxDepth {
-		err := errors.Join(at.Mkdir("d", 0o755), at.WriteFile(fmt.Sprint("f", i), []byte("x"), 0o600))
+		err := errors.Join(at.Mkdir("d", 0o755), at.WriteFile(fmt.Sprint("f", i), []byte("x"),
+			0o600))
 		next, err2 := at.OpenRoot("d")
 		if err := errors.Join(err, err2, at.Close()); err != nil {
 			t.Fatal(err)

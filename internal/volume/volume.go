@@ -147,7 +147,10 @@ func (v *Store) find(tenant, name string) (*volume, error) {
 	if one := v.all[key(tenant, name)]; one != nil {
 		return one, nil
 	}
-	return nil, &fault.Error{Kind: fault.NotFound, Op: "volume.find", Field: "name", Message: "there is no such volume"}
+	return nil, &fault.Error{
+		Kind: fault.NotFound, Op: "volume.find", Field: "name",
+		Message: "there is no such volume",
+	}
 }
 
 // save writes a volume's record. Preconditions: change is held.
@@ -164,11 +167,13 @@ func (v *Store) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.V
 	const op = "volume.create"
 	var none protocol.Volume
 	if !validName.MatchString(r.Name) {
-		return none, fault.Invalid(op, "name", "a volume's name has 1 to 64 letters, digits, dots, hyphens and underscores, the first a letter or a digit")
+		return none, fault.Invalid(op, "name",
+			"a volume's name has 1 to 64 letters, digits, dots, hyphens and underscores, the first a letter or a digit")
 	}
 	most := v.cfg.MaxBytes
 	if r.MaxBytes < 0 || r.MaxBytes > most {
-		return none, fault.Invalid(op, "max_bytes", "a volume holds between 1 and %d bytes here", most)
+		return none, fault.Invalid(op, "max_bytes", "a volume holds between 1 and %d bytes here",
+			most)
 	}
 	v.change.Lock()
 	defer v.change.Unlock()
@@ -182,13 +187,18 @@ func (v *Store) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.V
 	v.mu.Unlock()
 	switch {
 	case taken:
-		return none, &fault.Error{Kind: fault.Conflict, Op: op, Field: "name", Message: "you have a volume of this name"}
+		return none, &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: "name",
+			Message: "you have a volume of this name",
+		}
 	case n >= v.cfg.Max:
-		return none, fault.New(fault.Exhausted, op, "there are %d volumes, which is the limit; delete some", n)
+		return none, fault.New(fault.Exhausted, op,
+			"there are %d volumes, which is the limit; delete some", n)
 	}
 	id := "v_" + rand.Text()
 	one := &volume{
-		dir: filepath.Join(v.cfg.Dir, id), ID: id, Name: r.Name, Tenant: p.Tenant, Subject: p.Subject,
+		dir: filepath.Join(v.cfg.Dir, id), ID: id, Name: r.Name, Tenant: p.Tenant,
+		Subject: p.Subject,
 		Created: time.Now(), MaxBytes: cmp.Or(r.MaxBytes, most),
 	}
 	data := filepath.Join(one.dir, dataFolder)
@@ -213,7 +223,8 @@ func (v *Store) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.V
 func (one *volume) view() protocol.Volume {
 	return protocol.Volume{
 		Name: one.Name, CreatedMS: one.Created.UnixMilli(), MaxBytes: one.MaxBytes,
-		Bytes: one.used.bytes, Files: one.used.files, Sessions: one.users, Lease: one.lease(time.Now()),
+		Bytes: one.used.bytes, Files: one.used.files, Sessions: one.users,
+		Lease: one.lease(time.Now()),
 	}
 }
 
@@ -241,7 +252,8 @@ func (v *Store) List(p noderpc.Principal) protocol.VolumeList {
 			out.Volumes = append(out.Volumes, one.view())
 		}
 	}
-	slices.SortFunc(out.Volumes, func(a, b protocol.Volume) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Volumes,
+		func(a, b protocol.Volume) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -252,7 +264,11 @@ func (v *Store) Delete(p noderpc.Principal, name string) error {
 	v.mu.Lock()
 	one, err := v.find(p.Tenant, name)
 	if err == nil && one.users > 0 {
-		err = &fault.Error{Kind: fault.Conflict, Op: op, Field: "name", Message: "the volume is in use by " + count(one.users, "session") + ", hibernated ones included; delete them first"}
+		err = &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: "name",
+			Message: "the volume is in use by " + count(one.users, "session") +
+				", hibernated ones included; delete them first",
+		}
 	}
 	if err == nil {
 		one.gone = true

@@ -25,8 +25,10 @@ func TestGoldenRecords(t *testing.T) {
 func TestGoldenSnapshotName(t *testing.T) {
 	var out strings.Builder
 	l := kernel.Manifest{
-		Name: "python", Display: "Python", Aliases: []string{"py"}, Extensions: []string{".py"}, Argv: []string{"/a"},
-		Env: map[string]string{"A": "b"}, Program: []string{"python3", "{file}"}, Interrupt: "signal", Warm: "1", Prime: "2",
+		Name: "python", Display: "Python", Aliases: []string{"py"}, Extensions: []string{".py"},
+		Argv: []string{"/a"},
+		Env:  map[string]string{"A": "b"}, Program: []string{"python3", "{file}"},
+		Interrupt: "signal", Warm: "1", Prime: "2",
 	}
 	src := &TemplateDef{Digest: "d", Created: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
 	for _, stamp := range []string{"", src.stamp()} {

@@ -39,7 +39,10 @@ func (i *Instance) Done() <-chan struct{} { return i.Machine.Done() }
 
 // preload runs the code of a user's template.
 func (i *Instance) preload(ctx context.Context, code string) error {
-	r, err := i.Agent.Kernels.Request(ctx, KernelChannel, kernel.Request{Op: "execute", Code: code, Silent: true, NoInput: true})
+	r, err := i.Agent.Kernels.Request(ctx, KernelChannel, kernel.Request{
+		Op: "execute", Code: code,
+		Silent: true, NoInput: true,
+	})
 	if err != nil {
 		return err
 	}

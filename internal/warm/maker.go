@@ -24,7 +24,9 @@ type maker struct {
 
 // make restores an instance from the template's snapshot, or boots one cold if
 // that is not possible. layout may differ from the template's.
-func (k *maker) make(ctx context.Context, t *Template, layout Layout, build bool) (*Instance, error) {
+func (k *maker) make(ctx context.Context, t *Template, layout Layout,
+	build bool,
+) (*Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.BootLimit+t.buildLimit())
 	defer cancel()
 	var dir string
@@ -54,7 +56,8 @@ func (k *maker) make(ctx context.Context, t *Template, layout Layout, build bool
 		return nil, err // the template's own commands failed, and would fail again
 	}
 	if err != nil {
-		k.log.Warn("booting cold, for lack of a snapshot", "template", t.key, "kind", fault.KindOf(err), "error", err)
+		k.log.Warn("booting cold, for lack of a snapshot", "template", t.key, "kind",
+			fault.KindOf(err), "error", err)
 	}
 	i, _, err := k.boot(ctx, t, layout)
 	if err != nil {
@@ -66,7 +69,9 @@ func (k *maker) make(ctx context.Context, t *Template, layout Layout, build bool
 
 // boot boots a sandbox cold, builds the user's template in it, and starts its kernel. output is the
 // output of the template's commands.
-func (k *maker) boot(ctx context.Context, t *Template, layout Layout) (i *Instance, output string, err error) {
+func (k *maker) boot(ctx context.Context, t *Template,
+	layout Layout,
+) (i *Instance, output string, err error) {
 	machine, err := k.cfg.Backend.Boot(ctx, layout.Spec(nil))
 	if err != nil {
 		return nil, "", err
@@ -83,7 +88,8 @@ func (k *maker) boot(ctx context.Context, t *Template, layout Layout) (i *Instan
 	if i.Language == "" {
 		return i, output, nil
 	}
-	if i.Info, err = i.Agent.Kernels.Start(ctx, KernelChannel, wire.StartKernel{Language: i.Language, Env: t.env}); err != nil {
+	if i.Info, err = i.Agent.Kernels.Start(ctx, KernelChannel,
+		wire.StartKernel{Language: i.Language, Env: t.env}); err != nil {
 		return nil, output, k.failed(i, err)
 	}
 	k.cfg.Observer.KernelStarted()
@@ -95,7 +101,9 @@ func (k *maker) boot(ctx context.Context, t *Template, layout Layout) (i *Instan
 	return i, output, nil
 }
 
-func (k *maker) restore(ctx context.Context, t *Template, layout Layout, dir string, warm warmKernel) (*Instance, error) {
+func (k *maker) restore(ctx context.Context, t *Template, layout Layout, dir string,
+	warm warmKernel,
+) (*Instance, error) {
 	machine, err := k.cfg.Backend.Restore(ctx, dir, layout.Spec(nil), sandbox.RestoreOptions{})
 	if err != nil {
 		return nil, err
@@ -145,7 +153,8 @@ func (k *maker) newInstance(machine sandbox.Machine, t *Template, layout Layout)
 func (k *maker) failed(i *Instance, err error) error {
 	select {
 	case <-i.Machine.Done():
-		k.log.Warn("a sandbox ended while it was made", "language", i.Language, "detail", i.Machine.Exit().String())
+		k.log.Warn("a sandbox ended while it was made", "language", i.Language, "detail",
+			i.Machine.Exit().String())
 	default:
 	}
 	k.discard(i)

@@ -32,10 +32,14 @@ type Manager struct {
 func New(cfg Config) (*Manager, error) {
 	const op = "session.new"
 	work := newBackground()
-	m := &Manager{cfg: cfg, log: cfg.Log, definitions: definitions{cfg}, work: work, users: map[string]*Template{}}
+	m := &Manager{
+		cfg: cfg, log: cfg.Log, definitions: definitions{cfg}, work: work,
+		users: map[string]*Template{},
+	}
 	m.pools = &pools{
-		cfg: cfg, maker: &maker{cfg: cfg, log: cfg.Log}, languages: map[string]*Template{}, templates: m.all,
-		making: make(chan struct{}, max(2, cfg.Parallel)), ctx: work.ctx,
+		cfg: cfg, maker: &maker{cfg: cfg, log: cfg.Log}, languages: map[string]*Template{},
+		templates: m.all,
+		making:    make(chan struct{}, max(2, cfg.Parallel)), ctx: work.ctx,
 	}
 	for _, dir := range []string{m.cfg.snapshotsDir(), m.cfg.templatesDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -107,7 +111,8 @@ func (m *Manager) ConsistencyCheck() error {
 	defer m.mu.Unlock()
 	for key, t := range m.users {
 		if t.def == nil || t.key != key || t.def.key() != key {
-			return fault.New(fault.Internal, "warm.check", "the template %s is listed as %s", t.key, key)
+			return fault.New(fault.Internal, "warm.check", "the template %s is listed as %s", t.key,
+				key)
 		}
 	}
 	return nil

@@ -20,16 +20,21 @@ const (
 const packageDir = "/tmp/.sandgate-packages"
 
 // checkPackages checks the packages of a template. It returns them by the name of their language.
-func (c Config) checkPackages(op string, packages map[string][]string) (map[string][]string, error) {
+func (c Config) checkPackages(op string,
+	packages map[string][]string,
+) (map[string][]string, error) {
 	n := 0
 	out := map[string][]string{}
 	for _, key := range slices.Sorted(maps.Keys(packages)) {
 		l, ok := c.language(key)
 		switch {
 		case !ok || l.Packages == nil:
-			return nil, fault.Invalid(op, "packages", "packages are of %s, not of %.40q; run a command for others", strings.Join(c.withPackages(), ", "), key)
+			return nil, fault.Invalid(op, "packages",
+				"packages are of %s, not of %.40q; run a command for others",
+				strings.Join(c.withPackages(), ", "), key)
 		case out[l.Name] != nil:
-			return nil, fault.Invalid(op, "packages", "%s names packages of %s a second time", key, l.Name)
+			return nil, fault.Invalid(op, "packages", "%s names packages of %s a second time", key,
+				l.Name)
 		case len(packages[key]) == 0:
 			continue
 		}
@@ -39,7 +44,9 @@ func (c Config) checkPackages(op string, packages map[string][]string) (map[stri
 		}
 		for _, name := range packages[key] {
 			if len(name) > maxPackageName || !valid.MatchString(name) {
-				return nil, fault.Invalid(op, "packages", "%.80q is no package of %s: that is %s, of at most %d bytes", name, key, l.Packages.Form, maxPackageName)
+				return nil, fault.Invalid(op, "packages",
+					"%.80q is no package of %s: that is %s, of at most %d bytes", name, key,
+					l.Packages.Form, maxPackageName)
 			}
 		}
 		if n += len(packages[key]); n > maxPackages {
@@ -71,7 +78,8 @@ func (c Config) install(language string, packages []string) ([]string, error) {
 	if !ok || l.Packages == nil || l.Packages.Script == "" {
 		return nil, &fault.Error{
 			Kind: fault.Conflict, Op: "template.build", Field: "packages",
-			Message: fmt.Sprintf("the server's image has no installer of packages of %.40q", language),
+			Message: fmt.Sprintf("the server's image has no installer of packages of %.40q",
+				language),
 		}
 	}
 	return append([]string{"sh", "-c", l.Packages.Script, packageDir}, packages...), nil

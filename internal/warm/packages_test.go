@@ -18,20 +18,35 @@ func TestNamesOfPackages(t *testing.T) {
 	}
 	checkPackages := Config{Languages: languages}.checkPackages
 	for language, names := range map[string][]string{
-		"python":     {"tinydb", "typing_extensions", "httpx[http2,socks]", "numpy==2.1.0", "a >= 1, < 2", "x~=1.4.2"},
-		"javascript": {"left-pad", "left-pad@1.3.0", "@types/node", "@types/node@^20", "JSONStream", "lodash@latest"},
-		"go":         {"example.test/sggo", "golang.org/x/text/language", "gopkg.in/yaml.v3@v3.0.1", "github.com/BurntSushi/toml/...@latest"},
-		"php":        {"acme/sgphp", "monolog/monolog:^3.0", "acme/x:1.0|2.0", "acme/x:dev-main"},
-		"java":       {"com.google.code.gson:gson:2.11.0", "org.lwjgl:lwjgl:3.3.4:natives-linux", "a.jar", "my_lib-1.0+x.jar"},
+		"python": {
+			"tinydb", "typing_extensions", "httpx[http2,socks]", "numpy==2.1.0",
+			"a >= 1, < 2", "x~=1.4.2",
+		},
+		"javascript": {
+			"left-pad", "left-pad@1.3.0", "@types/node", "@types/node@^20", "JSONStream",
+			"lodash@latest",
+		},
+		"go": {
+			"example.test/sggo", "golang.org/x/text/language", "gopkg.in/yaml.v3@v3.0.1",
+			"github.com/BurntSushi/toml/...@latest",
+		},
+		"php": {"acme/sgphp", "monolog/monolog:^3.0", "acme/x:1.0|2.0", "acme/x:dev-main"},
+		"java": {
+			"com.google.code.gson:gson:2.11.0", "org.lwjgl:lwjgl:3.3.4:natives-linux",
+			"a.jar", "my_lib-1.0+x.jar",
+		},
 	} {
 		for _, name := range names {
-			if got, err := checkPackages("x", map[string][]string{language: {name}}); err != nil || len(got) != 1 {
+			if got, err := checkPackages("x", map[string][]string{language: {name}}); err != nil ||
+				len(got) != 1 {
 				t.Errorf("%s %q: %v, %v", language, name, got, err)
 			}
 		}
 		for _, name := range []string{
-			"", "-r", "--index-url=http://x", "-e", ".", "..", "../x", "/etc/passwd", "./x", "a b", "a;b", "a`b`", "$(a)", "a\nb", "a\x00", "é",
-			"http://x/y", "git+https://x/y", "file:/x", "file:///x", "a@http://x", "a@file:x", "a @ http://x", "x@npm:y", "user/repo#main", strings.Repeat("a", 201),
+			"", "-r", "--index-url=http://x", "-e", ".", "..", "../x", "/etc/passwd", "./x", "a b",
+			"a;b", "a`b`", "$(a)", "a\nb", "a\x00", "é",
+			"http://x/y", "git+https://x/y", "file:/x", "file:///x", "a@http://x", "a@file:x",
+			"a @ http://x", "x@npm:y", "user/repo#main", strings.Repeat("a", 201),
 		} {
 			_, err := checkPackages("x", map[string][]string{language: {name}})
 			wantKind(t, language+" "+name, err, fault.InvalidArgument, "packages")

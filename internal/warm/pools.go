@@ -147,7 +147,10 @@ func (p *pools) makeNow(ctx context.Context, t *Template, layout Layout) (i *Ins
 	case p.making <- struct{}{}:
 		defer func() { <-p.making }()
 	case <-timer.C:
-		return nil, &fault.Error{Kind: fault.Exhausted, Op: "session.create", RetryAfter: 5, Message: "no sandbox is ready, and too many are being made"}
+		return nil, &fault.Error{
+			Kind: fault.Exhausted, Op: "session.create", RetryAfter: 5,
+			Message: "no sandbox is ready, and too many are being made",
+		}
 	case <-ctx.Done():
 		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.create", ctx.Err())
 	}
@@ -157,9 +160,15 @@ func (p *pools) makeNow(ctx context.Context, t *Template, layout Layout) (i *Ins
 // create creates the pool of a template. Preconditions: t.mu is held.
 func (p *pools) create(t *Template, size int) {
 	t.pool = pool.New(
-		func(ctx context.Context) (*Instance, error) { return p.maker.make(ctx, t, t.layout, true) },
+		func(ctx context.Context) (*Instance, error) {
+			return p.maker.make(ctx, t, t.layout,
+				true)
+		},
 		p.maker.discard,
-		pool.Options{Size: size, Parallel: p.cfg.Parallel, Wait: p.cfg.ClaimWait, Delay: claimDelay},
+		pool.Options{
+			Size: size, Parallel: p.cfg.Parallel, Wait: p.cfg.ClaimWait,
+			Delay: claimDelay,
+		},
 	)
 }
 
@@ -229,9 +238,12 @@ func (p *pools) Stats() map[string]pool.Stats {
 		sum := all[label]
 		if own := t.currentPool(); own != nil {
 			s := own.Stats()
-			sum.Size, sum.Ready, sum.Making, sum.Waiting = sum.Size+s.Size, sum.Ready+s.Ready, sum.Making+s.Making, sum.Waiting+s.Waiting
-			sum.Claims, sum.Misses, sum.Refused = sum.Claims+s.Claims, sum.Misses+s.Misses, sum.Refused+s.Refused
-			sum.Made, sum.Failed, sum.Broken = sum.Made+s.Made, sum.Failed+s.Failed, sum.Broken+s.Broken
+			sum.Size, sum.Ready, sum.Making, sum.Waiting = sum.Size+s.Size, sum.Ready+
+				s.Ready, sum.Making+s.Making, sum.Waiting+s.Waiting
+			sum.Claims, sum.Misses, sum.Refused = sum.Claims+s.Claims, sum.Misses+
+				s.Misses, sum.Refused+s.Refused
+			sum.Made, sum.Failed, sum.Broken = sum.Made+s.Made, sum.Failed+s.Failed, sum.Broken+
+				s.Broken
 			if s.LastError != "" {
 				sum.LastError = s.LastError
 			}

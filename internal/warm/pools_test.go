@@ -29,7 +29,9 @@ func (slowBackend) Boot(ctx context.Context, _ sandbox.Spec) (sandbox.Machine, e
 	return nil, ctx.Err()
 }
 
-func (b slowBackend) Restore(ctx context.Context, _ string, spec sandbox.Spec, _ sandbox.RestoreOptions) (sandbox.Machine, error) {
+func (b slowBackend) Restore(ctx context.Context, _ string, spec sandbox.Spec,
+	_ sandbox.RestoreOptions,
+) (sandbox.Machine, error) {
 	return b.Boot(ctx, spec)
 }
 
@@ -57,7 +59,8 @@ func newManager(t *testing.T, change ...func(*Config)) *Manager {
 		Backend: slowBackend{checkpoint: true}, DataDir: t.TempDir(), Host: host, Observer: host,
 		Languages:       []kernel.Manifest{{Name: "test"}, {Name: "other"}},
 		DefaultLanguage: "test", Parallel: 1, PoolMemory: 3 * SandboxBytes, ClaimWait: time.Minute,
-		BootLimit: time.Minute, MaxTemplates: 2, TemplateBytes: 1 << 20, Log: slog.New(slog.DiscardHandler),
+		BootLimit: time.Minute, MaxTemplates: 2, TemplateBytes: 1 << 20,
+		Log: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -154,7 +157,8 @@ func TestNoCheckpoints(t *testing.T) {
 func TestClaimAfterClose(t *testing.T) {
 	m := newManager(t, func(c *Config) { c.Pools = map[string]int{"test": 1} })
 	m.Close()
-	if _, err := m.Claim(t.Context(), m.Language("test"), Sizing{}); !fault.Is(err, fault.Restarting) {
+	if _, err := m.Claim(t.Context(), m.Language("test"), Sizing{}); !fault.Is(err,
+		fault.Restarting) {
 		t.Errorf("a claim of a closed manager: %v", err)
 	}
 	if _, err := m.Store("t", "s", "x", strings.NewReader("")); err == nil {

@@ -70,7 +70,9 @@ type Template struct {
 
 // newTemplate returns the template of a language, or of a user's definition, with its variant for
 // volumes.
-func newTemplate(k *maker, work *background, l kernel.Manifest, def *TemplateDef) (*Template, error) {
+func newTemplate(k *maker, work *background, l kernel.Manifest,
+	def *TemplateDef,
+) (*Template, error) {
 	t, err := newVariant(k, work, l, def, false)
 	if err == nil {
 		t.volumes, err = newVariant(k, work, l, def, true)
@@ -78,10 +80,13 @@ func newTemplate(k *maker, work *background, l kernel.Manifest, def *TemplateDef
 	return t, err
 }
 
-func newVariant(k *maker, work *background, l kernel.Manifest, def *TemplateDef, volumes bool) (*Template, error) {
+func newVariant(k *maker, work *background, l kernel.Manifest, def *TemplateDef,
+	volumes bool,
+) (*Template, error) {
 	t := &Template{
-		maker: k, work: work, key: l.Name, manifest: l, limits: k.cfg.Limits, building: make(chan struct{}, 1),
-		layout: Layout{Limits: sandboxLimits(k.cfg.Limits)},
+		maker: k, work: work, key: l.Name, manifest: l, limits: k.cfg.Limits,
+		building: make(chan struct{}, 1),
+		layout:   Layout{Limits: sandboxLimits(k.cfg.Limits)},
 	}
 	name := l.Name
 	var stamp string
@@ -198,7 +203,9 @@ func (t *Template) snapshot(ctx context.Context, build bool) (string, warmKernel
 		if t.def != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = &fault.Error{
 				Kind: fault.Conflict, Op: "template.build", Err: err,
-				Message: fmt.Sprintf("it was not built in %s, which is the most that it may take (templates.build)", t.maker.cfg.BootLimit+t.buildLimit()),
+				Message: fmt.Sprintf(
+					"it was not built in %s, which is the most that it may take (templates.build)",
+					t.maker.cfg.BootLimit+t.buildLimit()),
 			}
 		}
 		if ctx.Err() == nil || fault.Is(err, fault.Conflict) {
@@ -220,10 +227,12 @@ func (t *Template) snapshot(ctx context.Context, build bool) (string, warmKernel
 // template's view has them.
 func (t *Template) logFailure(err error) {
 	text := err.Error()
-	if field := fault.PublicOf(err).Field; fault.Is(err, fault.Conflict) && (field == "run" || field == "code" || field == "packages") {
+	if field := fault.PublicOf(err).Field; fault.Is(err, fault.Conflict) &&
+		(field == "run" || field == "code" || field == "packages") {
 		text = field + " failed"
 	}
-	t.maker.log.Warn("a template could not be built", "template", t.key, "kind", fault.KindOf(err), "tries", t.failures, "error", text)
+	t.maker.log.Warn("a template could not be built", "template", t.key, "kind", fault.KindOf(err),
+		"tries", t.failures, "error", text)
 }
 
 // cached returns the snapshot if its state is known in memory. done is false if
@@ -273,7 +282,8 @@ func (t *Template) restoreFailed(dir string) {
 	if !remove {
 		return
 	}
-	t.maker.log.Error("a snapshot cannot be restored on this machine; booting cold from now on", "snapshot", t.name)
+	t.maker.log.Error("a snapshot cannot be restored on this machine; booting cold from now on",
+		"snapshot", t.name)
 	for _, err := range []error{os.RemoveAll(t.metaFile()), os.RemoveAll(dir)} {
 		if err != nil {
 			t.maker.log.Warn("an unusable snapshot was not removed", "error", err)
@@ -310,13 +320,15 @@ func (t *Template) build(ctx context.Context) (warmKernel, error) {
 	}
 	booted := time.Since(begin)
 	if t.manifest.Warm != "" && !t.bare() {
-		r, err := i.Agent.Kernels.Request(ctx, KernelChannel, kernel.Request{Op: "execute", Code: t.manifest.Warm, Silent: true})
+		r, err := i.Agent.Kernels.Request(ctx, KernelChannel,
+			kernel.Request{Op: "execute", Code: t.manifest.Warm, Silent: true})
 		if err != nil {
 			return warmKernel{}, t.maker.failed(i, err)
 		}
 		if r.Status != "ok" {
 			// The kernel starts more slowly, but works.
-			t.maker.log.Warn("the warm-up of a language failed", "language", t.manifest.Name, "ename", r.EName, "evalue", r.EValue)
+			t.maker.log.Warn("the warm-up of a language failed", "language", t.manifest.Name,
+				"ename", r.EName, "evalue", r.EValue)
 		}
 	}
 	// When the answer arrives, the earlier output has arrived, too.
@@ -343,7 +355,8 @@ func (t *Template) build(ctx context.Context) (warmKernel, error) {
 	if err != nil {
 		return warmKernel{}, fault.Wrap(fault.Host, op, err)
 	}
-	t.maker.log.Info("made a warm snapshot", "template", t.key, "snapshot", t.name, "boot", booted, "took", time.Since(begin))
+	t.maker.log.Info("made a warm snapshot", "template", t.key, "snapshot", t.name, "boot", booted,
+		"took", time.Since(begin))
 	return warm, nil
 }
 
@@ -394,7 +407,10 @@ func (t *Template) waitBuilt(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return &fault.Error{Kind: fault.Exhausted, Op: op, Field: "template", RetryAfter: 10, Message: "the template is being built"}
+		return &fault.Error{
+			Kind: fault.Exhausted, Op: op, Field: "template", RetryAfter: 10,
+			Message: "the template is being built",
+		}
 	case <-ctx.Done():
 		return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 	}

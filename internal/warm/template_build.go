@@ -19,7 +19,9 @@ import (
 
 // buildTemplate copies a template's files into a new sandbox, installs its packages and runs its
 // commands. output is their output.
-func (k *maker) buildTemplate(ctx context.Context, i *Instance, t *Template) (output string, err error) {
+func (k *maker) buildTemplate(ctx context.Context, i *Instance,
+	t *Template,
+) (output string, err error) {
 	b := &builder{exits: map[uint32]chan wire.Exit{}, env: t.def.env()}
 	i.Agent.SetSink(b)
 	defer i.Agent.SetSink(i.Sink)
@@ -41,7 +43,9 @@ func (k *maker) buildTemplate(ctx context.Context, i *Instance, t *Template) (ou
 
 // openNetwork gives a build access to the network, if its definition asks for it. The returned
 // function ends the access, so that the snapshot does not contain it.
-func (k *maker) openNetwork(ctx context.Context, i *Instance, def *TemplateDef, b *builder) (func() error, error) {
+func (k *maker) openNetwork(ctx context.Context, i *Instance, def *TemplateDef,
+	b *builder,
+) (func() error, error) {
 	n, err := k.cfg.Host.OpenNetwork(ctx, i.Agent, def)
 	if err != nil {
 		return nil, err
@@ -108,19 +112,23 @@ func (b *builder) build(ctx context.Context, cfg Config, i *Instance, def *Templ
 		if err != nil {
 			return err
 		}
-		shown := "install packages of " + language + ": " + strings.Join(def.Spec.Packages[language], " ")
-		if err := b.run(ctx, i, b.installEnv(), argv, shown, "packages", "the packages of "+language+" could not be installed"); err != nil {
+		shown := "install packages of " + language + ": " +
+			strings.Join(def.Spec.Packages[language], " ")
+		if err := b.run(ctx, i, b.installEnv(), argv, shown, "packages", "the packages of "+
+			language+" could not be installed"); err != nil {
 			return err
 		}
 	}
 	for _, command := range def.Spec.Run {
-		if err := b.run(ctx, i, b.env, []string{"sh", "-ec", command}, "$ "+command, "run", fmt.Sprintf("the command %.80q failed", command)); err != nil {
+		if err := b.run(ctx, i, b.env, []string{"sh", "-ec", command}, "$ "+command, "run",
+			fmt.Sprintf("the command %.80q failed", command)); err != nil {
 			return err
 		}
 	}
 	if len(def.Spec.Packages) > 0 {
 		argv := []string{"rm", "-rf", packageDir}
-		if err := b.run(ctx, i, b.env, argv, "", "packages", "the packages' files could not be removed"); err != nil {
+		if err := b.run(ctx, i, b.env, argv, "", "packages",
+			"the packages' files could not be removed"); err != nil {
 			return err
 		}
 	}
@@ -139,7 +147,9 @@ func (b *builder) installEnv() map[string]string {
 
 // run runs a command to its end. shown is its line in the build log. field is the field of the
 // template that the command comes from.
-func (b *builder) run(ctx context.Context, i *Instance, env map[string]string, argv []string, shown, field, failure string) error {
+func (b *builder) run(ctx context.Context, i *Instance, env map[string]string, argv []string,
+	shown, field, failure string,
+) error {
 	const op = "template.build"
 	n := i.Sink.Number()
 	done := make(chan wire.Exit, 1)
@@ -166,7 +176,8 @@ func (b *builder) run(ctx context.Context, i *Instance, env map[string]string, a
 		if e.Signal != "" {
 			how = "by " + e.Signal
 		}
-		return &fault.Error{Kind: fault.Conflict, Op: op, Field: field, Message: failure + ": it ended " + how + tail(b.log.sinceMark())}
+		return &fault.Error{Kind: fault.Conflict, Op: op, Field: field, Message: failure +
+			": it ended " + how + tail(b.log.sinceMark())}
 	case <-i.Agent.Done():
 		return i.Agent.Err()
 	case <-ctx.Done():
@@ -196,8 +207,13 @@ func (b *builder) copyFiles(ctx context.Context, i *Instance, def *TemplateDef) 
 		if !ok {
 			to = packageDir + strings.TrimPrefix(h.Name, "packages")
 		}
-		if _, err := i.Agent.Files.Write(ctx, i.Sink.Number(), wire.FileWrite{Path: to, Mode: uint32(h.Mode) & 0o777}, in); err != nil {
-			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: "files", Message: fmt.Sprintf("%.200s cannot be written: %s", to, fault.PublicOf(err).Message), Err: err}
+		if _, err := i.Agent.Files.Write(ctx, i.Sink.Number(),
+			wire.FileWrite{Path: to, Mode: uint32(h.Mode) & 0o777}, in); err != nil {
+			return &fault.Error{
+				Kind: fault.KindOf(err), Op: op, Field: "files",
+				Message: fmt.Sprintf("%.200s cannot be written: %s", to,
+					fault.PublicOf(err).Message), Err: err,
+			}
 		}
 	}
 }

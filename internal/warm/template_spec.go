@@ -71,7 +71,8 @@ var templateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 func checkName(op, name string) error {
 	if !templateName.MatchString(name) {
-		return fault.Invalid(op, "name", "%.80q is no name of a template: up to 63 lower-case letters, digits and hyphens", name)
+		return fault.Invalid(op, "name",
+			"%.80q is no name of a template: up to 63 lower-case letters, digits and hyphens", name)
 	}
 	return nil
 }
@@ -120,21 +121,26 @@ func (d *definitions) check(tenant string, s *protocol.TemplateSpec, ownImage bo
 		return err
 	}
 	if len(s.Description) > 1024 || strings.ContainsFunc(s.Description, isControl) {
-		return fault.Invalid(op, "description", "a description has at most 1024 bytes, without control characters")
+		return fault.Invalid(op, "description",
+			"a description has at most 1024 bytes, without control characters")
 	}
 	if len(s.Run) > maxCommands {
 		return fault.Invalid(op, "run", "there are at most %d commands", maxCommands)
 	}
 	for _, r := range s.Run {
 		if r == "" || len(r) > 64<<10 || strings.ContainsRune(r, 0) {
-			return fault.Invalid(op, "run", "a command has between 1 and 65536 bytes, none of them zero")
+			return fault.Invalid(op, "run",
+				"a command has between 1 and 65536 bytes, none of them zero")
 		}
 	}
 	if s.Packages, err = d.cfg.checkPackages(op, s.Packages); err != nil {
 		return err
 	}
 	if len(s.Code) > protocol.MaxCode {
-		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
+		return &fault.Error{
+			Kind: fault.TooLarge, Op: op, Field: "code",
+			Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode),
+		}
 	}
 	return nil
 }
@@ -144,7 +150,9 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 // receive reads a template's tar into a new folder. The caller renames or removes the folder. Nothing
 // is unpacked by name: files are copied into another tar, and the names of an image's blobs are
 // their digests.
-func (d *definitions) receive(tenant, subject, name string, r io.Reader) (def *TemplateDef, err error) {
+func (d *definitions) receive(tenant, subject, name string,
+	r io.Reader,
+) (def *TemplateDef, err error) {
 	const op = "template.build"
 	var suffix [8]byte
 	rand.Read(suffix[:]) // never fails
@@ -157,7 +165,10 @@ func (d *definitions) receive(tenant, subject, name string, r io.Reader) (def *T
 			err = errors.Join(diskFault(op, err), os.RemoveAll(dir))
 		}
 	}()
-	def = &TemplateDef{Tenant: tenant, Subject: subject, Name: name, Created: time.Now().UTC().Truncate(time.Second), dir: dir}
+	def = &TemplateDef{
+		Tenant: tenant, Subject: subject, Name: name,
+		Created: time.Now().UTC().Truncate(time.Second), dir: dir,
+	}
 	hash := sha256.New()
 	f, err := os.OpenFile(filepath.Join(dir, filesFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -172,13 +183,18 @@ func (d *definitions) receive(tenant, subject, name string, r io.Reader) (def *T
 		return nil, err
 	}
 	if u.image && d.cfg.Images == nil {
-		return nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "image", Message: "this server makes no templates from other images"}
+		return nil, &fault.Error{
+			Kind: fault.Unsupported, Op: op, Field: "image",
+			Message: "this server makes no templates from other images",
+		}
 	}
 	if err := d.check(tenant, &def.Spec, u.image); err != nil {
 		return nil, err
 	}
-	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !u.packages && (n == nil || n.Off) {
-		return nil, fault.Invalid(op, "packages", "there is nothing that they could come from: bring their files, or let the build out to an index with build_network")
+	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !u.packages &&
+		(n == nil || n.Off) {
+		return nil, fault.Invalid(op, "packages",
+			"there is nothing that they could come from: bring their files, or let the build out to an index with build_network")
 	}
 	def.Digest = hex.EncodeToString(hash.Sum(nil))
 	return def, d.finish(def, u.image)
@@ -200,7 +216,10 @@ func (u *upload) read(r io.Reader) error {
 	const op = "template.build"
 	limited := &io.LimitedReader{R: r, N: u.limit + 1}
 	tooLarge := func() error {
-		return &fault.Error{Kind: fault.TooLarge, Op: op, Message: fmt.Sprintf("a template has at most %d bytes", u.limit)}
+		return &fault.Error{
+			Kind: fault.TooLarge, Op: op,
+			Message: fmt.Sprintf("a template has at most %d bytes", u.limit),
+		}
 	}
 	in := tar.NewReader(limited)
 	for n := 0; ; n++ {
@@ -218,14 +237,20 @@ func (u *upload) read(r io.Reader) error {
 			if errors.As(err, &known) {
 				return err // it was cut short
 			}
-			return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the template is no tar", Err: err}
+			return &fault.Error{
+				Kind: fault.Malformed, Op: op, Message: "the template is no tar",
+				Err: err,
+			}
 		}
 		err = u.readEntry(n, h, in)
 		switch {
 		case err != nil && limited.N <= 0:
 			return tooLarge()
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the template's tar ends in the middle of a file", Err: err}
+			return &fault.Error{
+				Kind: fault.Malformed, Op: op,
+				Message: "the template's tar ends in the middle of a file", Err: err,
+			}
 		case err != nil:
 			return err
 		}
@@ -242,7 +267,8 @@ func (u *upload) readEntry(n int, h *tar.Header, in io.Reader) error {
 		return nil
 	case h.Typeflag != tar.TypeReg:
 		return fault.Invalid(op, "files", "%.80q is no regular file", h.Name)
-	case h.Name != path.Clean(h.Name) || path.IsAbs(h.Name) || strings.HasPrefix(h.Name, "../") || len(h.Name) > maxPath:
+	case h.Name != path.Clean(h.Name) || path.IsAbs(h.Name) || strings.HasPrefix(h.Name, "../") ||
+		len(h.Name) > maxPath:
 		return fault.Invalid(op, "files", "%.80q is no path of a template", h.Name)
 	}
 	top, rest, _ := strings.Cut(h.Name, "/")
@@ -254,7 +280,10 @@ func (u *upload) readEntry(n int, h *tar.Header, in io.Reader) error {
 		return fault.New(fault.Malformed, op, "the tar does not begin with %s", templateJSON)
 	case top == "files" && rest != "", top == "packages" && rest != "":
 		u.packages = u.packages || top == "packages"
-		if err := u.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: h.Name, Size: h.Size, Mode: h.Mode & 0o777, Format: tar.FormatPAX}); err != nil {
+		if err := u.out.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: h.Name, Size: h.Size,
+			Mode: h.Mode & 0o777, Format: tar.FormatPAX,
+		}); err != nil {
 			return err
 		}
 		_, err := io.Copy(u.out, in)
@@ -277,7 +306,8 @@ func (d *definitions) finish(def *TemplateDef, ownImage bool) error {
 		var err error
 		oci := filepath.Join(def.dir, imageFolder)
 		def.OwnImage = true
-		if have, def.ImageEnv, err = d.cfg.Images.Make(oci, filepath.Join(def.dir, imageFile)); err != nil {
+		if have, def.ImageEnv, err = d.cfg.Images.Make(oci,
+			filepath.Join(def.dir, imageFile)); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(oci); err != nil {
@@ -290,7 +320,8 @@ func (d *definitions) finish(def *TemplateDef, ownImage bool) error {
 		for _, want := range def.Spec.Languages {
 			l, ok := d.cfg.language(want)
 			if !ok || !slices.Contains(have, l.Name) {
-				return fault.Invalid(op, "languages", "the image has no language %.40q; it has %s", want, strings.Join(have, ", "))
+				return fault.Invalid(op, "languages", "the image has no language %.40q; it has %s",
+					want, strings.Join(have, ", "))
 			}
 			def.Languages = append(def.Languages, l.Name)
 		}
@@ -357,7 +388,10 @@ func readSpec(r io.Reader, spec *protocol.TemplateSpec) error {
 		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 			field = strings.Trim(name, `"`)
 		}
-		return &fault.Error{Kind: fault.InvalidArgument, Op: op, Field: field, Message: templateJSON + " is not what a template says", Err: err}
+		return &fault.Error{
+			Kind: fault.InvalidArgument, Op: op, Field: field,
+			Message: templateJSON + " is not what a template says", Err: err,
+		}
 	}
 	return nil
 }

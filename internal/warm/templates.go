@@ -23,7 +23,10 @@ func (m *Manager) Find(op, field, tenant, name string) (*Template, error) {
 	t := m.users[tenant+"/"+name]
 	m.mu.Unlock()
 	if t == nil {
-		return nil, &fault.Error{Kind: fault.NotFound, Op: op, Field: field, Message: "there is no such template"}
+		return nil, &fault.Error{
+			Kind: fault.NotFound, Op: op, Field: field,
+			Message: "there is no such template",
+		}
 	}
 	return t, nil
 }
@@ -130,7 +133,10 @@ func (m *Manager) checkCount(op, tenant, name string) error {
 		}
 	}
 	if n >= m.cfg.MaxTemplates {
-		return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "there are as many templates as there may be; remove one"}
+		return &fault.Error{
+			Kind: fault.Exhausted, Op: op,
+			Message: "there are as many templates as there may be; remove one",
+		}
 	}
 	return nil
 }
@@ -174,7 +180,10 @@ func (m *Manager) remove(t *Template) {
 		// A build in progress ends first.
 		v.building <- struct{}{}
 	}
-	for _, path := range []string{t.metaFile(), t.dir(), t.volumes.metaFile(), t.volumes.dir(), t.def.dir} {
+	for _, path := range []string{
+		t.metaFile(), t.dir(), t.volumes.metaFile(), t.volumes.dir(),
+		t.def.dir,
+	} {
 		if err := os.RemoveAll(path); err != nil {
 			m.log.Warn("a template was not wholly removed", "template", t.key, "error", err)
 		}

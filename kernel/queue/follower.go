@@ -72,9 +72,15 @@ func (f *follower) setGrace(d time.Duration, why string) {
 // timedOut interrupts a cell that has reached its time limit.
 func (f *follower) timedOut() {
 	f.timeout = nil
-	f.q.out.event(f.x.cell, map[string]any{"event": "cell_timeout", "timeout_ms": f.allowed.Milliseconds()})
+	f.q.out.event(f.x.cell, map[string]any{
+		"event":      "cell_timeout",
+		"timeout_ms": f.allowed.Milliseconds(),
+	})
 	if f.limited {
-		f.q.out.event(f.x.cell, map[string]any{"event": "limit", "limit": "cell_seconds", "max": int64(f.allowed / time.Second), "lost": "the cell"})
+		f.q.out.event(f.x.cell, map[string]any{
+			"event": "limit", "limit": "cell_seconds",
+			"max": int64(f.allowed / time.Second), "lost": "the cell",
+		})
 	}
 	f.k.interrupt(f.q.ctx)
 	f.setGrace(f.q.grace, "the interrupt at its timeout")
@@ -86,7 +92,10 @@ func (f *follower) replied(a answered) outcome {
 		return outcome{reply: a.reply, began: f.x.began}
 	}
 	if !fatal(a.err) {
-		return outcome{reply: kernel.Reply{Status: "error", EName: "ExecuteError", EValue: publicMessage(a.err)}, began: f.x.began}
+		return outcome{reply: kernel.Reply{
+			Status: "error", EName: "ExecuteError",
+			EValue: publicMessage(a.err),
+		}, began: f.x.began}
 	}
 	f.result <- a // quit receives it
 	timer := time.NewTimer(deathLimit)
@@ -98,7 +107,9 @@ func (f *follower) replied(a answered) outcome {
 		return f.quit(f.q.closeDeath(), false)
 	case <-timer.C:
 		// The kernel neither answers nor ends.
-		return f.quit(f.q.endKernel(f.k, Death{Reason: "killed", Message: "the kernel was killed: " + publicMessage(a.err)}), false)
+		return f.quit(f.q.endKernel(f.k,
+			Death{Reason: "killed", Message: "the kernel was killed: " + publicMessage(a.err)}),
+			false)
 	}
 }
 

@@ -41,11 +41,17 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d entries, the first is %d", len(h.entries), h.entries[0].Cell)
 	}
 	h.set(protocol.HistoryEntry{Cell: 2, Code: "x", Status: "ok"}) // already dropped
-	h.set(protocol.HistoryEntry{Cell: 5000, Code: strings.Repeat("y", MaxHistoryBytes-10), Status: "running"})
+	h.set(protocol.HistoryEntry{
+		Cell: 5000, Code: strings.Repeat("y", MaxHistoryBytes-10),
+		Status: "running",
+	})
 	if len(h.entries) != 11 || h.bytes != MaxHistoryBytes {
 		t.Errorf("%d entries with %d bytes", len(h.entries), h.bytes)
 	}
-	h.set(protocol.HistoryEntry{Cell: 5001, Code: strings.Repeat("z", MaxHistoryBytes+1), Status: "running"})
+	h.set(protocol.HistoryEntry{
+		Cell: 5001, Code: strings.Repeat("z", MaxHistoryBytes+1),
+		Status: "running",
+	})
 	if len(h.entries) != 1 || h.entries[0].Cell != 5001 || h.bytes != MaxHistoryBytes+1 {
 		t.Errorf("%d entries with %d bytes", len(h.entries), h.bytes)
 	}

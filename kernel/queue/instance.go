@@ -26,7 +26,8 @@ func (k *instance) kill(ctx context.Context) error {
 	case <-k.dead:
 		return nil
 	case <-ctx.Done():
-		return fault.New(fault.Internal, "kernel.kill", "the kernel did not end within %s", killLimit)
+		return fault.New(fault.Internal, "kernel.kill", "the kernel did not end within %s",
+			killLimit)
 	}
 }
 

@@ -18,7 +18,10 @@ func (m messages) status(cell uint32, state string) {
 func (m messages) message(cell uint32, kind string, content any) {
 	c, err := json.Marshal(content)
 	if err != nil { // only a malformed payload from a driver can cause this
-		c, _ = json.Marshal(kernel.Error{EName: "Internal", EValue: err.Error(), Traceback: []string{}})
+		c, _ = json.Marshal(kernel.Error{
+			EName: "Internal", EValue: err.Error(),
+			Traceback: []string{},
+		})
 	}
 	body, _ := json.Marshal(kernel.Message{Type: kind, Content: c}) // both parts are valid
 	_, _ = m.log.Append(stream.KindMessage, cell, body)

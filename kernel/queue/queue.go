@@ -196,8 +196,10 @@ type execution struct {
 // New returns a queue that runs until Close.
 func New(o Options) *Queue {
 	q := &Queue{
-		out: messages{o.Log}, start: o.Start, changed: o.Changed, ended: o.Ended, grace: o.Grace, limit: o.Limit,
-		wake: make(chan struct{}, 1), restartAsked: make(chan struct{}, 1), done: make(chan struct{}), state: "starting",
+		out: messages{o.Log}, start: o.Start, changed: o.Changed, ended: o.Ended, grace: o.Grace,
+		limit: o.Limit,
+		wake:  make(chan struct{}, 1), restartAsked: make(chan struct{}, 1),
+		done: make(chan struct{}), state: "starting",
 		freeze: make(chan struct{}), rejoin: o.Rejoin,
 	}
 	if q.grace <= 0 {
@@ -242,7 +244,8 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 	q.mu.Lock()
 	if q.closed != nil {
 		defer q.mu.Unlock()
-		return protocol.Queued{}, fault.New(fault.Conflict, op, "the channel has ended: %s", q.closed.Message)
+		return protocol.Queued{}, fault.New(fault.Conflict, op, "the channel has ended: %s",
+			q.closed.Message)
 	}
 	if cell, ok := q.keys.cell(e.Key); ok {
 		q.mu.Unlock()
@@ -253,7 +256,9 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 		q.mu.Unlock()
 		return protocol.Queued{}, &fault.Error{
 			Kind: fault.Exhausted, Op: op, RetryAfter: 1,
-			Message: fmt.Sprintf("%d executions with %d bytes of code already wait; the limits are %d and %d", n, bytes, protocol.MaxQueue, MaxCodeBytes),
+			Message: fmt.Sprintf(
+				"%d executions with %d bytes of code already wait; the limits are %d and %d", n,
+				bytes, protocol.MaxQueue, MaxCodeBytes),
 		}
 	}
 	q.cells++
@@ -274,7 +279,8 @@ func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	q.mu.Lock()
 	if q.closed != nil {
 		defer q.mu.Unlock()
-		return fault.New(fault.Conflict, "kernel.interrupt", "the channel has ended: %s", q.closed.Message)
+		return fault.New(fault.Conflict, "kernel.interrupt", "the channel has ended: %s",
+			q.closed.Message)
 	}
 	aborted := q.drainLocked()
 	x, k := q.running, q.kernel
@@ -323,7 +329,10 @@ func (q *Queue) Restart(ctx context.Context) error {
 	}
 	if len(q.restarts) >= protocol.MaxQueue {
 		q.mu.Unlock()
-		return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "too many restarts already wait", RetryAfter: 1}
+		return &fault.Error{
+			Kind: fault.Exhausted, Op: op,
+			Message: "too many restarts already wait", RetryAfter: 1,
+		}
 	}
 	aborted := q.drainLocked()
 	ready := make(chan error, 1)
@@ -380,7 +389,8 @@ func (q *Queue) Ask(ctx context.Context, r kernel.Request) (kernel.Reply, error)
 		q.mu.Unlock()
 	}
 	if k == nil {
-		return kernel.Reply{}, fault.New(fault.Conflict, op, "the kernel is not running; the next execute starts it")
+		return kernel.Reply{}, fault.New(fault.Conflict, op,
+			"the kernel is not running; the next execute starts it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -462,7 +472,8 @@ func (q *Queue) drainLocked() []*execution {
 func (q *Queue) abort(all []*execution) {
 	for _, x := range all {
 		q.ended(Result{Cell: x.cell, Status: "aborted", Silent: x.Silent})
-		q.out.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "aborted"})
+		q.out.message(x.cell, kernel.ExecuteReplyType,
+			kernel.ExecuteReply{Key: x.Key, Status: "aborted"})
 	}
 	if len(all) > 0 {
 		q.changed()

@@ -59,7 +59,8 @@ func (l *memoryLog) Append(kind stream.Kind, cell uint32, payload []byte) (int64
 		case kernel.ExecuteInputType:
 			line = fmt.Sprintf("%d input %s [%d]", cell, c.Key, c.Count)
 		case kernel.ExecuteReplyType:
-			line = strings.TrimSpace(fmt.Sprintf("%d reply %s %s %s", cell, c.Key, c.Status, c.EName))
+			line = strings.TrimSpace(fmt.Sprintf("%d reply %s %s %s", cell, c.Key, c.Status,
+				c.EName))
 		case kernel.StatusType:
 			line = fmt.Sprintf("%d %s", cell, c.State)
 		case kernel.ErrorType:
@@ -131,7 +132,8 @@ func (l *memoryLog) want(t *testing.T, lines ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !reflect.DeepEqual(l.lines, lines) {
-		t.Errorf("the log has\n\t%s\nwant\n\t%s", strings.Join(l.lines, "\n\t"), strings.Join(lines, "\n\t"))
+		t.Errorf("the log has\n\t%s\nwant\n\t%s", strings.Join(l.lines, "\n\t"),
+			strings.Join(lines, "\n\t"))
 	}
 }
 
@@ -155,7 +157,8 @@ type fakeKernel struct {
 
 func newFake(t *testing.T) *fakeKernel {
 	return &fakeKernel{
-		t: t, dead: make(chan struct{}), stop: make(chan struct{}, 8), input: make(chan kernel.Request, 8),
+		t: t, dead: make(chan struct{}), stop: make(chan struct{}, 8),
+		input:  make(chan kernel.Request, 8),
 		asking: make(chan struct{}), send: make(chan struct{}),
 	}
 }
@@ -236,7 +239,8 @@ func (f *fakeKernel) end(how Death) {
 	f.over = true
 	f.mu.Unlock()
 	if first {
-		f.queue().Died(f, how) // before a request fails, after which the queue waits for it, but not indefinitely
+		// before a request fails, after which the queue waits for it, but not indefinitely
+		f.queue().Died(f, how)
 		close(f.dead)
 	}
 }
@@ -276,7 +280,8 @@ func newBench(t *testing.T) *bench {
 		return f
 	}
 	b.Queue = New(Options{
-		Log: b.log, Driver: make1(), Info: kernel.Info{Language: "fake"}, Grace: 50 * time.Millisecond,
+		Log: b.log, Driver: make1(), Info: kernel.Info{Language: "fake"},
+		Grace: 50 * time.Millisecond,
 		Start: func(context.Context) (Driver, kernel.Info, error) {
 			b.mu.Lock()
 			err := b.refuse
@@ -396,7 +401,8 @@ func TestQueueInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.log.await(t, "1 idle")
-	b.log.want(t, "1 input k-hang [1]", "1 busy", "2 reply waits aborted", "1 reply k-hang error KeyboardInterrupt", "1 idle")
+	b.log.want(t, "1 input k-hang [1]", "1 busy", "2 reply waits aborted",
+		"1 reply k-hang error KeyboardInterrupt", "1 idle")
 	b.submit(t, "ok", key("next"))
 	b.log.await(t, "3 reply next ok")
 }
@@ -435,7 +441,8 @@ func TestQueueInterruptThenKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.log.await(t, "0 idle")
-	b.log.want(t, "1 input k-deaf [1]", "1 busy", "1 error KernelDied", "1 reply k-deaf error KernelDied", "1 idle",
+	b.log.want(t, "1 input k-deaf [1]", "1 busy", "1 error KernelDied",
+		"1 reply k-deaf error KernelDied", "1 idle",
 		"0 kernel_died killed", "0 dead", "0 restarting", "0 kernel_restarted killed", "0 idle")
 	b.submit(t, "ok")
 	b.log.await(t, "2 reply k-ok ok")
@@ -448,7 +455,8 @@ func TestQueueInterruptsTwice(t *testing.T) {
 		b := newBench(t)
 		b.submit(t, "stubborn", func(e *protocol.Execute) { e.TimeoutMS = 10 })
 		b.log.await(t, "1 idle")
-		b.log.want(t, "1 input k-stubborn [1]", "1 busy", "1 cell_timeout", "1 reply k-stubborn error KeyboardInterrupt", "1 idle")
+		b.log.want(t, "1 input k-stubborn [1]", "1 busy", "1 cell_timeout",
+			"1 reply k-stubborn error KeyboardInterrupt", "1 idle")
 		b.submit(t, "stubborn", key("by hand"))
 		b.log.await(t, "2 busy")
 		if err := b.Interrupt(t.Context(), time.Second); err != nil {
@@ -462,12 +470,14 @@ func TestQueueInterruptsTwice(t *testing.T) {
 }
 
 func TestQueueTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the grace of 50 ms must not end because the machine is busy
+	synctest.Test(t, func(t *testing.T) {
+		// the grace of 50 ms must not end because the machine is busy
 		b := newBench(t)
 		soon := func(e *protocol.Execute) { e.TimeoutMS = 10 }
 		b.submit(t, "hang", soon)
 		b.log.await(t, "1 idle")
-		b.log.want(t, "1 input k-hang [1]", "1 busy", "1 cell_timeout", "1 reply k-hang error KeyboardInterrupt", "1 idle")
+		b.log.want(t, "1 input k-hang [1]", "1 busy", "1 cell_timeout",
+			"1 reply k-hang error KeyboardInterrupt", "1 idle")
 		b.submit(t, "deaf", soon)
 		b.log.await(t, "0 kernel_restarted killed")
 		b.submit(t, "ok")
@@ -485,14 +495,16 @@ func TestQueueKernelDies(t *testing.T) {
 	b.mu.Unlock()
 	k.end(Death{Reason: "memory", Message: "out of memory"})
 	b.log.await(t, "0 dead")
-	b.log.want(t, "1 input k-hang [1]", "1 busy", "1 error KernelDied", "1 reply k-hang error KernelDied", "1 idle",
+	b.log.want(t, "1 input k-hang [1]", "1 busy", "1 error KernelDied",
+		"1 reply k-hang error KernelDied", "1 idle",
 		"2 reply waits aborted", "0 kernel_died memory", "0 dead")
 	// The queue releases the cell after it has written the log.
 	testenv.Eventually(t, "no work remains", func() bool { return !b.State().Work })
 	if s := b.State(); s.Name != "dead" {
 		t.Errorf("state %+v, want dead", s)
 	}
-	if _, err := b.Ask(context.Background(), kernel.Request{Op: "complete"}); !fault.Is(err, fault.Conflict) {
+	if _, err := b.Ask(context.Background(), kernel.Request{Op: "complete"}); !fault.Is(err,
+		fault.Conflict) {
 		t.Errorf("a completion by a dead kernel: %v, want conflict", err)
 	}
 	// The next execute starts the kernel again. Cell numbers continue, execution counts begin
@@ -519,7 +531,8 @@ func TestQueueKernelDiesIdle(t *testing.T) {
 	b.mu.Unlock()
 	b.submit(t, "ok", key("a"))
 	b.log.await(t, "1 reply a error KernelDied")
-	b.log.want(t, "0 kernel_died exited", "0 dead", "0 restarting", "0 kernel_died start", "0 dead", "1 error KernelDied", "1 reply a error KernelDied")
+	b.log.want(t, "0 kernel_died exited", "0 dead", "0 restarting", "0 kernel_died start", "0 dead",
+		"1 error KernelDied", "1 reply a error KernelDied")
 	b.mu.Lock()
 	b.refuse = nil
 	b.mu.Unlock()
@@ -532,7 +545,8 @@ func TestQueueRestart(t *testing.T) {
 	if err := b.Restart(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	b.log.want(t, "0 kernel_died restart", "0 dead", "0 restarting", "0 kernel_restarted restart", "0 idle")
+	b.log.want(t, "0 kernel_died restart", "0 dead", "0 restarting", "0 kernel_restarted restart",
+		"0 idle")
 	b.submit(t, "deaf")
 	b.log.await(t, "1 busy")
 	b.submit(t, "ok", key("waits"))
@@ -600,7 +614,8 @@ func TestQueueClose(t *testing.T) {
 	b.log.await(t, "1 busy")
 	b.submit(t, "ok", key("waits"))
 	b.Close(Death{Reason: LostReason, Message: "the sandbox ended: memory"})
-	b.log.want(t, "1 input k-hang [1]", "1 busy", "1 error SandboxLost", "1 reply k-hang error SandboxLost", "1 idle", "2 reply waits aborted")
+	b.log.want(t, "1 input k-hang [1]", "1 busy", "1 error SandboxLost",
+		"1 reply k-hang error SandboxLost", "1 idle", "2 reply waits aborted")
 	if _, err := b.Submit(protocol.Execute{Code: "ok"}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("after the end: %v, want conflict", err)
 	}
@@ -631,7 +646,10 @@ func TestQueueEveryCellIsAnswered(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 50 {
-				q, err := b.Submit(protocol.Execute{Key: fmt.Sprint(w, ".", i), Code: codes[(i+w)%len(codes)], TimeoutMS: 20, KeepGoing: i%3 == 0})
+				q, err := b.Submit(protocol.Execute{
+					Key:  fmt.Sprint(w, ".", i),
+					Code: codes[(i+w)%len(codes)], TimeoutMS: 20, KeepGoing: i%3 == 0,
+				})
 				if err != nil {
 					t.Error(err)
 					continue
@@ -654,7 +672,8 @@ func TestQueueEveryCellIsAnswered(t *testing.T) {
 	// A kernel may still be restarting after the last cell.
 	b.submit(t, "ok", key("fence"), func(e *protocol.Execute) { e.KeepGoing = true })
 	acknowledged[last+1] = true
-	b.log.awaitAny(t, fmt.Sprintf("%d reply fence ok", last+1), fmt.Sprintf("%d reply fence aborted", last+1))
+	b.log.awaitAny(t, fmt.Sprintf("%d reply fence ok", last+1),
+		fmt.Sprintf("%d reply fence aborted", last+1))
 	replies := map[uint32]int{}
 	for _, l := range b.log.all() {
 		var cell uint32

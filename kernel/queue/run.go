@@ -33,7 +33,8 @@ func (q *Queue) run() {
 			how := *q.closed
 			q.mu.Unlock()
 			q.abort(aborted)
-			answerAll(restarts, fault.New(fault.Conflict, "kernel.restart", "the channel has ended: %s", how.Message))
+			answerAll(restarts, fault.New(fault.Conflict, "kernel.restart",
+				"the channel has ended: %s", how.Message))
 			return
 		case k != nil && k.ended:
 			q.mu.Unlock()
@@ -112,7 +113,10 @@ func (q *Queue) kernelEnded(k *instance) {
 		q.restartCause = k.death.Reason
 	}
 	q.mu.Unlock()
-	q.out.event(0, map[string]any{"event": "kernel_died", "reason": k.death.Reason, "message": k.death.Message})
+	q.out.event(0, map[string]any{
+		"event": "kernel_died", "reason": k.death.Reason,
+		"message": k.death.Message,
+	})
 	q.setState("dead") // before the message: its reader may send a request at once
 	q.out.status(0, "dead")
 }
@@ -176,7 +180,10 @@ func (q *Queue) startKernel() error {
 		q.mu.Lock()
 		q.restartCause = "start"
 		q.mu.Unlock()
-		q.out.event(0, map[string]any{"event": "kernel_died", "reason": "start", "message": publicMessage(err)})
+		q.out.event(0, map[string]any{
+			"event": "kernel_died", "reason": "start",
+			"message": publicMessage(err),
+		})
 		q.setState("dead") // before the message: its reader may send a request at once
 		q.out.status(0, "dead")
 		return err
@@ -211,7 +218,8 @@ func (q *Queue) execute(x *execution) bool {
 	q.mu.Unlock()
 	if k == nil {
 		if err := q.startKernel(); err != nil {
-			d := Death{Reason: "start", Message: "the kernel could not be started: " + publicMessage(err)}
+			d := Death{Reason: "start", Message: "the kernel could not be started: " +
+				publicMessage(err)}
 			if q.ctx.Err() != nil {
 				d = q.closeDeath()
 			}
@@ -237,19 +245,25 @@ func (q *Queue) execute(x *execution) bool {
 	x.count, x.began = count, time.Now()
 	q.mu.Unlock()
 	q.record(x, count, "running")
-	q.out.message(x.cell, kernel.ExecuteInputType, kernel.ExecuteInput{Key: x.Key, Code: x.Code, Count: count})
+	q.out.message(x.cell, kernel.ExecuteInputType, kernel.ExecuteInput{
+		Key: x.Key, Code: x.Code,
+		Count: count,
+	})
 	q.out.status(x.cell, "busy")
 	q.setState("busy")
 	return q.follow(x, k, func(ctx context.Context) (kernel.Reply, error) {
 		return k.driver.Request(ctx, kernel.Request{
-			Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput, Program: x.Program, Sent: x.markSent,
+			Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput,
+			Program: x.Program, Sent: x.markSent,
 		})
 	})
 }
 
 // follow waits for the end of a cell and writes its reply. It returns false if the queue is saved
 // before that.
-func (q *Queue) follow(x *execution, k *instance, ask func(context.Context) (kernel.Reply, error)) bool {
+func (q *Queue) follow(x *execution, k *instance,
+	ask func(context.Context) (kernel.Reply, error),
+) bool {
 	count := x.count
 	o := q.await(x, k, ask)
 	if o.frozen {
@@ -274,7 +288,9 @@ func (q *Queue) follow(x *execution, k *instance, ask func(context.Context) (ker
 }
 
 // await sends the cell to the kernel and waits for its outcome.
-func (q *Queue) await(x *execution, k *instance, ask func(context.Context) (kernel.Reply, error)) outcome {
+func (q *Queue) await(x *execution, k *instance,
+	ask func(context.Context) (kernel.Reply, error),
+) outcome {
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
 	f := &follower{q: q, x: x, k: k, ctx: ctx, cancel: cancel, result: make(chan answered, 1)}
@@ -315,7 +331,9 @@ func (q *Queue) await(x *execution, k *instance, ask func(context.Context) (kern
 		case <-q.restartAsked:
 			// The token may belong to a restart that was already performed.
 			if q.restarting() {
-				return f.quit(q.endKernel(k, Death{Reason: "restart", Message: "the kernel was restarted by request"}), false)
+				return f.quit(q.endKernel(k,
+					Death{Reason: "restart", Message: "the kernel was restarted by request"}),
+					false)
 			}
 		case <-k.dead:
 			return f.kernelDied()
@@ -383,7 +401,10 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 		behind = q.drain()
 	}
 	q.record(x, count, r.Status)
-	q.ended(Result{Cell: x.cell, Status: r.Status, EName: r.EName, Took: time.Since(o.began), Silent: x.Silent})
+	q.ended(Result{
+		Cell: x.cell, Status: r.Status, EName: r.EName, Took: time.Since(o.began),
+		Silent: x.Silent,
+	})
 	q.out.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{
 		Key: x.Key, Status: r.Status, Count: count, EName: r.EName, EValue: r.EValue,
 		ExitCode: r.ExitCode, Millis: millis(o.began), Payload: r.Payload,
@@ -404,9 +425,18 @@ func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 		value += "; the variables it held in memory are gone"
 	}
 	q.record(x, count, "error")
-	q.out.message(x.cell, kernel.ErrorType, kernel.Error{EName: name, EValue: value, Traceback: []string{}})
-	q.ended(Result{Cell: x.cell, Status: "died", EName: name, Took: time.Since(began), Silent: x.Silent})
-	q.out.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
+	q.out.message(x.cell, kernel.ErrorType, kernel.Error{
+		EName: name, EValue: value,
+		Traceback: []string{},
+	})
+	q.ended(Result{
+		Cell: x.cell, Status: "died", EName: name, Took: time.Since(began),
+		Silent: x.Silent,
+	})
+	q.out.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{
+		Key: x.Key, Status: "error",
+		Count: count, EName: name, EValue: value, Millis: millis(began),
+	})
 }
 
 // drain removes the cells that wait after a failed one. It must be called before the failure is

@@ -60,7 +60,8 @@ func (q *Queue) Save(ctx context.Context) (Saved, Driver, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed != nil {
-		return Saved{}, nil, fault.New(fault.Conflict, "kernel.save", "the channel has ended: %s", q.closed.Message)
+		return Saved{}, nil, fault.New(fault.Conflict, "kernel.save", "the channel has ended: %s",
+			q.closed.Message)
 	}
 	s, d := q.savedLocked()
 	return s, d, nil
@@ -98,7 +99,8 @@ func (q *Queue) Copy(ctx context.Context, outstanding func(Driver) bool) (Saved,
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return Saved{}, nil, fault.New(fault.KindOf(ctx.Err()), "kernel.copy", "the kernel's queue does not become idle")
+			return Saved{}, nil, fault.New(fault.KindOf(ctx.Err()), "kernel.copy",
+				"the kernel's queue does not become idle")
 		}
 	}
 }
@@ -113,7 +115,8 @@ func (q *Queue) setBlocked(is bool) {
 // savedLocked returns the queue's state. Preconditions: mu is held.
 func (q *Queue) savedLocked() (Saved, Driver) {
 	s := Saved{
-		State: q.state, Info: q.info, Count: q.count, Cells: q.cells, Restart: q.restartCause, Due: len(q.restarts) > 0,
+		State: q.state, Info: q.info, Count: q.count, Cells: q.cells, Restart: q.restartCause,
+		Due:     len(q.restarts) > 0,
 		History: append([]protocol.HistoryEntry{}, q.history.entries...),
 	}
 	for i := range q.keys.order {
@@ -155,7 +158,8 @@ func (q *Queue) restore(s Saved) {
 	}
 	if c := s.Running; c != nil {
 		x := newExecution(c.Execute, c.Cell)
-		x.count, x.began, x.asking, x.interrupted = c.Count, time.UnixMilli(c.BeganMS), c.Asking, c.Interrupted
+		x.count, x.began, x.asking, x.interrupted = c.Count, time.UnixMilli(c.BeganMS), c.Asking,
+			c.Interrupted
 		if c.EndInput {
 			x.input <- struct{}{}
 		}
@@ -179,7 +183,11 @@ func (q *Queue) restore(s Saved) {
 // reportLost writes the replies of the cells in Saved.Lost and Saved.Abort.
 func (q *Queue) reportLost() {
 	for _, x := range q.lost {
-		q.fail(x, time.Now(), 0, Death{Reason: LostReason, Message: "the server was killed, and the session was recovered from a state before this cell"})
+		q.fail(x, time.Now(), 0,
+			Death{
+				Reason:  LostReason,
+				Message: "the server was killed, and the session was recovered from a state before this cell",
+			})
 	}
 	q.abort(q.aborted)
 	q.lost, q.aborted = nil, nil
@@ -187,7 +195,8 @@ func (q *Queue) reportLost() {
 
 func newExecution(e protocol.Execute, cell uint32) *execution {
 	return &execution{
-		Execute: e, cell: cell, graces: make(chan time.Duration, 4), input: make(chan struct{}, 1), sent: make(chan struct{}),
+		Execute: e, cell: cell, graces: make(chan time.Duration, 4), input: make(chan struct{}, 1),
+		sent: make(chan struct{}),
 	}
 }
 

@@ -166,7 +166,8 @@ func TestCopyQueue(t *testing.T) {
 	owes := func(Driver) bool { return true }
 	short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
-	if _, _, err := q.Copy(short, func(Driver) bool { return false }); !fault.Is(err, fault.DeadlineExceeded) {
+	if _, _, err := q.Copy(short, func(Driver) bool { return false }); !fault.Is(err,
+		fault.DeadlineExceeded) {
 		t.Errorf("a reply that has been given is not waited for: %v", err)
 	}
 	s, driver, err := q.Copy(ctx, owes)
@@ -187,7 +188,8 @@ func TestCopyQueue(t *testing.T) {
 	e.reply <- kernel.Reply{Status: "ok", Count: 1}
 	other.until(t, `"status":"ok"`, 1)
 	for key, cell := range map[string]uint32{"a": 1, "b": 2, "z": 9, "new": 10} {
-		if r, err := p.Submit(protocol.Execute{Code: "1", Key: key}); err != nil || r.Cell != cell || r.Repeated == (key == "new") {
+		if r, err := p.Submit(protocol.Execute{Code: "1", Key: key}); err != nil ||
+			r.Cell != cell || r.Repeated == (key == "new") {
 			t.Errorf("the key %s gives %+v, %v", key, r, err)
 		}
 	}
@@ -201,7 +203,8 @@ func TestCopyQueue(t *testing.T) {
 	if s, _, err := q.Copy(ctx, owes); err != nil || s.Running != nil || s.State != "idle" {
 		t.Errorf("copied at rest: %+v, %v", s, err)
 	}
-	if s := s.ForClone(false, 0); s.Running != nil || len(s.Abort) != 3 || len(s.History) != 0 || s.State != "idle" {
+	if s := s.ForClone(false, 0); s.Running != nil || len(s.Abort) != 3 || len(s.History) != 0 ||
+		s.State != "idle" {
 		t.Errorf("a cell that had not been sent: %+v", s)
 	}
 }

@@ -82,7 +82,10 @@ type driver struct {
 // start starts the kernel of an installation with the descriptors that the agent uses.
 func start(t *testing.T, dir string) *driver {
 	t.Helper()
-	d := &driver{t: t, cmd: exec.Command(filepath.Join(dir, "bin/kernel")), frames: make(chan stream.Frame, 1<<16)}
+	d := &driver{
+		t: t, cmd: exec.Command(filepath.Join(dir, "bin/kernel")),
+		frames: make(chan stream.Frame, 1<<16),
+	}
 	requests, to, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +175,8 @@ func (d *driver) send(q kernel.Request) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if _, err := d.to.Write(stream.AppendFrame(nil, stream.Frame{Type: stream.Control, Body: body})); err != nil {
+	if _, err := d.to.Write(stream.AppendFrame(nil,
+		stream.Frame{Type: stream.Control, Body: body})); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -237,22 +241,41 @@ func TestBothLinkers(t *testing.T) {
 		{code: "x := 1"},
 		{code: "x + 1", result: "2"},
 		{code: "func double() int { return x * 2 }\nx := 21\ndouble()", result: "42"},
-		{code: "type point struct{ x, y int }\nvar origin point\npoints := []point{{1, 2}, origin}"},
+		{
+			code: "type point struct{ x, y int }\nvar origin point\npoints := []point{{1, 2}, origin}",
+		},
 		{code: "func (p point) sum() int { return p.x + p.y }"},
 		{code: "points[0].sum()", result: "3"},
-		{code: "type pair[K comparable, V any] struct { k K; v V }\np := pair[string, []int]{\"a\", []int{1}}\np", result: `pair[string,[]int]{k: "a", v: []int{1}}`},
+		{
+			code: "type pair[K comparable, V any] struct { k K; v V }\np := pair[string, []int]{\"a\", []int{1}}\np", result: `pair[string,[]int]{k: "a", v: []int{1}}`,
+		},
 		{code: "func at(xs []int, i int) int {\n\treturn xs[i]\n}"},
-		{code: "\nat(p.v, 3)", ename: "panic", evalue: "index out of range", trace: `(?s)at\(…\).*cell8\.go:2.*cell9\.go:2`},
-		{code: "fmt.Println(\"out\"); fmt.Fprint(os.Stderr, \"err\")", stdout: "out\n", stderr: "err"},
+		{
+			code: "\nat(p.v, 3)", ename: "panic", evalue: "index out of range",
+			trace: `(?s)at\(…\).*cell8\.go:2.*cell9\.go:2`,
+		},
+		{
+			code: "fmt.Println(\"out\"); fmt.Fprint(os.Stderr, \"err\")", stdout: "out\n",
+			stderr: "err",
+		},
 		{code: "x = nosuch", ename: "CompileError", evalue: "cell11.go:1:5: undefined: nosuch"},
-		{code: "fmt.Println(\"on\")\nfor { x++ }", stdout: "on\n", ename: "Interrupted", interrupt: true},
+		{
+			code: "fmt.Println(\"on\")\nfor { x++ }", stdout: "on\n", ename: "Interrupted",
+			interrupt: true,
+		},
 		{code: "x > 21", result: "true"},
 		{code: "go func() { panic(\"loose\") }()\nselect {}", ename: "panic", evalue: "loose"},
 		{code: "func down(n int) int { return down(n+1) + 1 }\ndown(0)", ename: "StackOverflow"},
 		{code: "make([]byte, 1<<45)", ename: "panic", evalue: "out of memory"},
 		{code: "os.Exit(3)", ename: "Exit"},
-		{code: "m := map[string]error{\"eof\": io.EOF}\nerrors.Is(m[\"eof\"], io.EOF)", result: "true"},
-		{code: "json.NewEncoder(os.Stdout).Encode(struct{ A []point }{points[:0]})", stdout: "{\"A\":[]}\n", result: "<nil>"},
+		{
+			code:   "m := map[string]error{\"eof\": io.EOF}\nerrors.Is(m[\"eof\"], io.EOF)",
+			result: "true",
+		},
+		{
+			code:   "json.NewEncoder(os.Stdout).Encode(struct{ A []point }{points[:0]})",
+			stdout: "{\"A\":[]}\n", result: "<nil>",
+		},
 		{code: "x := fmt.Sprint(x > 21, len(points))\nx", result: `"true 2"`},
 		{code: "runtime.GC()\npoints[0].sum()", result: "3"},
 	}
@@ -267,8 +290,10 @@ func TestBothLinkers(t *testing.T) {
 						d.send(kernel.Request{Op: "interrupt"})
 					}
 				})
-				if o.stdout != c.stdout || o.stderr != c.stderr || o.result != c.result || o.reply.EName != c.ename ||
-					!strings.Contains(o.reply.EValue, c.evalue) || !regexp.MustCompile(c.trace).MatchString(o.trace) {
+				if o.stdout != c.stdout || o.stderr != c.stderr || o.result != c.result ||
+					o.reply.EName != c.ename ||
+					!strings.Contains(o.reply.EValue, c.evalue) ||
+					!regexp.MustCompile(c.trace).MatchString(o.trace) {
 					t.Errorf("%s\n\tgave %+v", c.code, o)
 				}
 			}
@@ -311,8 +336,12 @@ func testFrames(t *testing.T, dir string) {
 				t.Errorf("%s was answered by %+v", body, r)
 			}
 		}
-		for _, body := range []string{`{`, `[]`, `null`, ``, `{"op":"input","value":"nobody asked"}`, `{"op":"interrupt"}`} {
-			if _, err := d.to.Write(stream.AppendFrame(nil, stream.Frame{Type: stream.Control, Body: []byte(body)})); err != nil {
+		for _, body := range []string{
+			`{`, `[]`, `null`, ``,
+			`{"op":"input","value":"nobody asked"}`, `{"op":"interrupt"}`,
+		} {
+			if _, err := d.to.Write(stream.AppendFrame(nil,
+				stream.Frame{Type: stream.Control, Body: []byte(body)})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -347,7 +376,10 @@ func testReseed(t *testing.T, dir string) {
 	d := start(t, dir)
 	d.run("a := rand.Int63()", nil)
 	d.id++
-	d.send(kernel.Request{Op: "reseed", ID: d.id, Seed: strings.Repeat("ab", 32), Env: map[string]string{"FROM": "reseed"}})
+	d.send(kernel.Request{
+		Op: "reseed", ID: d.id, Seed: strings.Repeat("ab", 32),
+		Env: map[string]string{"FROM": "reseed"},
+	})
 	if r := d.reply(d.id); r.Status != "ok" {
 		t.Fatalf("reseed: %+v", r)
 	}
@@ -377,7 +409,8 @@ func testManyCells(t *testing.T, dir string) {
 	d.run("sum := 0", nil)
 	before := count()
 	for i := range 200 {
-		if o := d.run(fmt.Sprintf("sum += %d\nfunc f%d() int { return sum }\nf%d()", i, i, i), nil); o.reply.Status != "ok" {
+		if o := d.run(fmt.Sprintf("sum += %d\nfunc f%d() int { return sum }\nf%d()", i, i, i),
+			nil); o.reply.Status != "ok" {
 			t.Fatalf("cell %d: %+v", i, o)
 		}
 		if o := d.run("nosuch", nil); o.reply.EName != "CompileError" {

@@ -11,7 +11,8 @@ func TestDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal("this machine has no python3")
 	}
-	if out, err := exec.CommandContext(t.Context(), python, "-B", "tests/test_requests.py").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), python, "-B",
+		"tests/test_requests.py").CombinedOutput(); err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

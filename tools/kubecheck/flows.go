@@ -26,13 +26,29 @@ type peer struct {
 // strangers returns the peers outside the tree that the check tries to connect.
 func strangers() []peer {
 	space := func(name string) labels.Set { return labels.Set{"kubernetes.io/metadata.name": name} }
-	at := func(number int32) []corev1.ContainerPort { return []corev1.ContainerPort{{ContainerPort: number}} }
+	at := func(number int32) []corev1.ContainerPort {
+		return []corev1.ContainerPort{
+			{ContainerPort: number},
+		}
+	}
 	ip := netip.MustParseAddr
 	return []peer{
-		{name: "ingress-nginx", namespace: space("ingress-nginx"), pod: labels.Set{"app": "ingress"}},
+		{
+			name: "ingress-nginx", namespace: space("ingress-nginx"),
+			pod: labels.Set{"app": "ingress"},
+		},
 		{name: "monitoring", namespace: space("monitoring"), pod: labels.Set{"app": "prometheus"}},
-		{name: "neighbour", namespace: space("default"), pod: labels.Set{"app.kubernetes.io/name": "sandgate", "app.kubernetes.io/component": "gateway"}, ports: at(80)},
-		{name: "names", namespace: space("kube-system"), pod: labels.Set{"k8s-app": "kube-dns"}, ports: []corev1.ContainerPort{{ContainerPort: 53, Protocol: corev1.ProtocolUDP}}},
+		{
+			name: "neighbour", namespace: space("default"),
+			pod: labels.Set{
+				"app.kubernetes.io/name":      "sandgate",
+				"app.kubernetes.io/component": "gateway",
+			}, ports: at(80),
+		},
+		{
+			name: "names", namespace: space("kube-system"), pod: labels.Set{"k8s-app": "kube-dns"},
+			ports: []corev1.ContainerPort{{ContainerPort: 53, Protocol: corev1.ProtocolUDP}},
+		},
 		{name: "apiserver", address: ip("10.96.0.1"), ports: at(443)},
 		{name: "metadata", address: ip("169.254.169.254"), ports: at(80)},
 		{name: "internet", address: ip("93.184.215.14"), ports: at(443)},
@@ -63,7 +79,8 @@ func (c *checker) flows() []string {
 			}
 			for _, p := range to.ports {
 				if c.leaves(from, to, p) && c.enters(from, to, p) {
-					out = append(out, fmt.Sprintf("%s -> %s %d", from.name, to.name, p.ContainerPort))
+					out = append(out, fmt.Sprintf("%s -> %s %d", from.name, to.name,
+						p.ContainerPort))
 				}
 			}
 		}
@@ -75,7 +92,8 @@ func (c *checker) flows() []string {
 func (c *checker) leaves(from, to peer, p corev1.ContainerPort) bool {
 	bound := false
 	for _, policy := range c.policies {
-		if !from.own || !matches(&policy.Spec.PodSelector, from.pod) || !slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
+		if !from.own || !matches(&policy.Spec.PodSelector, from.pod) ||
+			!slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
 			continue
 		}
 		bound = true
@@ -91,7 +109,8 @@ func (c *checker) leaves(from, to peer, p corev1.ContainerPort) bool {
 func (c *checker) enters(from, to peer, p corev1.ContainerPort) bool {
 	bound := false
 	for _, policy := range c.policies {
-		if !to.own || !matches(&policy.Spec.PodSelector, to.pod) || !slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
+		if !to.own || !matches(&policy.Spec.PodSelector, to.pod) ||
+			!slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
 			continue
 		}
 		bound = true
@@ -111,22 +130,24 @@ func matches(s *metav1.LabelSelector, l labels.Set) bool {
 
 // among reports whether a rule includes the peer. A rule without peers includes all.
 func among(peers []networkingv1.NetworkPolicyPeer, who peer) bool {
-	return len(peers) == 0 || slices.ContainsFunc(peers, func(n networkingv1.NetworkPolicyPeer) bool {
-		if n.IPBlock != nil {
-			within := func(cidr string) bool {
-				p, err := netip.ParsePrefix(cidr)
-				return err == nil && who.address.IsValid() && p.Contains(who.address)
+	return len(peers) == 0 || slices.ContainsFunc(peers,
+		func(n networkingv1.NetworkPolicyPeer) bool {
+			if n.IPBlock != nil {
+				within := func(cidr string) bool {
+					p, err := netip.ParsePrefix(cidr)
+					return err == nil && who.address.IsValid() && p.Contains(who.address)
+				}
+				return within(n.IPBlock.CIDR) && !slices.ContainsFunc(n.IPBlock.Except, within)
 			}
-			return within(n.IPBlock.CIDR) && !slices.ContainsFunc(n.IPBlock.Except, within)
-		}
-		if who.address.IsValid() {
-			return false
-		}
-		if n.NamespaceSelector == nil {
-			return who.own && matches(n.PodSelector, who.pod)
-		}
-		return matches(n.NamespaceSelector, who.namespace) && (n.PodSelector == nil || matches(n.PodSelector, who.pod))
-	})
+			if who.address.IsValid() {
+				return false
+			}
+			if n.NamespaceSelector == nil {
+				return who.own && matches(n.PodSelector, who.pod)
+			}
+			return matches(n.NamespaceSelector, who.namespace) &&
+				(n.PodSelector == nil || matches(n.PodSelector, who.pod))
+		})
 }
 
 // open reports whether a rule includes the port. A rule without ports includes all.
@@ -137,14 +158,16 @@ func open(ports []networkingv1.NetworkPolicyPort, p corev1.ContainerPort) bool {
 		}
 		return q
 	}
-	return len(ports) == 0 || slices.ContainsFunc(ports, func(q networkingv1.NetworkPolicyPort) bool {
-		asked := corev1.ProtocolTCP
-		if q.Protocol != nil {
-			asked = *q.Protocol
-		}
-		if asked != protocol(p.Protocol) {
-			return false
-		}
-		return q.Port == nil || q.Port.Type == intstr.Int && q.Port.IntVal == p.ContainerPort || q.Port.Type == intstr.String && q.Port.StrVal == p.Name
-	})
+	return len(ports) == 0 || slices.ContainsFunc(ports,
+		func(q networkingv1.NetworkPolicyPort) bool {
+			asked := corev1.ProtocolTCP
+			if q.Protocol != nil {
+				asked = *q.Protocol
+			}
+			if asked != protocol(p.Protocol) {
+				return false
+			}
+			return q.Port == nil || q.Port.Type == intstr.Int && q.Port.IntVal == p.ContainerPort ||
+				q.Port.Type == intstr.String && q.Port.StrVal == p.Name
+		})
 }

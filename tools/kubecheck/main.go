@@ -28,7 +28,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: kubecheck DIR [FILE...]")
 		os.Exit(2)
 	}
-	c := &checker{configs: map[string]corev1.ConfigMap{}, secrets: map[string]corev1.Secret{}, services: map[string]corev1.Service{}}
+	c := &checker{
+		configs: map[string]corev1.ConfigMap{}, secrets: map[string]corev1.Secret{},
+		services: map[string]corev1.Service{},
+	}
 	if err := c.read(os.Args[1], os.Args[2:]); err != nil {
 		c.say("%v", err)
 	}
@@ -146,15 +149,24 @@ func (c *checker) object(doc []byte) error {
 		return err
 	case "apps/v1 Deployment":
 		v, err := strict[appsv1.Deployment](doc)
-		c.workloads = append(c.workloads, workload{is.Kind, v.Name, v.Spec.Selector, v.Spec.Template, nil, true, ""})
+		c.workloads = append(c.workloads, workload{
+			is.Kind, v.Name, v.Spec.Selector,
+			v.Spec.Template, nil, true, "",
+		})
 		return err
 	case "apps/v1 DaemonSet":
 		v, err := strict[appsv1.DaemonSet](doc)
-		c.workloads = append(c.workloads, workload{is.Kind, v.Name, v.Spec.Selector, v.Spec.Template, nil, false, ""})
+		c.workloads = append(c.workloads, workload{
+			is.Kind, v.Name, v.Spec.Selector,
+			v.Spec.Template, nil, false, "",
+		})
 		return err
 	case "apps/v1 StatefulSet":
 		v, err := strict[appsv1.StatefulSet](doc)
-		c.workloads = append(c.workloads, workload{is.Kind, v.Name, v.Spec.Selector, v.Spec.Template, v.Spec.VolumeClaimTemplates, true, v.Spec.ServiceName})
+		c.workloads = append(c.workloads, workload{
+			is.Kind, v.Name, v.Spec.Selector,
+			v.Spec.Template, v.Spec.VolumeClaimTemplates, true, v.Spec.ServiceName,
+		})
 		return err
 	case "networking.k8s.io/v1 Ingress":
 		v, err := strict[networkingv1.Ingress](doc)
@@ -175,7 +187,8 @@ func (c *checker) object(doc []byte) error {
 // refer checks that referenced objects exist.
 func (c *checker) refer() {
 	if !slices.Equal(c.spaces, c.namespaces) {
-		c.say("objects are in the namespaces %q, but the created namespaces are %q", c.spaces, c.namespaces)
+		c.say("objects are in the namespaces %q, but the created namespaces are %q", c.spaces,
+			c.namespaces)
 	}
 	var pods, scaled []labels.Set
 	for _, w := range c.workloads {
@@ -186,17 +199,20 @@ func (c *checker) refer() {
 		c.workload(w)
 	}
 	for _, s := range c.services {
-		selected := c.selects("Service "+s.Name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, pods)
+		selected := c.selects("Service "+s.Name,
+			&metav1.LabelSelector{MatchLabels: s.Spec.Selector}, pods)
 		for _, p := range s.Spec.Ports {
 			for _, w := range selected {
 				if _, ok := port(c.workloads[w].pod, p.TargetPort); !ok {
-					c.say("Service %s: %s has no port %q", s.Name, c.workloads[w].name, p.TargetPort.String())
+					c.say("Service %s: %s has no port %q", s.Name, c.workloads[w].name,
+						p.TargetPort.String())
 				}
 			}
 		}
 	}
 	for _, p := range c.policies {
-		if len(p.Spec.Ingress)+len(p.Spec.Egress) == 0 && len(p.Spec.PodSelector.MatchLabels)+len(p.Spec.PodSelector.MatchExpressions) == 0 {
+		if len(p.Spec.Ingress)+len(p.Spec.Egress) == 0 && len(p.Spec.PodSelector.MatchLabels)+
+			len(p.Spec.PodSelector.MatchExpressions) == 0 {
 			continue // it denies all connections
 		}
 		selected := c.selects("NetworkPolicy "+p.Name, &p.Spec.PodSelector, pods)
@@ -204,7 +220,8 @@ func (c *checker) refer() {
 			for _, q := range rule.Ports {
 				for _, w := range selected {
 					if _, ok := port(c.workloads[w].pod, *q.Port); !ok {
-						c.say("NetworkPolicy %s: %s has no port %q", p.Name, c.workloads[w].name, q.Port)
+						c.say("NetworkPolicy %s: %s has no port %q", p.Name, c.workloads[w].name,
+							q.Port)
 					}
 				}
 			}
@@ -220,7 +237,8 @@ func (c *checker) refer() {
 					for _, w := range c.selects("NetworkPolicy "+p.Name, to.PodSelector, pods) {
 						for _, q := range rule.Ports {
 							if _, ok := port(c.workloads[w].pod, *q.Port); !ok {
-								c.say("NetworkPolicy %s: %s has no port %q", p.Name, c.workloads[w].name, q.Port)
+								c.say("NetworkPolicy %s: %s has no port %q", p.Name,
+									c.workloads[w].name, q.Port)
 							}
 						}
 					}
@@ -235,8 +253,12 @@ func (c *checker) refer() {
 		for _, r := range i.Spec.Rules {
 			for _, p := range r.HTTP.Paths {
 				s, ok := c.services[p.Backend.Service.Name]
-				if !ok || !slices.ContainsFunc(s.Spec.Ports, func(q corev1.ServicePort) bool { return q.Name == p.Backend.Service.Port.Name }) {
-					c.say("Ingress %s: there is no service %s with port %s", i.Name, p.Backend.Service.Name, p.Backend.Service.Port.Name)
+				if !ok || !slices.ContainsFunc(s.Spec.Ports,
+					func(q corev1.ServicePort) bool {
+						return q.Name == p.Backend.Service.Port.Name
+					}) {
+					c.say("Ingress %s: there is no service %s with port %s", i.Name,
+						p.Backend.Service.Name, p.Backend.Service.Port.Name)
 				}
 			}
 		}

@@ -52,7 +52,8 @@ func (c *checker) workload(w workload) {
 			}
 		}
 		c.variables(name, container)
-		if container.Resources.Requests.Memory().IsZero() || container.Resources.Limits.Memory().IsZero() {
+		if container.Resources.Requests.Memory().IsZero() ||
+			container.Resources.Limits.Memory().IsZero() {
 			c.say("%s: %s has no memory request or limit", name, container.Name)
 		}
 	}
@@ -62,7 +63,10 @@ func (c *checker) workload(w workload) {
 		}
 	}
 	for _, container := range spec.Containers {
-		for _, p := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+		for _, p := range []*corev1.Probe{
+			container.StartupProbe, container.LivenessProbe,
+			container.ReadinessProbe,
+		} {
 			c.probe(name, w.pod, p)
 		}
 	}
@@ -84,7 +88,8 @@ func (c *checker) source(name string, v corev1.Volume) {
 	switch {
 	case v.ConfigMap != nil:
 		m, ok := c.configs[v.ConfigMap.Name]
-		has("config map", ok, v.ConfigMap.Items, func(k string) bool { _, ok := m.Data[k]; return ok })
+		has("config map", ok, v.ConfigMap.Items,
+			func(k string) bool { _, ok := m.Data[k]; return ok })
 	case v.Secret != nil:
 		s, ok := c.secrets[v.Secret.SecretName]
 		has("secret", ok, v.Secret.Items, func(k string) bool { _, ok := s.Data[k]; return ok })

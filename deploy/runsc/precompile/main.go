@@ -99,7 +99,8 @@ func fill(stub []byte, programs []precompiledseccomp.Program) ([]byte, error) {
 		disabled = "const PrecompilationDisabledAtBuildTime = true\n"
 	)
 	if bytes.Count(stub, []byte(anchor)) != 1 || bytes.Count(stub, []byte(disabled)) != 1 {
-		return nil, errors.New("not the stub that this generator was written for; compare it with gVisor's and adapt fill")
+		return nil, errors.New(
+			"not the stub that this generator was written for; compare it with gVisor's and adapt fill")
 	}
 	var table strings.Builder
 	for _, p := range programs {

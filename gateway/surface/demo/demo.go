@@ -23,15 +23,36 @@ func (s *Surface) Routes() []surface.Route {
 	s.next = make(chan struct{})
 	wait := http.HandlerFunc(s.wait)
 	return []surface.Route{
-		{Method: "GET", Path: "/demo/count/:n", Access: protocol.ScopeRead, Handler: surface.HandlerFunc(s.count)},
-		{Method: "POST", Path: "/demo/next", Access: protocol.ScopeRead, Handler: http.HandlerFunc(s.step)},
-		{Method: "POST", Path: "/demo/echo", Access: protocol.ScopeWrite, MaxBody: 1 << 20, Handler: http.HandlerFunc(echo)},
-		{Method: "POST", Path: "/demo/size", Access: protocol.ScopeWrite, MaxBody: 1 << 20, Handler: surface.HandlerFunc(size)},
+		{
+			Method: "GET", Path: "/demo/count/:n", Access: protocol.ScopeRead,
+			Handler: surface.HandlerFunc(s.count),
+		},
+		{
+			Method: "POST", Path: "/demo/next", Access: protocol.ScopeRead,
+			Handler: http.HandlerFunc(s.step),
+		},
+		{
+			Method: "POST", Path: "/demo/echo", Access: protocol.ScopeWrite, MaxBody: 1 << 20,
+			Handler: http.HandlerFunc(echo),
+		},
+		{
+			Method: "POST", Path: "/demo/size", Access: protocol.ScopeWrite, MaxBody: 1 << 20,
+			Handler: surface.HandlerFunc(size),
+		},
 		{Method: "GET", Path: "/demo/wait", Access: protocol.ScopeRead, Handler: wait},
 		{Method: "POST", Path: "/demo/wait", Access: protocol.ScopeRead, MaxBody: 9, Handler: wait},
-		{Method: "GET", Path: "/demo/who/:name", Access: protocol.ScopeRead, Handler: http.HandlerFunc(who)},
-		{Method: "GET", Path: "/demo/upgrade", Access: protocol.ScopeWrite, Handler: surface.HandlerFunc(upgrade)},
-		{Method: "GET", Path: "/demo/panic", Access: protocol.ScopeRead, Handler: http.HandlerFunc(fail)},
+		{
+			Method: "GET", Path: "/demo/who/:name", Access: protocol.ScopeRead,
+			Handler: http.HandlerFunc(who),
+		},
+		{
+			Method: "GET", Path: "/demo/upgrade", Access: protocol.ScopeWrite,
+			Handler: surface.HandlerFunc(upgrade),
+		},
+		{
+			Method: "GET", Path: "/demo/panic", Access: protocol.ScopeRead,
+			Handler: http.HandlerFunc(fail),
+		},
 	}
 }
 
@@ -96,7 +117,8 @@ func upgrade(w http.ResponseWriter, _ *http.Request) error {
 		return err
 	}
 	defer c.Close()
-	_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: demo\r\n\r\n")
+	_, _ = io.WriteString(
+		c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: demo\r\n\r\n")
 	_, _ = io.Copy(c, buffered.Reader)
 	return nil
 }

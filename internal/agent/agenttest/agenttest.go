@@ -49,7 +49,10 @@ type Recorder struct {
 }
 
 func NewRecorder() *Recorder {
-	return &Recorder{Changed: make(chan struct{}), Frames: map[uint32][]stream.Frame{}, Bytes: map[uint32]int{}, Exits: map[uint32]wire.Exit{}, Keep: true}
+	return &Recorder{
+		Changed: make(chan struct{}), Frames: map[uint32][]stream.Frame{},
+		Bytes: map[uint32]int{}, Exits: map[uint32]wire.Exit{}, Keep: true,
+	}
 }
 
 func (r *Recorder) notify() {

@@ -66,7 +66,8 @@ func Restore(s Saved, sink Sink) *Client {
 
 func newClient(m *mux) *Client {
 	return &Client{
-		mux: m, Kernels: Kernels{m}, Files: Files{m}, Ports: Ports{m}, Processes: Processes{m}, Egress: Egress{m},
+		mux: m, Kernels: Kernels{m}, Files: Files{m}, Ports: Ports{m}, Processes: Processes{m},
+		Egress: Egress{m},
 	}
 }
 
@@ -114,13 +115,17 @@ func (c *Client) WaitHello(ctx context.Context) error {
 }
 
 // StartProcess starts a process as channel ch.
-func (c *Client) StartProcess(ctx context.Context, ch uint32, p wire.StartProcess) (wire.Started, error) {
+func (c *Client) StartProcess(ctx context.Context, ch uint32,
+	p wire.StartProcess,
+) (wire.Started, error) {
 	var s wire.Started
 	return s, c.startChannel(ctx, wire.OpProcessStart, ch, p, &s)
 }
 
 // StartTerminal starts a program in a terminal as channel ch.
-func (c *Client) StartTerminal(ctx context.Context, ch uint32, p wire.StartTerminal) (wire.Started, error) {
+func (c *Client) StartTerminal(ctx context.Context, ch uint32,
+	p wire.StartTerminal,
+) (wire.Started, error) {
 	var s wire.Started
 	return s, c.startChannel(ctx, wire.OpTerminalStart, ch, p, &s)
 }
@@ -151,9 +156,11 @@ func (c *Client) Input(ch uint32, data []byte, end bool) error {
 	case f == nil:
 		return fault.New(fault.NotFound, op, "channel %d does not run", ch)
 	case f.sent-f.read+uint64(len(data)) > wire.Window && len(data) > 0:
-		return fault.New(fault.Exhausted, op, "the program does not read its input: %d bytes wait", f.sent-f.read)
+		return fault.New(fault.Exhausted, op, "the program does not read its input: %d bytes wait",
+			f.sent-f.read)
 	}
-	m := stream.Frame{Type: stream.Input, Channel: ch, Body: append(make([]byte, 8, 8+len(data)), data...)}
+	m := stream.Frame{Type: stream.Input, Channel: ch, Body: append(make([]byte, 8, 8+len(data)),
+		data...)}
 	if end {
 		m.Flags = stream.FlagEnd
 	}

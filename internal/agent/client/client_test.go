@@ -71,7 +71,8 @@ func TestHello(t *testing.T) {
 	}
 	g := newFake(t, nil)
 	g.send(wire.Response{Event: "hello", Version: wire.Version + 1})
-	if err := agenttest.WantKind(t, g.WaitHello(context.Background()), fault.SandboxLost); !strings.Contains(err.Error(), "version") {
+	if err := agenttest.WantKind(t, g.WaitHello(context.Background()),
+		fault.SandboxLost); !strings.Contains(err.Error(), "version") {
 		t.Errorf("another version gives %v", err)
 	}
 }
@@ -93,17 +94,26 @@ func TestEveryWaiterLearnsOfTheEnd(t *testing.T) {
 		func() error { return f.Ping(ctx) },
 		func() error { _, err := f.Kernels.Start(ctx, 1, wire.StartKernel{}); return err },
 		func() error { _, err := f.StartProcess(ctx, 2, wire.StartProcess{}); return err },
-		func() error { _, err := f.Kernels.Request(ctx, 1, kernel.Request{Op: "execute"}); return err },
+		func() error {
+			_, err := f.Kernels.Request(ctx, 1,
+				kernel.Request{Op: "execute"})
+			return err
+		},
 		func() error { return f.Interrupt(ctx, 1) },
 		func() error { return f.Signal(ctx, 1, "SIGINT") },
 		func() error { return f.Close(ctx, 1) },
 		func() error { return f.Reseed(ctx, wire.Reseed{}) },
 		func() error { _, err := f.Files.Stat(ctx, "x"); return err },
 		func() error {
-			_, err := f.Files.Write(ctx, 5, wire.FileWrite{}, strings.NewReader(strings.Repeat("x", 3*wire.Window)))
+			_, err := f.Files.Write(ctx, 5, wire.FileWrite{},
+				strings.NewReader(strings.Repeat("x", 3*wire.Window)))
 			return err
 		},
-		func() error { _, err := f.Files.Read(ctx, 6, wire.FileRead{Path: "x"}, nil, io.Discard); return err },
+		func() error {
+			_, err := f.Files.Read(ctx, 6, wire.FileRead{Path: "x"}, nil,
+				io.Discard)
+			return err
+		},
 	}
 	errs := make(chan error, len(calls))
 	for _, call := range calls {
@@ -163,7 +173,8 @@ func TestStuckSandboxBlocksNobody(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			_, err := f.Kernels.Request(ctx, 1, kernel.Request{Op: "execute", Code: strings.Repeat("x", 1<<20*(1+i%2))})
+			_, err := f.Kernels.Request(ctx, 1,
+				kernel.Request{Op: "execute", Code: strings.Repeat("x", 1<<20*(1+i%2))})
 			agenttest.WantKind(t, err, fault.DeadlineExceeded)
 		}()
 	}
@@ -191,7 +202,8 @@ func TestSetSink(t *testing.T) {
 	}
 	f.out.Write(stream.Frame{Type: stream.Stdout, Channel: 1, Body: []byte("before")})
 	f.send(wire.Response{Event: "exit", Channel: 1, Exit: &wire.Exit{Code: 3}})
-	agenttest.Eventually(t, "the exit has come", func() bool { f.sinkMu.Lock(); defer f.sinkMu.Unlock(); return len(f.early) == 1 })
+	agenttest.Eventually(t, "the exit has come",
+		func() bool { f.sinkMu.Lock(); defer f.sinkMu.Unlock(); return len(f.early) == 1 })
 	if f.Dropped() != 6 {
 		t.Errorf("%d bytes were dropped, want 6", f.Dropped())
 	}
@@ -224,10 +236,12 @@ func FuzzClient(f *testing.F) {
 		f.Add(b)
 	}
 	add(stream.Frame{Type: stream.Control, Body: []byte(`{"event":"hello","version":1}`)})
-	add(stream.Frame{Type: stream.Control, Body: []byte(`{"id":1,"result":{}}`)}, stream.Frame{Type: stream.Stdout, Channel: 1, Body: []byte("x")})
+	add(stream.Frame{Type: stream.Control, Body: []byte(`{"id":1,"result":{}}`)},
+		stream.Frame{Type: stream.Stdout, Channel: 1, Body: []byte("x")})
 	add(stream.Frame{Type: stream.Control, Body: []byte(`{"id":1,"error":{"kind":"nonsense"}}`)})
 	add(stream.Frame{Type: stream.Data, Channel: 2, Flags: wire.FlagAbort, Body: []byte("{")})
-	add(stream.Frame{Type: stream.Ack, Channel: 1, Body: []byte("12345678")}, stream.Frame{Type: stream.Records})
+	add(stream.Frame{Type: stream.Ack, Channel: 1, Body: []byte("12345678")},
+		stream.Frame{Type: stream.Records})
 	add(stream.Frame{Type: stream.Control, Body: []byte(`{"event":"exit","channel":1,"exit":{}}`)})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, w := io.Pipe()
@@ -236,7 +250,11 @@ func FuzzClient(f *testing.F) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		go func() { c.StartProcess(ctx, 1, wire.StartProcess{}); done <- struct{}{} }()
-		go func() { c.Files.Read(ctx, 2, wire.FileRead{Path: "x"}, nil, io.Discard); done <- struct{}{} }()
+		go func() {
+			c.Files.Read(ctx, 2, wire.FileRead{Path: "x"}, nil,
+				io.Discard)
+			done <- struct{}{}
+		}()
 		w.Write(b)
 		w.Close()
 		<-c.Done()

@@ -65,7 +65,10 @@ func (n *Conn) Read(p []byte) (int, error) {
 		if n.got += uint64(k); n.got-n.told >= wire.ConnWindow/4 && !end {
 			n.told = n.got
 			// It must not wait: the agent may be waiting for it.
-			_ = n.m.out.ack(stream.Frame{Type: stream.Ack, Channel: n.ch, Body: binary.BigEndian.AppendUint64(nil, n.got)})
+			_ = n.m.out.ack(stream.Frame{
+				Type: stream.Ack, Channel: n.ch,
+				Body: binary.BigEndian.AppendUint64(nil, n.got),
+			})
 		}
 		switch {
 		case k > 0:

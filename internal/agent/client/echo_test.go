@@ -47,7 +47,10 @@ func TestExpectEcho(t *testing.T) {
 		var sent uint64
 		flood := func(n int) {
 			for range n {
-				if err := f.out.Write(stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, echoAckEvery)}); err != nil {
+				if err := f.out.Write(stream.Frame{
+					Type: stream.Stdout, Channel: 1,
+					Body: make([]byte, echoAckEvery),
+				}); err != nil {
 					t.Error(err)
 				}
 				sent += echoAckEvery
@@ -58,7 +61,8 @@ func TestExpectEcho(t *testing.T) {
 		const quiet = (wire.Window - echoWindow) / echoAckEvery
 		flood(quiet)
 		if acks := told(); len(acks) != 0 {
-			t.Errorf("%d bytes were acknowledged while the agent was not that far ahead", acks[0].total)
+			t.Errorf("%d bytes were acknowledged while the agent was not that far ahead",
+				acks[0].total)
 		}
 		flood(3)
 		if acks := told(); len(acks) != 1 || acks[0] != (ack{0, echoAckEvery}) {

@@ -48,9 +48,11 @@ func (m *mux) openEgress(ch uint32, to wire.EgressTarget) {
 			release()
 		}
 	case handle == nil:
-		m.answerEgress(ch, fault.New(fault.PermissionDenied, op, "this session has no network: create the session with network"))
+		m.answerEgress(ch, fault.New(fault.PermissionDenied, op,
+			"this session has no network: create the session with network"))
 	case full:
-		m.answerEgress(ch, fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress))
+		m.answerEgress(ch, fault.New(fault.Exhausted, op, "%d connections to the outside are open",
+			wire.MaxEgress))
 	default:
 		t, forget, err := m.openTransfer(op, ch)
 		if err != nil {

@@ -18,14 +18,18 @@ type Files struct{ m *mux }
 // all: when body fails, or ctx ends, Write leaves nothing. ctx does not end a Read of body that
 // hangs; the caller must close body. ch is a number that no channel and no other transfer has or
 // had.
-func (f Files) Write(ctx context.Context, ch uint32, p wire.FileWrite, body io.Reader) (wire.FileStat, error) {
+func (f Files) Write(ctx context.Context, ch uint32, p wire.FileWrite,
+	body io.Reader,
+) (wire.FileStat, error) {
 	var stat wire.FileStat
 	return stat, f.m.upload(ctx, wire.OpFileWrite, ch, p, body, &stat)
 }
 
 // WriteTree unpacks a tar archive into a folder, as the user. See Write. Files
 // that were unpacked before an error stay.
-func (f Files) WriteTree(ctx context.Context, ch uint32, path string, body io.Reader) (wire.TreeStat, error) {
+func (f Files) WriteTree(ctx context.Context, ch uint32, path string,
+	body io.Reader,
+) (wire.TreeStat, error) {
 	var stat wire.TreeStat
 	return stat, f.m.upload(ctx, wire.OpTreeWrite, ch, wire.FileRead{Path: path}, body, &stat)
 }
@@ -35,7 +39,9 @@ func (f Files) WriteTree(ctx context.Context, ch uint32, path string, body io.Re
 // many bytes as the FileOpened says; if the file became shorter meanwhile, it
 // returns a Conflict. ch is a number that no channel and no other transfer has
 // or had.
-func (f Files) Read(ctx context.Context, ch uint32, p wire.FileRead, opened func(wire.FileOpened) error, w io.Writer) (part wire.FileOpened, err error) {
+func (f Files) Read(ctx context.Context, ch uint32, p wire.FileRead,
+	opened func(wire.FileOpened) error, w io.Writer,
+) (part wire.FileOpened, err error) {
 	err = f.m.download(ctx, wire.OpFileRead, ch, p, &part, func() (int64, error) {
 		if opened == nil {
 			return part.Length, nil
@@ -47,9 +53,12 @@ func (f Files) Read(ctx context.Context, ch uint32, p wire.FileRead, opened func
 
 // ReadTree reads a folder as an archive. See Read. The length is unknown until
 // the end.
-func (f Files) ReadTree(ctx context.Context, ch uint32, p wire.TreeRead, opened func(wire.FileStat) error, w io.Writer) error {
+func (f Files) ReadTree(ctx context.Context, ch uint32, p wire.TreeRead,
+	opened func(wire.FileStat) error, w io.Writer,
+) error {
 	var stat wire.FileStat
-	return f.m.download(ctx, wire.OpTreeRead, ch, p, &stat, func() (int64, error) { return -1, opened(stat) }, w)
+	return f.m.download(ctx, wire.OpTreeRead, ch, p, &stat,
+		func() (int64, error) { return -1, opened(stat) }, w)
 }
 
 // Stat describes a file.
@@ -90,7 +99,9 @@ func (f Files) Remove(ctx context.Context, p wire.FileRemove) error {
 // Watch reports changes until ctx ends or the watched path is gone. It calls
 // opened once it watches. ch is a number that no channel and no other transfer
 // has or had.
-func (f Files) Watch(ctx context.Context, ch uint32, p wire.FileWatch, opened func(wire.FileStat), report func(wire.FileChanges) error) error {
+func (f Files) Watch(ctx context.Context, ch uint32, p wire.FileWatch, opened func(wire.FileStat),
+	report func(wire.FileChanges) error,
+) error {
 	var stat wire.FileStat
 	lines := &changeLines{report: report}
 	return f.m.download(ctx, wire.OpFileWatch, ch, p, &stat, func() (int64, error) {
@@ -122,7 +133,8 @@ func (l *changeLines) Write(p []byte) (int, error) {
 		}
 	}
 	if len(l.rest) > stream.MaxBody {
-		return 0, fault.New(fault.Malformed, "agent.file.watch", "the agent sent a line without an end")
+		return 0, fault.New(fault.Malformed, "agent.file.watch",
+			"the agent sent a line without an end")
 	}
 	return len(p), nil
 }

@@ -55,8 +55,10 @@ type mux struct {
 func newMux(in *swapReader, out *sender, sink Sink) *mux {
 	return &mux{
 		in: in, out: out, sink: sink,
-		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1), captures: make(chan Saved, 1),
-		waiting: map[uint64]chan wire.Response{}, flows: map[uint32]*flow{}, transfers: map[uint32]*transfer{},
+		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1),
+		captures: make(chan Saved, 1),
+		waiting:  map[uint64]chan wire.Response{}, flows: map[uint32]*flow{},
+		transfers: map[uint32]*transfer{},
 	}
 }
 
@@ -91,7 +93,8 @@ func (m *mux) startChannel(ctx context.Context, op string, ch uint32, p, result 
 		return nil
 	}
 	if ctx.Err() != nil && fault.KindOf(err) == fault.KindOf(ctx.Err()) {
-		_ = m.out.post(requestFrame(0, wire.OpClose, ch, nil)) // it fails only for a sandbox that does not read
+		// it fails only for a sandbox that does not read
+		_ = m.out.post(requestFrame(0, wire.OpClose, ch, nil))
 	}
 	m.mu.Lock()
 	if m.flows[ch] == f {
@@ -143,7 +146,8 @@ func (m *mux) handle(f stream.Frame) error {
 		}
 		m.handleAck(f.Channel, binary.BigEndian.Uint64(f.Body))
 	default:
-		return fault.New(fault.Malformed, "agent.read", "an agent sends no frame of type %d", f.Type)
+		return fault.New(fault.Malformed, "agent.read", "an agent sends no frame of type %d",
+			f.Type)
 	}
 	return nil
 }
@@ -218,7 +222,8 @@ func (m *mux) handleResponse(r wire.Response) error {
 		}
 	case r.Event == "hello":
 		if r.Version != wire.Version {
-			return fault.New(fault.Unsupported, "agent.hello", "the agent speaks version %d of the wire, not %d", r.Version, wire.Version)
+			return fault.New(fault.Unsupported, "agent.hello",
+				"the agent speaks version %d of the wire, not %d", r.Version, wire.Version)
 		}
 		select {
 		case <-m.hello:
@@ -262,7 +267,10 @@ func (m *mux) fail(err error) {
 		m.mu.Unlock()
 		return
 	}
-	m.err = &fault.Error{Kind: fault.SandboxLost, Op: "agent.wire", Message: "the sandbox has ended", Err: err}
+	m.err = &fault.Error{
+		Kind: fault.SandboxLost, Op: "agent.wire",
+		Message: "the sandbox has ended", Err: err,
+	}
 	lost := m.err
 	for _, wait := range m.waiting {
 		close(wait)

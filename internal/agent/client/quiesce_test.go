@@ -52,7 +52,10 @@ func newFar(t *testing.T) *far {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{t: t, in: stream.NewReader(hear, 0), out: mine, near: [2]*os.File{theirs, say}, requests: make(chan wire.Request, 16), inputs: make(chan string, 16)}
+	f := &far{
+		t: t, in: stream.NewReader(hear, 0), out: mine, near: [2]*os.File{theirs, say},
+		requests: make(chan wire.Request, 16), inputs: make(chan string, 16),
+	}
 	t.Cleanup(func() {
 		for _, c := range []*os.File{theirs, mine, hear, say} {
 			_ = c.Close()
@@ -116,7 +119,10 @@ func appendResponse(t *testing.T, r wire.Response) []byte {
 }
 
 func stdout(n uint32, text string) []byte {
-	return stream.AppendFrame(nil, stream.Frame{Type: stream.Stdout, Channel: n, Body: []byte(text)})
+	return stream.AppendFrame(nil, stream.Frame{
+		Type: stream.Stdout, Channel: n,
+		Body: []byte(text),
+	})
 }
 
 // TestQuiesce: between Quiesce and Unquiesce nothing is sent and nothing is lost. If the wire ends
@@ -296,7 +302,8 @@ func TestCapture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.Rest) != len(cut)-4 || s.Flows[3].Asked == 0 || s.Flows[4].Asked != 0 || len(s.Later) != 0 {
+		if len(s.Rest) != len(cut)-4 || s.Flows[3].Asked == 0 || s.Flows[4].Asked != 0 ||
+			len(s.Later) != 0 {
 			t.Fatalf("round %d: %+v", round, s)
 		}
 		// The copy.
@@ -331,7 +338,8 @@ func TestCapture(t *testing.T) {
 		<-replies
 		sink.mu.Lock()
 		if string(sink.out) != whole+"cut in two here" {
-			t.Errorf("round %d: taken are %d bytes, which end in %q", round, len(sink.out), sink.out[max(0, len(sink.out)-30):])
+			t.Errorf("round %d: taken are %d bytes, which end in %q", round, len(sink.out),
+				sink.out[max(0, len(sink.out)-30):])
 		}
 		sink.out = nil
 		sink.mu.Unlock()

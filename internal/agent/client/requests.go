@@ -38,7 +38,9 @@ func (m *mux) call(ctx context.Context, op string, ch uint32, p, result any) err
 
 // ask sends a request. The returned channel gets its response, or is closed when the wire ends. The
 // caller must call the returned function at the end.
-func (m *mux) ask(ctx context.Context, op string, ch uint32, p any) (<-chan wire.Response, func(), error) {
+func (m *mux) ask(ctx context.Context, op string, ch uint32,
+	p any,
+) (<-chan wire.Response, func(), error) {
 	wait := make(chan wire.Response, 1)
 	m.mu.Lock()
 	if m.err != nil {
@@ -79,7 +81,9 @@ func (m *mux) answer(ctx context.Context, op string, wait <-chan wire.Response, 
 }
 
 // await waits for a response.
-func (m *mux) await(ctx context.Context, op string, wait <-chan wire.Response) (r wire.Response, err error) {
+func (m *mux) await(ctx context.Context, op string,
+	wait <-chan wire.Response,
+) (r wire.Response, err error) {
 	op = "agent." + op
 	var ok bool
 	select {

@@ -49,7 +49,10 @@ func (c *Client) Save(ctx context.Context) (Saved, error) {
 func (m *mux) saved(rest []byte) Saved {
 	s := Saved{NextID: m.nextID, Flows: map[uint32]SavedFlow{}, Rest: rest}
 	for ch, w := range m.flows {
-		s.Flows[ch] = SavedFlow{Got: w.got, Sent: w.sent, Took: w.read, Held: w.held, Asked: w.asked}
+		s.Flows[ch] = SavedFlow{
+			Got: w.got, Sent: w.sent, Took: w.read, Held: w.held,
+			Asked: w.asked,
+		}
 	}
 	return s
 }
@@ -81,7 +84,10 @@ func (m *mux) restore(s Saved) {
 	for ch, f := range s.Flows {
 		// The old client may have counted bytes without an Ack, or sent an Ack that
 		// did not arrive. The next Ack, which carries a total, makes up for both.
-		m.flows[ch] = &flow{got: f.Got, told: f.Got - min(f.Got, wire.AckEvery), sent: f.Sent, read: f.Took, held: f.Held, asked: f.Asked}
+		m.flows[ch] = &flow{
+			got: f.Got, told: f.Got - min(f.Got, wire.AckEvery), sent: f.Sent,
+			read: f.Took, held: f.Held, asked: f.Asked,
+		}
 		if f.Asked != 0 {
 			m.waiting[f.Asked] = make(chan wire.Response, 1)
 		}

@@ -74,7 +74,8 @@ func (s *sender) ack(f stream.Frame) error {
 func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 	const op = "agent.send"
 	if len(f.Body) > stream.MaxBody {
-		return fault.New(fault.TooLarge, op, "a frame's body has %d bytes, the limit is %d", len(f.Body), stream.MaxBody)
+		return fault.New(fault.TooLarge, op, "a frame's body has %d bytes, the limit is %d",
+			len(f.Body), stream.MaxBody)
 	}
 	s.mu.Lock()
 	for {
@@ -82,7 +83,8 @@ func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 			s.mu.Unlock()
 			return s.err
 		}
-		if !s.held && (!s.busy || len(s.buf)+len(f.Body) <= limit) || s.held && len(s.later)+len(f.Body) <= limit {
+		if !s.held && (!s.busy || len(s.buf)+len(f.Body) <= limit) || s.held && len(s.later)+
+			len(f.Body) <= limit {
 			break
 		}
 		room := s.room

@@ -97,11 +97,16 @@ func (m *mux) openTransfer(op string, ch uint32) (*transfer, func(), error) {
 
 // abortTransfer asks the agent to end a transfer.
 func (m *mux) abortTransfer(ch uint32) {
-	_ = m.out.ack(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: ch})
+	_ = m.out.ack(stream.Frame{
+		Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort,
+		Channel: ch,
+	})
 }
 
 // upload sends a request and then body as Data.
-func (m *mux) upload(ctx context.Context, name string, ch uint32, p any, body io.Reader, result any) error {
+func (m *mux) upload(ctx context.Context, name string, ch uint32, p any, body io.Reader,
+	result any,
+) error {
 	op := "agent." + name
 	t, forget, err := m.openTransfer(op, ch)
 	if err != nil {
@@ -169,7 +174,9 @@ func (m *mux) upload(ctx context.Context, name string, ch uint32, p any, body io
 // download sends a request and writes the Data that follows its response to w. It calls opened once
 // result is decoded. opened returns the number of bytes that will come, or a negative number if
 // that is unknown.
-func (m *mux) download(ctx context.Context, name string, ch uint32, p, result any, opened func() (int64, error), w io.Writer) error {
+func (m *mux) download(ctx context.Context, name string, ch uint32, p, result any,
+	opened func() (int64, error), w io.Writer,
+) error {
 	op := "agent." + name
 	t, forget, err := m.openTransfer(op, ch)
 	if err != nil {
@@ -207,7 +214,10 @@ func (m *mux) download(ctx context.Context, name string, ch uint32, p, result an
 			if got-told >= wire.AckEvery {
 				var body [8]byte
 				binary.BigEndian.PutUint64(body[:], got)
-				if err := m.out.send(ctx, stream.Frame{Type: stream.Ack, Channel: ch, Body: body[:]}); err != nil {
+				if err := m.out.send(ctx, stream.Frame{
+					Type: stream.Ack, Channel: ch,
+					Body: body[:],
+				}); err != nil {
 					m.abortTransfer(ch)
 					return err
 				}

@@ -53,7 +53,8 @@ func ReadHead(r io.Reader) (text, rest []byte, err error) {
 			return buf[:i], buf[i+4:], nil
 		}
 		if len(buf) == maxHead {
-			return nil, nil, fault.New(fault.TooLarge, "agent.proxy", "the head of a request has at most %d bytes", maxHead)
+			return nil, nil, fault.New(fault.TooLarge, "agent.proxy",
+				"the head of a request has at most %d bytes", maxHead)
 		}
 		if len(buf) == cap(buf) {
 			buf = append(make([]byte, 0, min(2*cap(buf), maxHead)), buf...)
@@ -71,7 +72,8 @@ func ParseHead(text []byte) (h Request, err error) {
 	lines := strings.Split(string(text), "\r\n")
 	method, rest, _ := strings.Cut(lines[0], " ")
 	target, version, _ := strings.Cut(rest, " ")
-	if !isToken(method) || target == "" || version != "HTTP/1.1" && version != "HTTP/1.0" || strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+	if !isToken(method) || target == "" || version != "HTTP/1.1" && version != "HTTP/1.0" ||
+		strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return h, badHead("this is not an HTTP/1.1 request")
 	}
 	if method == "CONNECT" {
@@ -105,7 +107,8 @@ func ParseHead(text []byte) (h Request, err error) {
 	if upgrade {
 		connection, h.Body = "Upgrade", -1
 	}
-	h.Forward = fmt.Appendf(nil, "%s %s %s\r\nHost: %s\r\n%sConnection: %s\r\n\r\n", method, path, version, target, fields, connection)
+	h.Forward = fmt.Appendf(nil, "%s %s %s\r\nHost: %s\r\n%sConnection: %s\r\n\r\n", method, path,
+		version, target, fields, connection)
 	return h, nil
 }
 
@@ -118,7 +121,8 @@ func (h *Request) fields(lines []string) (keep string, upgrade bool, err error) 
 	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.Trim(value, " \t")
-		if !ok || !isToken(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		if !ok || !isToken(name) || strings.ContainsFunc(value,
+			func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			return "", false, badHead("a header of the request cannot be read")
 		}
 		switch strings.ToLower(name) {
@@ -179,7 +183,8 @@ func authority(s string, def int) (host string, port int, err error) {
 
 // isToken reports whether a method or a header's name is one.
 func isToken(s string) bool {
-	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
+	return s != "" && strings.Trim(s,
+		"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // Refusal returns the proxy's answer to a refused request. The status
@@ -207,7 +212,8 @@ func Refusal(err error) []byte {
 		return r
 	}, p.Message)
 	line = "Sandgate: " + line[:min(len(line), 512)]
-	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n", status, line, len(line)+1, line)
+	return fmt.Appendf(
+		nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n", status, line, len(line)+1, line)
 }
 
 // CloseAfterRefusal ends a connection that was answered. It first reads

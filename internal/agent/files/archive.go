@@ -132,9 +132,11 @@ func packFile(p packer, at, name string) error {
 	if err != nil {
 		return err
 	}
-	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{io.LimitReader(f, info.Size())}, make([]byte, wire.FileChunk))
+	n, err := io.CopyBuffer(struct{ io.Writer }{w},
+		struct{ io.Reader }{io.LimitReader(f, info.Size())}, make([]byte, wire.FileChunk))
 	if err == nil && n < info.Size() {
-		err = fault.New(fault.Conflict, "agent.tree.read", "%.200q became shorter while it was read", stat.Path)
+		err = fault.New(fault.Conflict, "agent.tree.read",
+			"%.200q became shorter while it was read", stat.Path)
 	}
 	return err
 }
@@ -143,7 +145,8 @@ func packFile(p packer, at, name string) error {
 func openTree(root string, q wire.TreeRead) (wire.FileStat, error) {
 	const op = "agent.tree.read"
 	if q.Archive != wire.Tar && q.Archive != wire.Zip {
-		return wire.FileStat{}, fault.Invalid(op, "archive", "an archive is %s or %s", wire.Tar, wire.Zip)
+		return wire.FileStat{}, fault.Invalid(op, "archive", "an archive is %s or %s", wire.Tar,
+			wire.Zip)
 	}
 	d, err := openFolder(root)
 	if err != nil {
@@ -181,13 +184,15 @@ func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 			return done, archiveError(op, err)
 		}
 		if n >= maxUnpackN {
-			return done, fault.New(fault.TooLarge, op, "the archive has over %d entries", maxUnpackN)
+			return done, fault.New(fault.TooLarge, op, "the archive has over %d entries",
+				maxUnpackN)
 		}
 		if h.Name, err = entryName(h.Name); err != nil {
 			return done, err
 		}
 		if h.Size > maxUnpacked-done.Bytes {
-			return done, fault.New(fault.TooLarge, op, "the content of the archive is over %d bytes", int64(maxUnpacked))
+			return done, fault.New(fault.TooLarge, op,
+				"the content of the archive is over %d bytes", int64(maxUnpacked))
 		}
 		if err := unpackOne(root, h, in, &done); err != nil {
 			return done, archiveError(op, entryError(h.Name, err))
@@ -213,11 +218,13 @@ func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 func entryName(name string) (string, error) {
 	const op = "agent.tree.write"
 	if strings.IndexByte(name, 0) >= 0 || len(name) > maxPath {
-		return "", fault.Invalid(op, "archive", "an entry's name contains a NUL byte, or is over %d bytes", maxPath)
+		return "", fault.Invalid(op, "archive",
+			"an entry's name contains a NUL byte, or is over %d bytes", maxPath)
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
-			return "", fault.Invalid(op, "archive", "the entry %.200q leads out of the folder", name)
+			return "", fault.Invalid(op, "archive", "the entry %.200q leads out of the folder",
+				name)
 		}
 	}
 	return path.Clean(strings.TrimLeft(name, "/") + "/."), nil
@@ -280,7 +287,8 @@ func unpackFile(root *os.Root, h *tar.Header, in io.Reader) (n int64, err error)
 			_ = root.Remove(temp)
 		}
 	}()
-	n, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{in}, make([]byte, wire.FileChunk))
+	n, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{in},
+		make([]byte, wire.FileChunk))
 	mode := fs.FileMode(h.Mode).Perm()
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return n, err
@@ -311,8 +319,12 @@ func entryError(name string, err error) error {
 // archiveError is fileError for errors that may also come from a bad archive.
 func archiveError(op string, err error) error {
 	switch {
-	case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrInsecurePath):
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "this is not a complete tar archive", Err: err}
+	case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, tar.ErrInsecurePath):
+		return &fault.Error{
+			Kind: fault.Malformed, Op: op,
+			Message: "this is not a complete tar archive", Err: err,
+		}
 	}
 	return fileError(op, err)
 }

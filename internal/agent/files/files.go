@@ -75,13 +75,16 @@ func (s *Service) becomeUser() error {
 	runtime.LockOSThread()
 	gid := uint32(s.cfg.GID)
 	const keep = ^uintptr(0)
-	if _, _, e := syscall.RawSyscall(syscall.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&gid)), 0); e != 0 {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&gid)),
+		0); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setgroups failed", Err: e}
 	}
-	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESGID, keep, uintptr(s.cfg.GID), keep); e != 0 {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESGID, keep, uintptr(s.cfg.GID),
+		keep); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setresgid failed", Err: e}
 	}
-	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(s.cfg.UID), keep); e != 0 {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(s.cfg.UID),
+		keep); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setresuid failed", Err: e}
 	}
 	return nil
@@ -103,15 +106,20 @@ func fileError(op string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		e.Kind, e.Field, e.Message = fault.NotFound, "path", "there is no such file"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		e.Kind, e.Field, e.Message = fault.PermissionDenied, "path", "the user has no permission for that"
+		e.Kind, e.Field, e.Message = fault.PermissionDenied, "path",
+			"the user has no permission for that"
 	case errors.Is(err, syscall.EISDIR):
 		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this is a folder"
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENXIO):
-		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this path does not lead to a file"
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG),
+		errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EINVAL),
+		errors.Is(err, syscall.ENXIO):
+		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path",
+			"this path does not lead to a file"
 	case errors.Is(err, context.Canceled):
 		e.Kind, e.Message = fault.Canceled, "the transfer was aborted"
 	case errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY):
-		e.Kind, e.Field, e.Message = fault.Conflict, "path", "something with that name exists already"
+		e.Kind, e.Field, e.Message = fault.Conflict, "path",
+			"something with that name exists already"
 	case errors.Is(err, syscall.ENOTEMPTY):
 		e.Kind, e.Field, e.Message = fault.Conflict, "path", "the folder is not empty"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
@@ -124,14 +132,18 @@ func fileError(op string, err error) error {
 
 func statOf(path string, info fs.FileInfo) wire.FileStat {
 	mode := uint32(info.Mode().Perm())
-	for bit, value := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+	for bit, value := range map[fs.FileMode]uint32{
+		fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000,
+		fs.ModeSticky: 0o1000,
+	} {
 		if info.Mode()&bit != 0 {
 			mode |= value
 		}
 	}
 	return wire.FileStat{
-		Path: path, Type: typeOf(info.Mode()), Size: info.Size(), Mode: mode, Modified: info.ModTime().UnixMilli(),
-		Dir: info.IsDir(), ETag: etagOf(info),
+		Path: path, Type: typeOf(info.Mode()), Size: info.Size(), Mode: mode,
+		Modified: info.ModTime().UnixMilli(),
+		Dir:      info.IsDir(), ETag: etagOf(info),
 	}
 }
 
@@ -158,7 +170,8 @@ func etagOf(info fs.FileInfo) string {
 	if !ok {
 		return ""
 	}
-	return strconv.FormatInt(st.Mtim.Nano(), 36) + "-" + strconv.FormatInt(st.Ctim.Nano(), 36) + "-" + strconv.FormatInt(st.Size, 36)
+	return strconv.FormatInt(st.Mtim.Nano(), 36) + "-" + strconv.FormatInt(st.Ctim.Nano(), 36) +
+		"-" + strconv.FormatInt(st.Size, 36)
 }
 
 // meets checks the file at path against the conditions of a write.
@@ -166,7 +179,10 @@ func meets(q wire.FileWrite, path string) error {
 	const op = "agent.file.write"
 	if q.IfAbsent {
 		if _, err := os.Lstat(path); err == nil {
-			return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_absent", Message: "there is a file already"}
+			return &fault.Error{
+				Kind: fault.Conflict, Op: op, Field: "if_absent",
+				Message: "there is a file already",
+			}
 		}
 	}
 	if q.IfMatch == "" {
@@ -175,11 +191,17 @@ func meets(q wire.FileWrite, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_match", Message: "the file no longer exists"}
+		return &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: "if_match",
+			Message: "the file no longer exists",
+		}
 	case err != nil:
 		return err
 	case etagOf(info) != q.IfMatch:
-		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_match", Message: "the file has changed since it was read"}
+		return &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: "if_match",
+			Message: "the file has changed since it was read",
+		}
 	}
 	return nil
 }
@@ -205,7 +227,8 @@ func (s *Service) writeFile(path string, q wire.FileWrite, body io.Reader) (wire
 	}
 	stat, err := func() (wire.FileStat, error) {
 		defer f.Close()
-		if _, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{body}, make([]byte, wire.FileChunk)); err != nil {
+		if _, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{body},
+			make([]byte, wire.FileChunk)); err != nil {
 			return wire.FileStat{}, err
 		}
 		mode := q.Mode & 0o777
@@ -266,7 +289,8 @@ func rename(from, to string, replace bool) error {
 // memory and descriptors /proc/self would expose.
 func inProc(path string) bool {
 	var st syscall.Statfs_t
-	return path == "/proc" || strings.HasPrefix(path, "/proc/") || syscall.Statfs(path, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC
+	return path == "/proc" || strings.HasPrefix(path, "/proc/") ||
+		syscall.Statfs(path, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC
 }
 
 // openFile opens a regular file. It never waits for the other end of a FIFO. It
@@ -292,7 +316,8 @@ func openFile(path string) (*os.File, wire.FileStat, error) {
 	if err == nil {
 		// Check again, because the path may lead elsewhere by now.
 		var after syscall.Statfs_t
-		if err = syscall.Fstatfs(int(f.Fd()), &after); err == nil && after.Type == unix.PROC_SUPER_MAGIC {
+		if err = syscall.Fstatfs(int(f.Fd()), &after); err == nil &&
+			after.Type == unix.PROC_SUPER_MAGIC {
 			err = syscall.EACCES
 		}
 	}
@@ -307,7 +332,8 @@ func openFile(path string) (*os.File, wire.FileStat, error) {
 func makeLink(path, target string, parents bool) error {
 	const op = "agent.file.link"
 	if target == "" || len(target) > maxPath || strings.IndexByte(target, 0) >= 0 {
-		return fault.Invalid(op, "target", "a link's target has 1 to %d bytes, none of them NUL", maxPath)
+		return fault.Invalid(op, "target", "a link's target has 1 to %d bytes, none of them NUL",
+			maxPath)
 	}
 	if parents {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

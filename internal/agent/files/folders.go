@@ -204,7 +204,10 @@ func (s *Service) checkMove(op, from, to string) error {
 	case inProc(from) || inProc(to):
 		return fileError(op, syscall.EACCES)
 	case from == to:
-		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "to", Message: "it is there already"}
+		return &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: "to",
+			Message: "it is there already",
+		}
 	case strings.HasPrefix(to, strings.TrimSuffix(from, "/")+"/"):
 		return fault.Invalid(op, "to", "a folder cannot be moved or copied into itself")
 	}
@@ -215,11 +218,20 @@ func (s *Service) checkMove(op, from, to string) error {
 func moveError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOTEMPTY):
-		return &fault.Error{Kind: fault.Conflict, Op: "agent.file.move", Field: "to", Message: "there is a folder that is not empty", Err: err}
+		return &fault.Error{
+			Kind: fault.Conflict, Op: "agent.file.move", Field: "to",
+			Message: "there is a folder that is not empty", Err: err,
+		}
 	case errors.Is(err, fs.ErrExist):
-		return &fault.Error{Kind: fault.Conflict, Op: "agent.file.move", Field: "to", Message: "something with that name exists already", Err: err}
+		return &fault.Error{
+			Kind: fault.Conflict, Op: "agent.file.move", Field: "to",
+			Message: "something with that name exists already", Err: err,
+		}
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR):
-		return &fault.Error{Kind: fault.Conflict, Op: "agent.file.move", Field: "to", Message: "a file cannot replace a folder, and a folder cannot replace a file", Err: err}
+		return &fault.Error{
+			Kind: fault.Conflict, Op: "agent.file.move", Field: "to",
+			Message: "a file cannot replace a folder, and a folder cannot replace a file", Err: err,
+		}
 	}
 	return err
 }
@@ -273,7 +285,8 @@ func (s *Service) copyTree(from, to string) error {
 		case info.Mode().IsRegular():
 			return copyContent(path, dest, info)
 		}
-		return fault.New(fault.Unsupported, "agent.file.copy", "%.200q is neither a file, a folder nor a link", rest)
+		return fault.New(fault.Unsupported, "agent.file.copy",
+			"%.200q is neither a file, a folder nor a link", rest)
 	})
 }
 
@@ -287,7 +300,8 @@ func copyContent(from, to string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, wire.FileChunk))
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in},
+		make([]byte, wire.FileChunk))
 	return errors.Join(err, out.Close(), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 

@@ -50,7 +50,8 @@ type Operation struct {
 func (s *Service) NewOperation(op string, q Params) (Operation, error) {
 	o := Operation{op: op, params: q}
 	var bad *fault.Error
-	if o.path, bad = AbsPath(s.cfg.Home, "agent."+op, q.Path); bad == nil && (op == wire.OpFileMove || op == wire.OpFileCopy) {
+	if o.path, bad = AbsPath(s.cfg.Home, "agent."+op, q.Path); bad == nil &&
+		(op == wire.OpFileMove || op == wire.OpFileCopy) {
 		if o.to, bad = AbsPath(s.cfg.Home, "agent."+op, q.To); bad != nil {
 			bad.Field = "to"
 		}

@@ -16,7 +16,8 @@ func sendFile(t Transfer, f io.Reader, size int64) error {
 		n := int(min(size, wire.FileChunk))
 		m, err := io.ReadFull(f, buf[stream.HeaderSize:stream.HeaderSize+n])
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fault.New(fault.Conflict, "agent.file.read", "the file became shorter while it was read")
+			return fault.New(fault.Conflict, "agent.file.read",
+				"the file became shorter while it was read")
 		}
 		if err != nil {
 			return err

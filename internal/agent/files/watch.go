@@ -21,14 +21,16 @@ import (
 
 // Limits of watching files.
 const (
-	MaxChanges   = 1024                  // changes in one report, or that wait
-	maxChangePut = 32 << 10              // approximate bytes of one line
-	watchPause   = 50 * time.Millisecond // from a change to its report, together with the ones after it
+	MaxChanges   = 1024     // changes in one report, or that wait
+	maxChangePut = 32 << 10 // approximate bytes of one line
+	// from a change to its report, together with the ones after it
+	watchPause = 50 * time.Millisecond
 )
 
 // watchMask has the events of a watched folder.
-const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
-	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB |
+	unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	unix.IN_DELETE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
 // watcher is one watch. Its goroutine has the user's rights, so that the kernel
 // decides what the user may watch. Another goroutine reads the events.
@@ -54,7 +56,10 @@ type watchEvent struct {
 
 // watchFile watches until the transfer is aborted or the watched path is gone.
 func watchFile(t Transfer, path string, recursive bool) {
-	w := &watcher{t: t, root: path, recursive: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]wire.FileChange{}}
+	w := &watcher{
+		t: t, root: path, recursive: recursive, paths: map[int32]string{},
+		wds: map[string]int32{}, kinds: map[string]wire.FileChange{},
+	}
 	stat, err := w.open()
 	if err != nil {
 		t.Respond(nil, fileError("agent.file.watch", err))
@@ -99,7 +104,8 @@ func (w *watcher) open() (wire.FileStat, error) {
 	if err := w.add(w.root, false); err != nil || w.more {
 		_ = w.file.Close()
 		if err == nil {
-			err = fault.New(fault.Exhausted, "agent.file.watch", "there are more than %d folders; watch a part of them", wire.MaxFolders)
+			err = fault.New(fault.Exhausted, "agent.file.watch",
+				"there are more than %d folders; watch a part of them", wire.MaxFolders)
 		}
 		return stat, err
 	}
@@ -189,7 +195,10 @@ func readEvents(f *os.File, out chan<- []watchEvent, quit <-chan struct{}) {
 				break
 			}
 			name, _, _ := strings.Cut(string(b[unix.SizeofInotifyEvent:size]), "\x00")
-			events = append(events, watchEvent{wd: int32(binary.NativeEndian.Uint32(b)), mask: binary.NativeEndian.Uint32(b[4:]), name: name})
+			events = append(events, watchEvent{
+				wd:   int32(binary.NativeEndian.Uint32(b)),
+				mask: binary.NativeEndian.Uint32(b[4:]), name: name,
+			})
 			b = b[size:]
 		}
 		select {

@@ -55,7 +55,10 @@ func describe(u User, p Info) (wire.Process, bool) {
 	// The fields follow the name, which may contain anything.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) > 12 {
-		d.State = map[string]string{"R": "running", "S": "sleeping", "D": "waiting", "T": "stopped", "t": "stopped", "Z": "zombie", "X": "zombie"}[fields[0]]
+		d.State = map[string]string{
+			"R": "running", "S": "sleeping", "D": "waiting", "T": "stopped",
+			"t": "stopped", "Z": "zombie", "X": "zombie",
+		}[fields[0]]
 		user, _ := strconv.ParseInt(fields[11], 10, 64)
 		system, _ := strconv.ParseInt(fields[12], 10, 64)
 		d.CPU = (user + system) * 1000 / ticks
@@ -73,7 +76,8 @@ func describe(u User, p Info) (wire.Process, bool) {
 	if line, err := os.ReadFile(dir + "/cmdline"); err == nil && len(line) > 0 {
 		line = bytes.TrimRight(line, "\x00")
 		line = line[:min(len(line), maxCommand)]
-		d.Command = strings.ToValidUTF8(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))), "\uFFFD")
+		d.Command = strings.ToValidUTF8(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))),
+			"\uFFFD")
 	}
 	return d, true
 }
@@ -90,11 +94,17 @@ func Signal(uid, pid int, sig syscall.Signal) error {
 			continue
 		}
 		if p.UID != uid {
-			return &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "pid", Message: "the process is not the user's"}
+			return &fault.Error{
+				Kind: fault.PermissionDenied, Op: op, Field: "pid",
+				Message: "the process is not the user's",
+			}
 		}
 		if err := syscall.Kill(p.PID, sig); err == nil {
 			return nil
 		}
 	}
-	return &fault.Error{Kind: fault.NotFound, Op: op, Field: "pid", Message: "there is no such process"}
+	return &fault.Error{
+		Kind: fault.NotFound, Op: op, Field: "pid",
+		Message: "there is no such process",
+	}
 }

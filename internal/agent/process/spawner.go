@@ -81,9 +81,12 @@ func (sp *Spawner) Start(p Program, onEnd func(Ended)) (int, error) {
 	attr := &syscall.ProcAttr{
 		Dir: p.Dir, Env: p.Env, Files: files,
 		Sys: &syscall.SysProcAttr{
-			Setsid:     true,
-			Setctty:    p.Terminal, // descriptor 0 is the default of Ctty
-			Credential: &syscall.Credential{Uid: uint32(sp.user.UID), Gid: uint32(sp.user.GID), Groups: []uint32{uint32(sp.user.GID), p.Group}},
+			Setsid:  true,
+			Setctty: p.Terminal, // descriptor 0 is the default of Ctty
+			Credential: &syscall.Credential{
+				Uid: uint32(sp.user.UID), Gid: uint32(sp.user.GID),
+				Groups: []uint32{uint32(sp.user.GID), p.Group},
+			},
 		},
 	}
 	var pid int
@@ -91,7 +94,10 @@ func (sp *Spawner) Start(p Program, onEnd func(Ended)) (int, error) {
 	task := func(nnp error) {
 		defer close(done)
 		if err = nnp; err == nil {
-			pid, err = sp.reap.start(func() (int, error) { return syscall.ForkExec(path, p.Argv, attr) }, onEnd)
+			pid, err = sp.reap.start(func() (int, error) {
+				return syscall.ForkExec(path, p.Argv,
+					attr)
+			}, onEnd)
 		}
 	}
 	select {
@@ -113,17 +119,20 @@ func (sp *Spawner) Start(p Program, onEnd func(Ended)) (int, error) {
 	case errors.Is(err, syscall.EAGAIN):
 		sp.refused.Add(1)
 		return fail(fault.Exhausted, "", "the sandbox has reached its limit of processes")
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+		errors.Is(err, syscall.ENOMEM):
 		sp.refused.Add(1)
 		return fail(fault.Exhausted, "", "the sandbox lacks the resources to start a process")
 	case errors.Is(err, fs.ErrPermission):
-		return fail(fault.PermissionDenied, "argv", "the user may not execute "+strconv.Quote(p.Argv[0])+", or may not enter the folder")
+		return fail(fault.PermissionDenied, "argv", "the user may not execute "+
+			strconv.Quote(p.Argv[0])+", or may not enter the folder")
 	case errors.Is(err, fs.ErrNotExist):
 		return fail(fault.NotFound, "argv", "there is no program "+strconv.Quote(p.Argv[0]))
 	case errors.Is(err, syscall.ENOEXEC):
 		return fail(fault.InvalidArgument, "argv", strconv.Quote(p.Argv[0])+" is no program")
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.E2BIG):
-		return fail(fault.InvalidArgument, "argv", "the arguments and the environment are too long, or contain a NUL byte")
+		return fail(fault.InvalidArgument, "argv",
+			"the arguments and the environment are too long, or contain a NUL byte")
 	}
 	return fail(fault.Internal, "", "the process could not be started")
 }
@@ -144,11 +153,15 @@ func (sp *Spawner) lookPath(op string, argv []string) (string, error) {
 	}
 	for _, dir := range filepath.SplitList(sp.user.Path) {
 		p := filepath.Join(dir, argv[0])
-		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() &&
+			info.Mode()&0o111 != 0 {
 			return p, nil
 		}
 	}
-	return "", &fault.Error{Kind: fault.NotFound, Op: op, Field: "argv", Message: "there is no program " + strconv.Quote(argv[0])}
+	return "", &fault.Error{
+		Kind: fault.NotFound, Op: op, Field: "argv",
+		Message: "there is no program " + strconv.Quote(argv[0]),
+	}
 }
 
 // Environ joins the maps. Later ones override earlier ones.
@@ -173,7 +186,8 @@ func (sp *Spawner) Environ(maps ...map[string]string) []string {
 func CheckEnv(op string, env map[string]string) error {
 	for k, v := range env {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 {
-			return fault.Invalid(op, "env", "a variable's name is empty or holds an equals sign, or there is a NUL byte")
+			return fault.Invalid(op, "env",
+				"a variable's name is empty or holds an equals sign, or there is a NUL byte")
 		}
 	}
 	return nil

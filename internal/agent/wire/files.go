@@ -12,7 +12,8 @@ const maxPath = 4096
 // CheckPath refuses a text that cannot be a path in a sandbox.
 func CheckPath(op, field, path string) error {
 	if path == "" || len(path) > maxPath || strings.ContainsRune(path, 0) {
-		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero", maxPath)
+		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero",
+			maxPath)
 	}
 	return nil
 }

@@ -13,13 +13,19 @@ import (
 func TestGoldenWire(t *testing.T) {
 	types := map[string]any{
 		"request": Request{}, "response": Response{},
-		"kernel.start params": StartKernel{}, "process.start params": StartProcess{}, "process.start result": Started{},
-		"terminal.start params": StartTerminal{}, "resize params": Resize{}, "running result": Running{}, "signal params": Signal{},
-		"file.write params": FileWrite{}, "file.read params": FileRead{}, "file.read result": FileOpened{},
-		"file.list params": FileList{}, "file.list result": FileListing{}, "file.move params": FileMove{},
-		"file.remove params": FileRemove{}, "file.link params": FileLink{}, "file.watch params": FileWatch{},
-		"file.watch data": FileChanges{}, "tree.read params": TreeRead{}, "tree.write result": TreeStat{},
-		"reseed params": Reseed{}, "stats result": Stats{}, "outbound params": EgressAnswer{},
+		"kernel.start params": StartKernel{}, "process.start params": StartProcess{},
+		"process.start result":  Started{},
+		"terminal.start params": StartTerminal{}, "resize params": Resize{},
+		"running result": Running{}, "signal params": Signal{},
+		"file.write params": FileWrite{}, "file.read params": FileRead{},
+		"file.read result": FileOpened{},
+		"file.list params": FileList{}, "file.list result": FileListing{},
+		"file.move params":   FileMove{},
+		"file.remove params": FileRemove{}, "file.link params": FileLink{},
+		"file.watch params": FileWatch{},
+		"file.watch data":   FileChanges{}, "tree.read params": TreeRead{},
+		"tree.write result": TreeStat{},
+		"reseed params":     Reseed{}, "stats result": Stats{}, "outbound params": EgressAnswer{},
 		"port.dial params": PortDial{}, "port.list result": Ports{},
 		"process.list result": Processes{}, "process.signal params": SignalProcess{},
 	}
@@ -27,6 +33,7 @@ func TestGoldenWire(t *testing.T) {
 	golden.Covers(t, types)
 	golden.Text(t, "operations.txt", golden.Constants(t, "Op", "Reason"))
 	golden.Lines(t, "version.txt", map[string]string{
-		"version": strconv.Itoa(Version), "window": strconv.Itoa(Window), "abort flag": strconv.Itoa(int(FlagAbort)),
+		"version": strconv.Itoa(Version), "window": strconv.Itoa(Window),
+		"abort flag": strconv.Itoa(int(FlagAbort)),
 	})
 }

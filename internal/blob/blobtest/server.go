@@ -36,11 +36,19 @@ type Server struct {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	dir := t.TempDir()
-	s := &Server{Credentials: filepath.Join(dir, "credentials"), Wrong: filepath.Join(dir, "wrong"), Files: filepath.Join(dir, "objects", Bucket), dir: dir}
+	s := &Server{
+		Credentials: filepath.Join(dir, "credentials"), Wrong: filepath.Join(dir, "wrong"),
+		Files: filepath.Join(dir, "objects", Bucket), dir: dir,
+	}
 	must(t, os.MkdirAll(s.Files, 0o755))
 	must(t, os.Mkdir(filepath.Join(dir, "about"), 0o755))
-	for path, secret := range map[string]string{s.Credentials: "no-secret-of-anybody", s.Wrong: "another"} {
-		must(t, os.WriteFile(path, []byte("[default]\naws_access_key_id = test\naws_secret_access_key = "+secret+"\n"), 0o600))
+	for path, secret := range map[string]string{
+		s.Credentials: "no-secret-of-anybody",
+		s.Wrong:       "another",
+	} {
+		must(t, os.WriteFile(path,
+			[]byte("[default]\naws_access_key_id = test\naws_secret_access_key = "+secret+"\n"),
+			0o600))
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -55,8 +63,10 @@ func Start(t testing.TB) *Server {
 // Run starts a killed server again and waits until it answers.
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
-	s.cmd = exec.Command(binary(t), "--quiet", "--port", s.address, "posix", "--sidecar", filepath.Join(s.dir, "about"), filepath.Join(s.dir, "objects"))
-	s.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID=test", "ROOT_SECRET_ACCESS_KEY=no-secret-of-anybody")
+	s.cmd = exec.Command(binary(t), "--quiet", "--port", s.address, "posix", "--sidecar",
+		filepath.Join(s.dir, "about"), filepath.Join(s.dir, "objects"))
+	s.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID=test",
+		"ROOT_SECRET_ACCESS_KEY=no-secret-of-anybody")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(t, s.cmd.Start())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

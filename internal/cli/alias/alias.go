@@ -19,14 +19,18 @@ func Names() map[string][]string {
 	return map[string][]string{
 		"--version": {"version"}, "-version": {"version"},
 		"--help": {"help"}, "-help": {"help"}, "-h": {"help"},
-		"sessions": {"session"}, "session ls": {"session", "list"}, "session inspect": {"session", "get", "--output=json"},
-		"session rm": {"rm"},
-		"pause":      {"session", "pause"}, "hibernate": {"session", "hibernate"}, "resume": {"session", "resume"},
+		"sessions": {"session"}, "session ls": {"session", "list"},
+		"session inspect": {"session", "get", "--output=json"},
+		"session rm":      {"rm"},
+		"pause":           {"session", "pause"}, "hibernate": {"session", "hibernate"},
+		"resume":         {"session", "resume"},
 		"template build": {"template", "create"}, "template ls": {"template", "list"},
-		"template inspect": {"template", "get", "--output=json"}, "template rm": {"template", "delete"},
-		"snapshot ls": {"snapshot", "list"}, "snapshot rm": {"snapshot", "delete"},
-		"volume ls": {"volume", "list"}, "volume inspect": {"volume", "get", "--output=json"}, "volume rm": {"volume", "delete"},
-		"key ls": {"key", "list"}, "tenant ls": {"tenant", "list"},
+		"template inspect": {"template", "get", "--output=json"},
+		"template rm":      {"template", "delete"},
+		"snapshot ls":      {"snapshot", "list"}, "snapshot rm": {"snapshot", "delete"},
+		"volume ls": {"volume", "list"}, "volume inspect": {"volume", "get", "--output=json"},
+		"volume rm": {"volume", "delete"},
+		"key ls":    {"key", "list"}, "tenant ls": {"tenant", "list"},
 	}
 }
 
@@ -170,7 +174,8 @@ func canonicalFlags(cmd *cobra.Command, args []string) []string {
 			// Several short flags in one argument. Only the last can have its value in the next
 			// argument.
 			last := name[len(name)-1:]
-			if !strings.Contains(s, "=") && onlySwitches(cmd, name[:len(name)-1]) && takesNext(cmd, "-"+last) && i+1 < len(args) {
+			if !strings.Contains(s, "=") && onlySwitches(cmd, name[:len(name)-1]) &&
+				takesNext(cmd, "-"+last) && i+1 < len(args) {
 				out = append(out, s, args[i+1])
 				i++
 				continue

@@ -18,7 +18,9 @@ import (
 
 // Copy copies a file or a folder. At least one of from and to is SESSION:PATH. It shows its
 // progress on a terminal unless quiet.
-func Copy(ctx context.Context, a *console.Invocation, c *client.Client, from, to string, quiet bool) error {
+func Copy(ctx context.Context, a *console.Invocation, c *client.Client, from, to string,
+	quiet bool,
+) error {
 	fromSession, fromPath, fromIs := Remote(from)
 	toSession, toPath, toIs := Remote(to)
 	p := &progress{}
@@ -54,7 +56,9 @@ func base(name string) string {
 }
 
 // copyAny copies within a session, or from one to another.
-func copyAny(ctx context.Context, c *client.Client, p *progress, fromSession, from, toSession, to string) error {
+func copyAny(ctx context.Context, c *client.Client, p *progress,
+	fromSession, from, toSession, to string,
+) error {
 	if fromSession == toSession {
 		_, err := c.Copy(ctx, fromSession, from, to, true)
 		return err
@@ -87,7 +91,9 @@ func copyAny(ctx context.Context, c *client.Client, p *progress, fromSession, fr
 	return err
 }
 
-func uploadAny(ctx context.Context, a *console.Invocation, c *client.Client, p *progress, from, session, to string) error {
+func uploadAny(ctx context.Context, a *console.Invocation, c *client.Client, p *progress,
+	from, session, to string,
+) error {
 	if from != "-" {
 		if info, err := os.Stat(from); err == nil && info.IsDir() {
 			r, w := io.Pipe()
@@ -101,11 +107,15 @@ func uploadAny(ctx context.Context, a *console.Invocation, c *client.Client, p *
 }
 
 // Upload copies one file into a session.
-func Upload(ctx context.Context, a *console.Invocation, c *client.Client, from, session, to string) error {
+func Upload(ctx context.Context, a *console.Invocation, c *client.Client,
+	from, session, to string,
+) error {
 	return uploadFile(ctx, a, c, nil, from, session, to)
 }
 
-func uploadFile(ctx context.Context, a *console.Invocation, c *client.Client, p *progress, from, session, to string) error {
+func uploadFile(ctx context.Context, a *console.Invocation, c *client.Client, p *progress,
+	from, session, to string,
+) error {
 	if from == "-" {
 		_, err := c.Upload(ctx, session, to, 0, p.through(a.In, 0))
 		return err
@@ -126,7 +136,9 @@ func uploadFile(ctx context.Context, a *console.Invocation, c *client.Client, p 
 	return err
 }
 
-func downloadAny(ctx context.Context, a *console.Invocation, c *client.Client, p *progress, session, from, to string) error {
+func downloadAny(ctx context.Context, a *console.Invocation, c *client.Client, p *progress,
+	session, from, to string,
+) error {
 	if from == "" {
 		from = "."
 	}

@@ -63,5 +63,6 @@ func (p *progress) String() string {
 	if all <= 0 {
 		return output.Size(done)
 	}
-	return fmt.Sprintf("%s of %s, %d %%", output.Size(done), output.Size(all), min(done*100/all, 100))
+	return fmt.Sprintf("%s of %s, %d %%", output.Size(done), output.Size(all),
+		min(done*100/all, 100))
 }

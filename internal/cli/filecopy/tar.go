@@ -38,7 +38,8 @@ func sendTree(a *console.Invocation, root string, w io.Writer) error {
 				return err
 			}
 		case !info.IsDir() && !info.Mode().IsRegular():
-			fmt.Fprintf(a.Err, "sandgate: %s is left out: neither a file, a folder nor a link\n", output.Printable(at))
+			fmt.Fprintf(a.Err, "sandgate: %s is left out: neither a file, a folder nor a link\n",
+				output.Printable(at))
 			return nil
 		}
 		h, err := tar.FileInfoHeader(info, target)
@@ -135,7 +136,9 @@ func renamed(w io.Writer, r io.Reader) error {
 	}
 }
 
-func unpackEntry(a *console.Invocation, root *os.Root, name string, h *tar.Header, in io.Reader) error {
+func unpackEntry(a *console.Invocation, root *os.Root, name string, h *tar.Header,
+	in io.Reader,
+) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -144,7 +147,8 @@ func unpackEntry(a *console.Invocation, root *os.Root, name string, h *tar.Heade
 		return root.MkdirAll(name, 0o755)
 	case tar.TypeSymlink:
 		if path.IsAbs(h.Linkname) || !filepath.IsLocal(path.Join(path.Dir(name), h.Linkname)) {
-			fmt.Fprintf(a.Err, "sandgate: the link %s is left out: it leads out of the folder\n", output.Printable(name))
+			fmt.Fprintf(a.Err, "sandgate: the link %s is left out: it leads out of the folder\n",
+				output.Printable(name))
 			return nil
 		}
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

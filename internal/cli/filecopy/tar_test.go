@@ -45,7 +45,9 @@ func TestReceiveTree(t *testing.T) {
 	link := func(name, to string) tar.Header {
 		return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
 	}
-	if err := receive(tar.Header{Typeflag: tar.TypeDir, Name: "src/"}, file("src/a/b"), link("src/ok", "a/b"), link("src/a/up", "../a"), link("src/out", "../../outside"), link("src/abs", "/etc"), file("src/a/up2")); err != nil {
+	if err := receive(tar.Header{Typeflag: tar.TypeDir, Name: "src/"}, file("src/a/b"),
+		link("src/ok", "a/b"), link("src/a/up", "../a"), link("src/out", "../../outside"),
+		link("src/abs", "/etc"), file("src/a/up2")); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(to + "/ok"); err != nil || string(b) != "new" {
@@ -55,7 +57,8 @@ func TestReceiveTree(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	for _, name := range []string{"out", "abs"} {
-		if _, err := os.Lstat(to + "/" + name); err == nil || !strings.Contains(words.String(), "the link "+name+" is left out") {
+		if _, err := os.Lstat(to + "/" + name); err == nil ||
+			!strings.Contains(words.String(), "the link "+name+" is left out") {
 			t.Errorf("the link %s was made, or nothing was said: %s", name, words.String())
 		}
 	}

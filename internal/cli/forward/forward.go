@@ -33,7 +33,8 @@ func All(ctx context.Context, all []*Forward) error {
 	for i, f := range all {
 		ln, err := net.Listen("tcp", f.Local)
 		if err != nil {
-			return &fault.Error{Kind: fault.Host, Op: "port", Message: "cannot listen on " + f.Local, Err: err}
+			return &fault.Error{Kind: fault.Host, Op: "port", Message: "cannot listen on " +
+				f.Local, Err: err}
 		}
 		defer func() { _ = ln.Close() }()
 		listeners[i] = ln
@@ -61,13 +62,16 @@ func (f *Forward) serve(ctx context.Context, ln net.Listener) {
 		case slots <- struct{}{}:
 		default:
 			_ = here.Close()
-			fmt.Fprintf(f.Err, "sandgate: port %d: %d connections are open, which is the most there may be\n", f.Port, maxForwards)
+			fmt.Fprintf(f.Err,
+				"sandgate: port %d: %d connections are open, which is the most there may be\n",
+				f.Port, maxForwards)
 			continue
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if err := f.carry(ctx, here); err != nil && ctx.Err() == nil {
-				fmt.Fprintf(f.Err, "sandgate: port %d: %s (%s)\n", f.Port, console.ErrorText(err), fault.KindOf(err))
+				fmt.Fprintf(f.Err, "sandgate: port %d: %s (%s)\n", f.Port, console.ErrorText(err),
+					fault.KindOf(err))
 			}
 		})
 	}

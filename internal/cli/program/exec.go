@@ -22,7 +22,9 @@ type ExecOptions struct {
 
 // Exec runs a command in a session, with this process's streams, and returns its exit status as
 // the error.
-func Exec(ctx context.Context, a *console.Invocation, c *client.Client, o ExecOptions, session string, argv []string) error {
+func Exec(ctx context.Context, a *console.Invocation, c *client.Client, o ExecOptions,
+	session string, argv []string,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	signals := make(chan os.Signal, 4)
@@ -36,7 +38,10 @@ func Exec(ctx context.Context, a *console.Invocation, c *client.Client, o ExecOp
 		return pass.why(err)
 	}
 	defer func() { _ = conn.Close() }()
-	open := protocol.ChannelOpen{Session: session, Kind: "process", Argv: argv, Cwd: o.Cwd, Env: Environment(a, o.Env), Stdin: o.Stdin}
+	open := protocol.ChannelOpen{
+		Session: session, Kind: "process", Argv: argv, Cwd: o.Cwd,
+		Env: Environment(a, o.Env), Stdin: o.Stdin,
+	}
 	if o.Detach {
 		ch, err := conn.OpenChannel(ctx, open)
 		if err != nil {

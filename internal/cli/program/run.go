@@ -35,7 +35,9 @@ type RunOptions struct {
 }
 
 // program returns the program's content and its name in the session.
-func (o *RunOptions) program(ctx context.Context, a *console.Invocation, c *client.Client, file string) (name string, content io.ReadCloser, language string, err error) {
+func (o *RunOptions) program(ctx context.Context, a *console.Invocation, c *client.Client,
+	file string,
+) (name string, content io.ReadCloser, language string, err error) {
 	language = o.Language
 	if file != "" && file != "-" {
 		f, err := os.Open(file)
@@ -84,7 +86,9 @@ func (o *RunOptions) program(ctx context.Context, a *console.Invocation, c *clie
 
 // Run runs a program in a session, with this process's streams, and returns its exit status as
 // the error.
-func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOptions, file string, args []string) (err error) {
+func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOptions, file string,
+	args []string,
+) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	signals := make(chan os.Signal, 4)
@@ -100,7 +104,10 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOpti
 	defer func() { _ = content.Close() }()
 	id := o.Session
 	if id == "" {
-		s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language, Name: output.Printable(name), Network: flags.Network(o.Network, o.Allow)})
+		s, err := c.CreateSession(ctx, protocol.SessionCreate{
+			Language: language,
+			Name:     output.Printable(name), Network: flags.Network(o.Network, o.Allow),
+		})
 		if err != nil {
 			return pass.why(err)
 		}
@@ -111,7 +118,8 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOpti
 			defer func() {
 				ctx, cancel := context.WithTimeout(context.Background(), CleanupLimit)
 				defer cancel()
-				if derr := c.DeleteSession(ctx, id); derr != nil && !fault.Is(derr, fault.NotFound) && err == nil {
+				if derr := c.DeleteSession(ctx, id); derr != nil &&
+					!fault.Is(derr, fault.NotFound) && err == nil {
 					err = derr
 				}
 			}()
@@ -130,7 +138,8 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOpti
 	defer func() { _ = conn.Close() }()
 	stdin := file != "-" && (o.Stdin || !console.IsTerminal(a.In))
 	p, err := conn.Start(ctx, protocol.ChannelOpen{
-		Session: id, Language: language, File: name, Args: args, Env: Environment(a, o.Env), Stdin: stdin,
+		Session: id, Language: language, File: name, Args: args, Env: Environment(a, o.Env),
+		Stdin: stdin,
 	})
 	if err != nil {
 		return pass.why(err)
@@ -149,7 +158,9 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOpti
 }
 
 // uploadFiles copies each FROM[:TO] into the session.
-func uploadFiles(ctx context.Context, a *console.Invocation, c *client.Client, id string, files []string) error {
+func uploadFiles(ctx context.Context, a *console.Invocation, c *client.Client, id string,
+	files []string,
+) error {
 	for _, f := range files {
 		from, to, ok := strings.Cut(f, ":")
 		if !ok {

@@ -39,9 +39,13 @@ type Terminal struct {
 func Take(a *console.Invocation) (*Terminal, error) {
 	out, ok := a.Out.(*os.File)
 	if !ok || !console.IsTerminal(a.In) || !console.IsTerminal(out) {
-		return nil, fault.New(fault.InvalidArgument, "shell", "this needs a terminal on standard input and output; sandgate run does not")
+		return nil, fault.New(fault.InvalidArgument, "shell",
+			"this needs a terminal on standard input and output; sandgate run does not")
 	}
-	l := &Terminal{a: a, in: a.In, out: out, changes: make(chan os.Signal, 1), Answered: func() bool { return false }}
+	l := &Terminal{
+		a: a, in: a.In, out: out, changes: make(chan os.Signal, 1),
+		Answered: func() bool { return false },
+	}
 	signal.Notify(l.changes, syscall.SIGWINCH)
 	return l, nil
 }
@@ -171,7 +175,8 @@ func (l *Terminal) show(ctx context.Context, t *client.Terminal) error {
 		case stream.KindGap:
 			var g stream.Gap
 			_ = json.Unmarshal(r.Payload, &g)
-			b = fmt.Appendf(nil, "\r\n[sandgate: %d bytes of output are no longer there]\r\n", g.Bytes)
+			b = fmt.Appendf(nil, "\r\n[sandgate: %d bytes of output are no longer there]\r\n",
+				g.Bytes)
 		}
 		if l.old != nil && !t.Behind() {
 			b = l.old.End(b)

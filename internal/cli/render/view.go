@@ -200,7 +200,8 @@ func (v *View) image(mime, sub string, raw json.RawMessage) error {
 	data := []byte(text)
 	if sub != "svg+xml" {
 		var err error
-		if data, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
+		if data, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text),
+			"")); err != nil {
 			return v.note("%s that cannot be read", mime)
 		}
 	}

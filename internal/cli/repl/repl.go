@@ -74,7 +74,8 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o Options
 			defer func() {
 				ctx, cancel := context.WithTimeout(context.Background(), program.CleanupLimit)
 				defer cancel()
-				if derr := c.DeleteSession(ctx, id); derr != nil && !fault.Is(derr, fault.NotFound) && err == nil {
+				if derr := c.DeleteSession(ctx, id); derr != nil &&
+					!fault.Is(derr, fault.NotFound) && err == nil {
 					err = derr
 				}
 			}()
@@ -88,7 +89,10 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o Options
 	var ch protocol.Channel
 	if warm != nil {
 		ch = *warm
-	} else if ch, err = conn.OpenChannel(ctx, protocol.ChannelOpen{Session: id, Kind: "kernel", Key: "repl:" + o.Language, Language: o.Language}); err != nil {
+	} else if ch, err = conn.OpenChannel(ctx, protocol.ChannelOpen{
+		Session: id, Kind: "kernel",
+		Key: "repl:" + o.Language, Language: o.Language,
+	}); err != nil {
 		return err
 	}
 	k, err := conn.Kernel(ctx, id, ch.ID)
@@ -116,14 +120,18 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o Options
 // piped reads the lines from standard input.
 func (r *repl) piped(ctx context.Context, o Options) error {
 	in := bufio.NewReaderSize(r.a.In, 64<<10)
-	r.view = &render.View{Out: r.a.Out, Err: r.a.Err, Figures: o.Figures, Colour: r.a.Colour(r.a.Out)}
+	r.view = &render.View{
+		Out: r.a.Out, Err: r.a.Err, Figures: o.Figures,
+		Colour: r.a.Colour(r.a.Out),
+	}
 	r.next = func(string) (string, error) {
 		line, err := in.ReadString('\n')
 		if err != nil && line == "" {
 			return "", errLeave
 		}
 		if len(line) > protocol.MaxCode {
-			return "", fault.New(fault.TooLarge, "repl.read", "a line has over %d bytes", protocol.MaxCode)
+			return "", fault.New(fault.TooLarge, "repl.read", "a line has over %d bytes",
+				protocol.MaxCode)
 		}
 		return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
 	}
@@ -175,7 +183,8 @@ func (r *repl) talk(ctx context.Context) error {
 			continue
 		}
 		if len(pending) > protocol.MaxCode {
-			return fault.New(fault.TooLarge, "repl.read", "a cell has over %d bytes", protocol.MaxCode)
+			return fault.New(fault.TooLarge, "repl.read", "a cell has over %d bytes",
+				protocol.MaxCode)
 		}
 		state, err := r.kernel.IsComplete(ctx, pending)
 		// A dead kernel cannot answer. The cell restarts it.
@@ -266,7 +275,8 @@ func (r *repl) interrupt(ctx context.Context) {
 
 // background shows output that belongs to no cell: of threads that continue, and the kernel's end.
 func (r *repl) background(rec stream.Record) {
-	if rec.Kind == stream.KindStdout || rec.Kind == stream.KindStderr || rec.Kind == stream.KindEvent {
+	if rec.Kind == stream.KindStdout || rec.Kind == stream.KindStderr ||
+		rec.Kind == stream.KindEvent {
 		_, _ = r.view.Record(rec)
 	}
 }

@@ -156,7 +156,9 @@ func (r *repl) greet(w io.Writer, ch protocol.Channel) {
 }
 
 // complete answers Tab: it writes the common prefix of all matches, or lists them.
-func (r *repl) complete(ctx context.Context, w io.Writer, before, line string, pos int) (string, int, bool) {
+func (r *repl) complete(ctx context.Context, w io.Writer, before, line string,
+	pos int,
+) (string, int, bool) {
 	if strings.TrimSpace(line[:pos]) == "" {
 		return line[:pos] + "    " + line[pos:], pos + 4, true
 	}

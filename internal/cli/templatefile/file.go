@@ -105,8 +105,12 @@ func Read(file string) (*File, error) {
 func (r *File) spec() (protocol.TemplateSpec, error) {
 	l := r.Limits
 	s := protocol.TemplateSpec{
-		Description: r.Description, Languages: r.Languages, Env: r.Env, Run: r.Run, Code: r.Code, Bare: r.Bare,
-		Limits: protocol.Limits{CPUs: l.CPUs, Processes: l.Processes, OpenFiles: l.OpenFiles, Inodes: l.Inodes, CellSeconds: int64(l.Cell / time.Second)},
+		Description: r.Description, Languages: r.Languages, Env: r.Env, Run: r.Run, Code: r.Code,
+		Bare: r.Bare,
+		Limits: protocol.Limits{
+			CPUs: l.CPUs, Processes: l.Processes, OpenFiles: l.OpenFiles,
+			Inodes: l.Inodes, CellSeconds: int64(l.Cell / time.Second),
+		},
 	}
 	for _, x := range []struct {
 		name, text string
@@ -134,7 +138,8 @@ func (r *File) spec() (protocol.TemplateSpec, error) {
 	}
 	s.BuildNetwork, s.SessionNetwork = r.BuildNetwork.Network, r.SessionNetwork.Network
 	if n := s.BuildNetwork; len(s.Packages) > 0 && r.Packages.From == "" && (n == nil || n.Off) {
-		return s, fault.Invalid("template.read", "packages.from", "sandboxes have no network: name the folder with the packages, or allow network with build_network")
+		return s, fault.Invalid("template.read", "packages.from",
+			"sandboxes have no network: name the folder with the packages, or allow network with build_network")
 	}
 	for i, text := range r.Volumes {
 		if err := (*flags.Mounts)(&s.Volumes).Set(text); err != nil {
@@ -155,7 +160,10 @@ func (r *File) Pack(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	out := tar.NewWriter(w)
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "template.json", Size: int64(len(text)), Mode: 0o644}); err != nil {
+	if err := out.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: "template.json",
+		Size: int64(len(text)), Mode: 0o644,
+	}); err != nil {
 		return err
 	}
 	if _, err := out.Write(text); err != nil {
@@ -244,7 +252,10 @@ func packFile(out *tar.Writer, from, to string) error {
 	if err != nil {
 		return console.FileError(err)
 	}
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: to, Size: info.Size(), Mode: int64(info.Mode().Perm()), Format: tar.FormatPAX}); err != nil {
+	if err := out.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: to, Size: info.Size(),
+		Mode: int64(info.Mode().Perm()), Format: tar.FormatPAX,
+	}); err != nil {
 		return err
 	}
 	_, err = io.Copy(out, f)

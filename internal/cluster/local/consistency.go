@@ -37,7 +37,8 @@ func (d *Directory) ConsistencyCheck(context.Context) error {
 		last := lastToken(tx)
 		for id, n := range d.nodes {
 			if n.instance == "" || n.incarnation == 0 || n.incarnation > last {
-				p.add("the node %s has the instance %q and the incarnation %d; the last token is %d",
+				p.add(
+					"the node %s has the instance %q and the incarnation %d; the last token is %d",
 					id, n.instance, n.incarnation, last)
 			}
 			if n.started.After(n.lastHeartbeat) || n.until.Before(n.lastHeartbeat) {
@@ -108,7 +109,8 @@ func (s *RunTokenStore) ConsistencyCheck(context.Context) error {
 			frames[t.Origin]++
 		}
 		if t.Uses < 0 || len(t.places) > t.Concurrent {
-			p.add("the token %s has %d uses left and %d of %d runs", id, t.Uses, len(t.places), t.Concurrent)
+			p.add("the token %s has %d uses left and %d of %d runs", id, t.Uses, len(t.places),
+				t.Concurrent)
 		}
 	}
 	if !maps.Equal(origins, s.origins) || !maps.Equal(frames, s.frames) {

@@ -55,7 +55,10 @@ func TestConsistencyCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := d.Heartbeat(t.Context(), cluster.Heartbeat{Node: "a", Instance: "disk", Lease: time.Hour})
+		reply, err := d.Heartbeat(t.Context(), cluster.Heartbeat{
+			Node: "a", Instance: "disk",
+			Lease: time.Hour,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +81,8 @@ func TestConsistencyCheck(t *testing.T) {
 		if err := damage(d); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.ConsistencyCheck(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
+		if err := d.ConsistencyCheck(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: the check reports %v", name, err)
 		}
 		if err := d.Close(); err != nil {
@@ -86,7 +90,10 @@ func TestConsistencyCheck(t *testing.T) {
 		}
 	}
 	s := NewRunTokenStore(nil)
-	token := cluster.RunToken{ID: "one", Origin: "https://a.test", Life: time.Hour, Uses: 1, Concurrent: 1}
+	token := cluster.RunToken{
+		ID: "one", Origin: "https://a.test", Life: time.Hour, Uses: 1,
+		Concurrent: 1,
+	}
 	if err := s.Add(t.Context(), token, 1); err != nil {
 		t.Fatal(err)
 	}

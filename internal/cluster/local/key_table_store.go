@@ -58,7 +58,8 @@ func (s *KeyTableStore) load() error {
 	}
 	if err != nil {
 		return &fault.Error{
-			Kind: fault.Host, Op: "local.key_table", Message: "cannot read the keys in " + s.path, Err: err,
+			Kind: fault.Host, Op: "local.key_table", Message: "cannot read the keys in " + s.path,
+			Err: err,
 		}
 	}
 	if s.text == nil || !bytes.Equal(b, s.text) {
@@ -123,13 +124,15 @@ func readFile(path string) ([]byte, error) {
 	}
 	if info.Size() > maxKeyTable {
 		return nil, fault.New(
-			fault.TooLarge, "local.key_table", "the file has %d bytes, the limit is %d", info.Size(),
+			fault.TooLarge, "local.key_table", "the file has %d bytes, the limit is %d",
+			info.Size(),
 			maxKeyTable,
 		)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fault.New(
-			fault.Host, "local.key_table", "users other than its owner can read it: chmod 600 the file",
+			fault.Host, "local.key_table",
+			"users other than its owner can read it: chmod 600 the file",
 		)
 	}
 	return os.ReadFile(path)

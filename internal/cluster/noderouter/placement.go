@@ -52,12 +52,14 @@ func placeSession(
 	var nodes *nodeSet
 	mounts := p.Volumes
 	if p.Template != "" {
-		owners, err := r.owners(ctx, who, protocol.OpTemplateGet, protocol.TemplateRef{Name: p.Template})
+		owners, err := r.owners(ctx, who, protocol.OpTemplateGet,
+			protocol.TemplateRef{Name: p.Template})
 		if len(owners) == 0 {
 			return nil, err
 		}
 		nodes = newNodeSet(fmt.Sprintf("the template %.64q", p.Template), owners)
-		mounts = append(slices.Clone(mounts), decode[protocol.Template](owners[0].raw).Spec.Volumes...)
+		mounts = append(slices.Clone(mounts),
+			decode[protocol.Template](owners[0].raw).Spec.Volumes...)
 	}
 	if len(mounts) > 0 {
 		var err error
@@ -113,7 +115,8 @@ func placeVolume(
 			return nil, a.err
 		}
 		for _, t := range decode[protocol.TemplateList](a.raw).Templates {
-			if slices.ContainsFunc(t.Spec.Volumes, func(m protocol.Mount) bool { return m.Name == name }) {
+			if slices.ContainsFunc(t.Spec.Volumes,
+				func(m protocol.Mount) bool { return m.Name == name }) {
 				return a.of, nil
 			}
 		}

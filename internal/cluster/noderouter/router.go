@@ -185,7 +185,8 @@ func (r *Router) missed(
 		err = n.client.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil)
 		if fault.Is(err, fault.NotFound) {
 			return fault.New(
-				fault.SandboxLost, op, "the node that had the session was killed, and the session is lost",
+				fault.SandboxLost, op,
+				"the node that had the session was killed, and the session is lost",
 			)
 		}
 		return &fault.Error{

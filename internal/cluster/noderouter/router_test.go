@@ -94,7 +94,8 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 	case protocol.OpSessionCreate:
 		id := fmt.Sprintf("s_%s_%d", k.id, len(k.sessions))
 		if _, err := k.keeper.Own(
-			context.Background(), cluster.SessionID(id), cluster.ClaimNew, 0, time.Now().Add(time.Hour),
+			context.Background(), cluster.SessionID(id), cluster.ClaimNew, 0,
+			time.Now().Add(time.Hour),
 		); err != nil {
 			return nil, err
 		}
@@ -130,7 +131,9 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 		k.sessions[t.Session] = tenant
 		return protocol.Session{ID: t.Session}, nil
 	case protocol.OpMetrics:
-		return protocol.Metrics{Text: "# HELP a_total Some.\n# TYPE a_total counter\na_total 1\n# HELP b Others.\n# TYPE b gauge\nb{kind=\"x\"} 2\n"}, nil
+		return protocol.Metrics{
+			Text: "# HELP a_total Some.\n# TYPE a_total counter\na_total 1\n# HELP b Others.\n# TYPE b gauge\nb{kind=\"x\"} 2\n",
+		}, nil
 	case protocol.OpStatus:
 		return protocol.NodeStatus{
 			Version: "v", Sessions: len(k.sessions), Counters: map[string]int64{"n": 1},
@@ -325,7 +328,8 @@ func TestLinkSpeaksToMany(t *testing.T) {
 	}); r.Error == nil || r.Error.Kind != fault.NotFound {
 		t.Errorf("of an unknown session: %+v", r)
 	}
-	if r := l.roundTrip(t, 11, protocol.OpSessionCreate, 0, struct{}{}); r.ID != 11 || r.Error != nil {
+	if r := l.roundTrip(t, 11, protocol.OpSessionCreate, 0, struct{}{}); r.ID != 11 ||
+		r.Error != nil {
 		t.Errorf("a new session: %+v", r)
 	}
 	if r := l.roundTrip(t, 12, protocol.OpTenantList, 0, struct{}{}); strings.Count(
@@ -402,7 +406,8 @@ func TestCalls(t *testing.T) {
 		}
 		if err := f.Call(ctx, noderpc.Principal{
 			Tenant: "bob",
-		}, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil); !fault.Is(err, fault.NotFound) {
+		}, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil); !fault.Is(err,
+			fault.NotFound) {
 			t.Errorf("of another tenant's: %v", err)
 		}
 	}
@@ -444,7 +449,8 @@ func TestCalls(t *testing.T) {
 		wg.Go(func() {
 			var got struct{ Node string }
 			for ctx.Err() == nil {
-				err := f.Call(ctx, alice, protocol.OpSessionGet, protocol.SessionRef{Session: ids[0]}, &got)
+				err := f.Call(ctx, alice, protocol.OpSessionGet,
+					protocol.SessionRef{Session: ids[0]}, &got)
 				if err == nil {
 					break
 				}
@@ -597,7 +603,10 @@ func BenchmarkHop(b *testing.B) {
 	defer func() { _ = l.Close() }()
 	l.roundTrip(b, 1, protocol.OpAttach, 1, protocol.Attach{Session: all[0].make(b), Channel: "k1"})
 	for b.Loop() {
-		if err := l.Send(stream.Frame{Type: stream.Input, Channel: 1, Body: []byte("x")}); err != nil {
+		if err := l.Send(stream.Frame{
+			Type: stream.Input, Channel: 1,
+			Body: []byte("x"),
+		}); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := l.Next(); err != nil {

@@ -178,7 +178,8 @@ func TestVolumesOfCluster(t *testing.T) {
 					t.Errorf("%s of %s on %s: %+v %v", op, name, node, v, err)
 				}
 			}
-			err := r.Call(within(t), alice, protocol.OpVolumeCreate, protocol.VolumeCreate{Name: name}, nil)
+			err := r.Call(within(t), alice, protocol.OpVolumeCreate,
+				protocol.VolumeCreate{Name: name}, nil)
 			if !fault.Is(err, fault.Conflict) {
 				t.Errorf("a second volume of one name: %v", err)
 			}

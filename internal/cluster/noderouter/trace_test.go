@@ -50,9 +50,12 @@ func TestTraceGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	body, _ := json.Marshal(protocol.Request{ID: 1, Op: protocol.OpSessionGet, Params: json.RawMessage(
-		`{"session":"` + s.ID + `"}`,
-	), Trace: span.Parent()})
+	body, _ := json.Marshal(protocol.Request{
+		ID: 1, Op: protocol.OpSessionGet,
+		Params: json.RawMessage(
+			`{"session":"` + s.ID + `"}`,
+		), Trace: span.Parent(),
+	})
 	if err := l.Send(stream.Frame{Type: stream.Control, Body: body}); err != nil {
 		t.Fatal(err)
 	}

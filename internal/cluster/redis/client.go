@@ -118,7 +118,8 @@ func Open(o Options) (*Client, error) {
 	const op = "redis.open"
 	opts, err := goredis.ParseURL(o.URL)
 	if err != nil {
-		return nil, fault.Invalid(op, "redis", "it is not an address such as redis://127.0.0.1:6379/0")
+		return nil, fault.Invalid(op, "redis",
+			"it is not an address such as redis://127.0.0.1:6379/0")
 	}
 	if opts.Password != "" {
 		return nil, fault.Invalid(
@@ -130,7 +131,8 @@ func Open(o Options) (*Client, error) {
 	}
 	if err := cluster.CheckNode(cluster.NodeID(o.Cluster)); err != nil {
 		return nil, fault.Invalid(op, "cluster",
-			"a cluster's name has between 1 and %d letters, digits, dots and dashes", cluster.MaxName)
+			"a cluster's name has between 1 and %d letters, digits, dots and dashes",
+			cluster.MaxName)
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Second
@@ -145,7 +147,8 @@ func Open(o Options) (*Client, error) {
 	opts.DialerRetries = 1
 	opts.PoolSize, opts.MinIdleConns = 8, 1
 	c := &Client{
-		client: goredis.NewClient(opts), scripts: newScripts(), prefix: "sandgate:{" + o.Cluster + "}:",
+		client: goredis.NewClient(opts), scripts: newScripts(), prefix: "sandgate:{" + o.Cluster +
+			"}:",
 		timeout: o.Timeout, log: o.Logger, done: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -253,7 +256,8 @@ func (c *Client) subscribe(ctx context.Context) (connected bool) {
 			pinged = false
 		case ctx.Err() != nil:
 			return connected
-		case errors.As(err, &late) && late.Timeout() && connected && !pinged && sub.Ping(ctx) == nil:
+		case errors.As(err, &late) && late.Timeout() && connected && !pinged &&
+			sub.Ping(ctx) == nil:
 			pinged = true
 			continue
 		default:

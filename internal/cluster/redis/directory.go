@@ -82,7 +82,8 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 		return 0, cluster.OwnedByAnother(op, cluster.NodeID(out[1]))
 	case "missed":
 		left, _ := strconv.Atoi(out[2])
-		return 0, cluster.OwnerMissing(op, cluster.NodeID(out[1]), time.Duration(left)*time.Millisecond)
+		return 0, cluster.OwnerMissing(op, cluster.NodeID(out[1]),
+			time.Duration(left)*time.Millisecond)
 	case "young":
 		wait, _ := strconv.Atoi(out[1])
 		return 0, &fault.Error{
@@ -107,7 +108,8 @@ func (d Directory) Forget(ctx context.Context, id cluster.SessionID, token clust
 }
 
 func (d Directory) endSession(
-	ctx context.Context, op string, id cluster.SessionID, token cluster.Token, how string, busy bool,
+	ctx context.Context, op string, id cluster.SessionID, token cluster.Token, how string,
+	busy bool,
 ) error {
 	if err := cluster.CheckSession(id); err != nil {
 		return err

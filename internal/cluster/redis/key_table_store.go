@@ -25,12 +25,14 @@ func version(n uint64) string { return strconv.FormatUint(n, 10) }
 // have.
 func (s KeyTableStore) Load(ctx context.Context, have uint64) (is uint64, data []byte, err error) {
 	const op = "redis.key_table"
-	out, err := s.c.run(ctx, op, s.c.scripts.keyTableLoad, []string{s.c.keyTableKey()}, version(have))
+	out, err := s.c.run(ctx, op, s.c.scripts.keyTableLoad, []string{s.c.keyTableKey()},
+		version(have))
 	if err != nil {
 		return 0, nil, err
 	}
 	if is, err = strconv.ParseUint(out[0], 10, 64); err != nil {
-		return 0, nil, fault.New(fault.Internal, op, "the key table has a version that is not a number")
+		return 0, nil, fault.New(fault.Internal, op,
+			"the key table has a version that is not a number")
 	}
 	if len(out) > 1 {
 		data = []byte(out[1])

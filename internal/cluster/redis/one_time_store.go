@@ -28,7 +28,8 @@ func (s OneTimeStore) Put(
 ) error {
 	const op = "redis.one_time"
 	if len(value) > maxValue {
-		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(value), maxValue)
+		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(value),
+			maxValue)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.c.timeout)
 	defer cancel()

@@ -21,7 +21,8 @@ func (d Directory) Report(
 	const op = "redis.quota"
 	if len(all) > cluster.MaxHolders {
 		return nil, fault.New(
-			fault.TooLarge, op, "%d holders at once, at most %d can be", len(all), cluster.MaxHolders,
+			fault.TooLarge, op, "%d holders at once, at most %d can be", len(all),
+			cluster.MaxHolders,
 		)
 	}
 	keys := make([]string, len(all))

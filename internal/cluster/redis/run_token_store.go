@@ -44,10 +44,12 @@ func (s RunTokenStore) originKey(origin string) string {
 func (s RunTokenStore) Add(ctx context.Context, g cluster.RunToken, most int) error {
 	const op = "redis.run_tokens"
 	if len(g.Data) > maxValue {
-		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(g.Data), maxValue)
+		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(g.Data),
+			maxValue)
 	}
 	out, err := s.c.run(ctx, op, s.c.scripts.runTokenAdd, s.keys(g.ID, g.Origin),
-		g.ID, g.Data, g.Uses, g.Concurrent, g.PerMinute, g.Life.Milliseconds(), most, g.Origin, flag(
+		g.ID, g.Data, g.Uses, g.Concurrent, g.PerMinute, g.Life.Milliseconds(), most, g.Origin,
+		flag(
 			g.Embed,
 		))
 	if err == nil && out[0] == "full" {
@@ -81,7 +83,8 @@ func (s RunTokenStore) Begin(
 ) (cluster.RunTokenVerdict, time.Duration, error) {
 	const op = "redis.run_tokens"
 	out, err := s.c.run(
-		ctx, op, s.c.scripts.runTokenBegin, s.keys(id, origin), id, origin, place, life.Milliseconds(),
+		ctx, op, s.c.scripts.runTokenBegin, s.keys(id, origin), id, origin, place,
+		life.Milliseconds(),
 	)
 	if err != nil {
 		return "", 0, err

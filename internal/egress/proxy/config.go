@@ -34,7 +34,8 @@ type Config struct {
 
 // Resolve returns the configuration with its defaults.
 func (c Config) Resolve() (Config, error) {
-	c.Port, c.Connections, c.Idle = cmp.Or(c.Port, 3128), cmp.Or(c.Connections, 64), cmp.Or(c.Idle, 5*time.Minute)
+	c.Port, c.Connections, c.Idle = cmp.Or(c.Port, 3128), cmp.Or(c.Connections, 64), cmp.Or(c.Idle,
+		5*time.Minute)
 	if c.Gate == nil {
 		gate, err := egress.New(egress.Config{})
 		if err != nil {
@@ -47,27 +48,39 @@ func (c Config) Resolve() (Config, error) {
 
 // Check returns the network of a tenant's session, or of the build of a template; nil means that it
 // has no network. field is the field of the request. Errors: InvalidArgument, PermissionDenied.
-func (c Config) Check(op, field, tenant string, asked *protocol.Network) (*protocol.Network, error) {
+func (c Config) Check(op, field, tenant string,
+	asked *protocol.Network,
+) (*protocol.Network, error) {
 	if asked == nil || asked.Off {
 		return nil, nil
 	}
 	server := c.Gate.Allowed()
 	switch {
 	case len(server) == 0:
-		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field, Message: "this server lets nothing out (egress.allow)"}
+		return nil, &fault.Error{
+			Kind: fault.PermissionDenied, Op: op, Field: field,
+			Message: "this server lets nothing out (egress.allow)",
+		}
 	case c.Tenants != nil && !slices.Contains(c.Tenants, tenant):
-		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field, Message: "this server does not let your tenant out (egress.tenants)"}
+		return nil, &fault.Error{
+			Kind: fault.PermissionDenied, Op: op, Field: field,
+			Message: "this server does not let your tenant out (egress.tenants)",
+		}
 	case asked.Allow == nil:
 		return asked, nil
 	case len(asked.Allow) == 0:
-		return nil, fault.Invalid(op, field+".allow", "the list names no host; true means all that the server lets out, false nothing")
+		return nil, fault.Invalid(op, field+".allow",
+			"the list names no host; true means all that the server lets out, false nothing")
 	}
 	list, err := c.Gate.ParseList(field+".allow", asked.Allow)
 	if err != nil {
 		return nil, err
 	}
 	if host, beyond := server.Beyond(list); beyond {
-		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field + ".allow", Message: fmt.Sprintf("%s is beyond what this server lets out (egress.allow)", host)}
+		return nil, &fault.Error{
+			Kind: fault.PermissionDenied, Op: op, Field: field + ".allow",
+			Message: fmt.Sprintf("%s is beyond what this server lets out (egress.allow)", host),
+		}
 	}
 	return &protocol.Network{Allow: list.Strings()}, nil
 }

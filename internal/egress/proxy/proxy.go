@@ -63,7 +63,10 @@ type Counts struct {
 
 // Counts returns the counts of all proxies together.
 func (s *Service) Counts() Counts {
-	return Counts{Opened: s.opened.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(), Over: s.over.Load(), Bytes: s.bytes.Load()}
+	return Counts{
+		Opened: s.opened.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(),
+		Over: s.over.Load(), Bytes: s.bytes.Load(),
+	}
 }
 
 // Owner is the session, or the build of a template, that a proxy belongs to.
@@ -99,7 +102,10 @@ type Proxy struct {
 // New returns the proxy of an owner for a network that Check has returned. used is the number of
 // bytes that the owner has transferred before. The caller passes Handle to the agent's client.
 func (s *Service) New(o Owner, n protocol.Network, used int64) (p *Proxy, err error) {
-	p = &Proxy{s: s, o: o, asked: n, asks: rate.NewLimiter(dialRate, dialBurst), open: map[*client.Conn]context.CancelFunc{}}
+	p = &Proxy{
+		s: s, o: o, asked: n, asks: rate.NewLimiter(dialRate, dialBurst),
+		open: map[*client.Conn]context.CancelFunc{},
+	}
 	p.used.Store(used)
 	if p.list = s.cfg.Gate.Allowed(); n.Allow != nil {
 		if p.list, err = egress.ParseList("network.allow", n.Allow); err != nil {
@@ -148,7 +154,9 @@ func (p *Proxy) Handle(to wire.EgressTarget, n *client.Conn) {
 		n.Refuse(fault.New(fault.Unavailable, "egress", "the %s has ended", p.o.Kind))
 	case len(p.open) >= most:
 		p.s.denied.Add(1)
-		n.Refuse(fault.New(fault.Exhausted, "egress", "the %s has %d connections, which is the most there may be (egress.connections)", p.o.Kind, most))
+		n.Refuse(fault.New(fault.Exhausted, "egress",
+			"the %s has %d connections, which is the most there may be (egress.connections)",
+			p.o.Kind, most))
 	default:
 		ctx, cancel := context.WithCancel(p.o.Life)
 		p.open[n] = cancel
@@ -184,14 +192,18 @@ func (p *Proxy) cut(final bool) {
 
 // carry connects a program to its target, and carries bytes until both directions have ended. ctx
 // ends when the connection is cut.
-func (p *Proxy) carry(ctx context.Context, cut context.CancelFunc, to wire.EgressTarget, n *client.Conn) {
+func (p *Proxy) carry(ctx context.Context, cut context.CancelFunc, to wire.EgressTarget,
+	n *client.Conn,
+) {
 	e := &audit.Record{Began: time.Now()}
-	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", p.o.Tenant, p.o.Subject, p.o.Session, p.o.Name
+	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", p.o.Tenant, p.o.Subject,
+		p.o.Session, p.o.Name
 	e.Host, e.Port = audit.Clip(to.Host), to.Port
 	var moved atomic.Int64
 	out, err := p.dial(ctx, to, e)
 	if err != nil {
-		if fault.Is(err, fault.PermissionDenied) || fault.Is(err, fault.InvalidArgument) || fault.Is(err, fault.Exhausted) {
+		if fault.Is(err, fault.PermissionDenied) || fault.Is(err, fault.InvalidArgument) ||
+			fault.Is(err, fault.Exhausted) {
 			p.s.denied.Add(1)
 		} else {
 			p.s.failed.Add(1)
@@ -244,7 +256,9 @@ func (p *Proxy) carry(ctx context.Context, cut context.CancelFunc, to wire.Egres
 }
 
 // dial connects to a target if the lists allow it.
-func (p *Proxy) dial(ctx context.Context, to wire.EgressTarget, e *audit.Record) (*net.TCPConn, error) {
+func (p *Proxy) dial(ctx context.Context, to wire.EgressTarget,
+	e *audit.Record,
+) (*net.TCPConn, error) {
 	if err := p.asks.Wait(ctx); err != nil {
 		return nil, fault.New(fault.Canceled, "egress", "the session has been paused")
 	}
@@ -276,14 +290,17 @@ func (p *Proxy) dial(ctx context.Context, to wire.EgressTarget, e *audit.Record)
 // checkBytes returns an error if the owner has reached its limit of bytes.
 func (p *Proxy) checkBytes() error {
 	if most := p.s.cfg.Bytes; most > 0 && p.used.Load() >= most {
-		return fault.New(fault.Exhausted, "egress", "the %s has moved %d bytes, which is all that it may (egress.bytes)", p.o.Kind, most)
+		return fault.New(fault.Exhausted, "egress",
+			"the %s has moved %d bytes, which is all that it may (egress.bytes)", p.o.Kind, most)
 	}
 	return nil
 }
 
 // move carries one direction to its end. It counts bytes before it writes them, and waits for the
 // owner's rate.
-func (p *Proxy) move(ctx context.Context, to io.Writer, from io.Reader, moved, meter *atomic.Int64, idle *time.Timer) error {
+func (p *Proxy) move(ctx context.Context, to io.Writer, from io.Reader, moved, meter *atomic.Int64,
+	idle *time.Timer,
+) error {
 	buf := make([]byte, partSize)
 	for {
 		n, err := from.Read(buf)

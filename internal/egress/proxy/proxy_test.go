@@ -90,11 +90,17 @@ func newRig(t *testing.T, change ...func(r *rig, s *settings)) *rig {
 			r.taken <- c
 		}
 	}()
-	s := settings{allow: []string{r.host("127.0.0.1")}, private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	s := settings{
+		allow:   []string{r.host("127.0.0.1")},
+		private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}
 	for _, f := range change {
 		f(r, &s)
 	}
-	if s.Gate, err = egress.New(egress.Config{Allow: s.allow, Private: s.private, Timeout: patience}); err != nil {
+	if s.Gate, err = egress.New(egress.Config{
+		Allow: s.allow, Private: s.private,
+		Timeout: patience,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := s.Resolve()
@@ -223,7 +229,10 @@ func (a *agent) dial(host string, port int) *program {
 	}
 	a.programs[p.ch] = p
 	a.mu.Unlock()
-	body, err := json.Marshal(wire.Response{Event: "dial", Channel: p.ch, Dial: &wire.EgressTarget{Host: host, Port: port}})
+	body, err := json.Marshal(wire.Response{
+		Event: "dial", Channel: p.ch,
+		Dial: &wire.EgressTarget{Host: host, Port: port},
+	})
 	if err != nil {
 		a.t.Error(err)
 	}
@@ -254,7 +263,10 @@ func (a *agent) read(in *stream.Reader) {
 			if len(f.Body) > 0 {
 				p.data <- append([]byte(nil), f.Body...)
 				p.got += uint64(len(f.Body))
-				a.send(stream.Frame{Type: stream.Ack, Channel: p.ch, Body: binary.BigEndian.AppendUint64(nil, p.got)})
+				a.send(stream.Frame{
+					Type: stream.Ack, Channel: p.ch,
+					Body: binary.BigEndian.AppendUint64(nil, p.got),
+				})
 			}
 			if f.Flags&stream.FlagEnd != 0 {
 				p.end <- f.Flags&wire.FlagAbort != 0
@@ -331,7 +343,8 @@ func TestCarry(t *testing.T) {
 	if len(all) != 1 {
 		t.Fatalf("the audit log is %+v", all)
 	}
-	if e := all[0]; e.Event != "egress" || e.Outcome != "ok" || e.Tenant != "t" || e.Subject != "s" || e.Session != "s_1" ||
+	if e := all[0]; e.Event != "egress" || e.Outcome != "ok" || e.Tenant != "t" ||
+		e.Subject != "s" || e.Session != "s_1" ||
 		e.Host != "127.0.0.1" || e.Address != "127.0.0.1" || e.Port != r.port || e.Bytes != 18 {
 		t.Errorf("the entry is %+v", e)
 	}
@@ -366,14 +379,16 @@ func TestLists(t *testing.T) {
 	}
 	r.refused("example.com", 443, fault.PermissionDenied, "egress.allow")
 	r.refused("127.0.0.1", r.port+1, fault.PermissionDenied, "egress.allow")
-	r.refused("127.0.0.3", 7777, fault.PermissionDenied, "egress.allow") // the session's list does not extend the server's
+	// the session's list does not extend the server's
+	r.refused("127.0.0.3", 7777, fault.PermissionDenied, "egress.allow")
 	r.refused("127.0.0.2", 7777, fault.PermissionDenied, "network.allow")
 	r.refused("files.example.org", 443, fault.PermissionDenied, "network.allow")
 	r.refused("no host", 443, fault.InvalidArgument, "")
 	r.refused("127.0.0.1", 0, fault.InvalidArgument, "")
 	r.wantCounts(Counts{Denied: 7})
 	for _, e := range r.entries() {
-		if e.Outcome != string(fault.PermissionDenied) && e.Outcome != string(fault.InvalidArgument) || e.Bytes != 0 || e.Host == "" {
+		if e.Outcome != string(fault.PermissionDenied) &&
+			e.Outcome != string(fault.InvalidArgument) || e.Bytes != 0 || e.Host == "" {
 			t.Errorf("the entry is %+v", e)
 		}
 	}
@@ -385,7 +400,8 @@ func TestLists(t *testing.T) {
 	private.refused("127.0.0.1", private.port, fault.PermissionDenied, "not public")
 	private.wantCounts(Counts{Denied: 1})
 
-	if _, err := r.service.New(Owner{}, protocol.Network{Allow: []string{"not a host"}}, 0); !fault.Is(err, fault.InvalidArgument) {
+	if _, err := r.service.New(Owner{}, protocol.Network{Allow: []string{"not a host"}},
+		0); !fault.Is(err, fault.InvalidArgument) {
 		t.Errorf("a list that is no list: %v", err)
 	}
 }
@@ -403,7 +419,8 @@ func TestUnreachable(t *testing.T) {
 	})
 	r.refused("127.0.0.1", r.port, fault.Unavailable, "cannot be reached")
 	r.wantCounts(Counts{Failed: 1})
-	if all := r.entries(); len(all) != 1 || all[0].Outcome != string(fault.Unavailable) || all[0].Address != "127.0.0.1" {
+	if all := r.entries(); len(all) != 1 || all[0].Outcome != string(fault.Unavailable) ||
+		all[0].Address != "127.0.0.1" {
 		t.Errorf("the audit log is %+v", all)
 	}
 }
@@ -459,7 +476,8 @@ func TestByteLimit(t *testing.T) {
 	r.refused("127.0.0.1", r.port, fault.Exhausted, "egress.bytes")
 	r.wantCounts(Counts{Opened: 1, Denied: 1, Over: 1, Bytes: 15})
 	all := r.entries()
-	if len(all) != 2 || all[0].Bytes != 15 || all[0].Outcome != string(fault.Exhausted) || all[1].Outcome != string(fault.Exhausted) {
+	if len(all) != 2 || all[0].Bytes != 15 || all[0].Outcome != string(fault.Exhausted) ||
+		all[1].Outcome != string(fault.Exhausted) {
 		t.Errorf("the audit log is %+v", all)
 	}
 }
@@ -516,7 +534,8 @@ func TestCut(t *testing.T) {
 	r.refused("127.0.0.1", r.port, fault.Unavailable, "has ended")
 	r.wantCounts(Counts{Opened: 2, Bytes: 4})
 	all := r.entries()
-	if len(all) != 2 || all[0].Outcome != string(fault.Canceled) || all[0].Bytes != 4 || all[1].Outcome != string(fault.Canceled) {
+	if len(all) != 2 || all[0].Outcome != string(fault.Canceled) || all[0].Bytes != 4 ||
+		all[1].Outcome != string(fault.Canceled) {
 		t.Errorf("the audit log is %+v", all)
 	}
 }

@@ -24,7 +24,10 @@ type Backend struct {
 
 // Capabilities reports what gVisor can do.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{Checkpoint: true, Fork: true, LiveMounts: true, Usage: true, Standby: b.Standby != nil}
+	return sandbox.Capabilities{
+		Checkpoint: true, Fork: true, LiveMounts: true, Usage: true,
+		Standby: b.Standby != nil,
+	}
 }
 
 // Memory returns how many bytes all sandboxes hold together.
@@ -41,7 +44,9 @@ func (b *Backend) Boot(ctx context.Context, spec sandbox.Spec) (sandbox.Machine,
 
 // Restore starts a sandbox from a snapshot. An urgent restore uses a standby
 // sandbox if one fits and is ready.
-func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec, o sandbox.RestoreOptions) (sandbox.Machine, error) {
+func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec,
+	o sandbox.RestoreOptions,
+) (sandbox.Machine, error) {
 	own := b.spec(spec)
 	if o.Urgent {
 		if s, ok := b.Standby.take(own); ok {

@@ -156,7 +156,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 func BenchmarkClaim(b *testing.B) {
 	r := newRuntime(b)
 	dir := snapshot(b, r, 1)
-	p := pool.New(func(ctx context.Context) (*Sandbox, error) { return r.Restore(ctx, dir, testSpec()) },
+	p := pool.New(func(ctx context.Context) (*Sandbox, error) {
+		return r.Restore(ctx, dir,
+			testSpec())
+	},
 		func(s *Sandbox) { destroy(b, s) }, pool.Options{Size: 2, Parallel: 2})
 	defer p.Close()
 	measure(b, func() time.Duration {

@@ -125,7 +125,8 @@ func (g group) outOfMemory() (*os.File, error) {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
 	order := fmt.Sprintf("%d %d", event, control.Fd())
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.event_control"), []byte(order), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.event_control"), []byte(order),
+		0); err != nil {
 		unix.Close(event)
 		return nil, err
 	}

@@ -34,9 +34,13 @@ func TestContainersCgroupHandsOut(t *testing.T) {
 	there, err := os.ReadFile(filepath.Join(mount, "cgroup.controllers"))
 	fatal(t, err)
 	has := strings.Fields(string(there))
-	i := slices.IndexFunc(has, func(c string) bool { return c == "memory" || c == "io" || c == "hugetlb" })
+	i := slices.IndexFunc(has, func(c string) bool {
+		return c == "memory" || c == "io" ||
+			c == "hugetlb"
+	})
 	if i < 0 {
-		t.Fatalf("v2 has no controller here that needs an empty cgroup, but %q: take one from v1", there)
+		t.Fatalf("v2 has no controller here that needs an empty cgroup, but %q: take one from v1",
+			there)
 	}
 	given := func(dir string) bool {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
@@ -67,7 +71,8 @@ func TestContainersCgroupHandsOut(t *testing.T) {
 			}
 		}
 	})
-	fatal(t, os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0))
+	fatal(t, os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)),
+		0))
 	if err := give(own, "+"); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("with a process in it: %v", err)
 	}
@@ -75,7 +80,8 @@ func TestContainersCgroupHandsOut(t *testing.T) {
 	if err := give(own, "+"); err != nil {
 		t.Errorf("vacated: %v", err)
 	}
-	if all := processesIn([]string{filepath.Join(own, serverGroup)}); !slices.Equal(all, []int{cmd.Process.Pid}) {
+	if all := processesIn([]string{filepath.Join(own, serverGroup)}); !slices.Equal(all,
+		[]int{cmd.Process.Pid}) {
 		t.Errorf("%v are where %d was put", all, cmd.Process.Pid)
 	}
 }

@@ -25,7 +25,10 @@ func TestReadCounters(t *testing.T) {
 	write("cpuacct/cpuacct.usage", "1500000000\n")
 	write("pids/pids.current", "12\n")
 	write("pids/pids.events", "max 3\n")
-	want := counters{memory: 1000, peak: 6400000, reached: 1, killed: 2, cpu: 1500 * time.Millisecond, pids: 12, pidsReached: 3}
+	want := counters{
+		memory: 1000, peak: 6400000, reached: 1, killed: 2,
+		cpu: 1500 * time.Millisecond, pids: 12, pidsReached: 3,
+	}
 	if got := readV1(func(c string) string { return filepath.Join(dir, c) }); got != want {
 		t.Errorf("v1 gives %+v, want %+v", got, want)
 	}
@@ -40,7 +43,10 @@ func TestReadCounters(t *testing.T) {
 	write("v2/cpu.stat", "usage_usec 1500000\nuser_usec 1\nsystem_usec 2\n")
 	write("v2/pids.current", "12\n")
 	write("v2/pids.events", "max 3\n")
-	want = counters{memory: 1000, peak: 2000, reached: 4, killed: 2, cpu: 1500 * time.Millisecond, pids: 12, pidsReached: 3}
+	want = counters{
+		memory: 1000, peak: 2000, reached: 4, killed: 2, cpu: 1500 * time.Millisecond,
+		pids: 12, pidsReached: 3,
+	}
 	if got := readV2(filepath.Join(dir, "v2")); got != want {
 		t.Errorf("v2 gives %+v, want %+v", got, want)
 	}

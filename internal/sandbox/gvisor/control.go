@@ -25,7 +25,8 @@ func (s *Sandbox) Start(ctx context.Context) error {
 // Pause freezes the sandbox: no process in it makes progress, and it uses no
 // CPU. Its memory stays. It takes under a millisecond.
 func (s *Sandbox) Pause(ctx context.Context) error {
-	return s.do(ctx, "sandbox.pause", pauseLimit, Running, Paused, func() error { return s.container.Pause() })
+	return s.do(ctx, "sandbox.pause", pauseLimit, Running, Paused,
+		func() error { return s.container.Pause() })
 }
 
 // SetPaused pauses or resumes the sandbox.
@@ -41,7 +42,8 @@ func (s *Sandbox) EndBurst(ctx context.Context) error { return s.SetCPU(ctx, s.s
 
 // Resume continues a paused sandbox. It takes under a millisecond.
 func (s *Sandbox) Resume(ctx context.Context) error {
-	return s.do(ctx, "sandbox.resume", pauseLimit, Paused, Running, func() error { return s.container.Resume() })
+	return s.do(ctx, "sandbox.resume", pauseLimit, Paused, Running,
+		func() error { return s.container.Resume() })
 }
 
 // SetCPU limits the sandbox to a number of CPUs, which may be a fraction. A sandbox starts with
@@ -57,7 +59,8 @@ func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
 		return err
 	}
 	defer release()
-	return fault.Wrap(fault.Host, op, s.group.Update(&specs.LinuxResources{CPU: cpuResources(cpus)}))
+	return fault.Wrap(fault.Host, op,
+		s.group.Update(&specs.LinuxResources{CPU: cpuResources(cpus)}))
 }
 
 // Usage reads the cgroup's counters. It does not call the sentry, so it also works for a paused or
@@ -111,7 +114,9 @@ func (s *Sandbox) acquire(ctx context.Context, op string) (release func(), err e
 // how long the call may take. When the caller leaves earlier, the call continues and State has its
 // result. When a call exceeds limit, the sentry is stuck. Then the sandbox is killed, which makes
 // the call return.
-func (s *Sandbox) do(ctx context.Context, op string, limit time.Duration, from, to State, call func() error) error {
+func (s *Sandbox) do(ctx context.Context, op string, limit time.Duration, from, to State,
+	call func() error,
+) error {
 	if ctx.Err() != nil {
 		return fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
 	}
@@ -173,5 +178,8 @@ func (s *Sandbox) explain(op string, err error) error {
 
 // lost returns the error of an operation on a sandbox that has ended.
 func (s *Sandbox) lost(op string) error {
-	return &fault.Error{Kind: fault.SandboxLost, Op: op, Message: "the sandbox has ended", Err: errors.New(s.Exit().String())}
+	return &fault.Error{
+		Kind: fault.SandboxLost, Op: op, Message: "the sandbox has ended",
+		Err: errors.New(s.Exit().String()),
+	}
 }

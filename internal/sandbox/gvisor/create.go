@@ -39,7 +39,9 @@ func (r *Runtime) Boot(ctx context.Context, spec Spec) (*Sandbox, error) {
 
 // Restore creates a sandbox, mounts volumes, and restores the snapshot in dir
 // into it. See Sandbox.Mount and Sandbox.Restore.
-func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec, volumes ...Volume) (*Sandbox, error) {
+func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec,
+	volumes ...Volume,
+) (*Sandbox, error) {
 	resolved, err := spec.resolve("sandbox.restore")
 	if err != nil {
 		return nil, err
@@ -57,7 +59,9 @@ func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec, volumes ..
 	})
 }
 
-func (r *Runtime) launch(ctx context.Context, spec Spec, start func(*Sandbox, context.Context) error) (*Sandbox, error) {
+func (r *Runtime) launch(ctx context.Context, spec Spec,
+	start func(*Sandbox, context.Context) error,
+) (*Sandbox, error) {
 	s, err := r.Create(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -95,7 +99,10 @@ func (r *Runtime) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 	s, err := r.create(id, spec)
 	if err != nil {
 		err = errors.Join(err, r.removeSandbox(id))
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "gVisor cannot create a sandbox; run sandgate doctor", Err: err}
+		return nil, &fault.Error{
+			Kind: fault.Host, Op: op,
+			Message: "gVisor cannot create a sandbox; run sandgate doctor", Err: err,
+		}
 	}
 	r.mu.Lock()
 	r.live[id] = s
@@ -136,7 +143,8 @@ func (r *Runtime) create(id ID, spec Spec) (*Sandbox, error) {
 		// runsc only reports that the sentry died, but not why.
 		said, _ := os.ReadFile(r.panicLog(id))
 		count := g.read()
-		err = fmt.Errorf("%w: the sentry said %q; %d tasks were refused it, %d killed for memory", err,
+		err = fmt.Errorf("%w: the sentry said %q; %d tasks were refused it, %d killed for memory",
+			err,
 			oneLine(string(said[:min(len(said), kiB)])), count.pidsReached, count.killed)
 		p.close()
 		return nil, err
@@ -192,8 +200,11 @@ func (r *Runtime) runCreate(id ID, conf *config.Config, p *pipes) error {
 }
 
 // attach takes over the sentry that `runsc create` started.
-func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipes, stderr *stderrTail) (*Sandbox, error) {
-	c, err := container.Load(r.root(), container.FullID{SandboxID: string(id), ContainerID: string(id)},
+func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipes,
+	stderr *stderrTail,
+) (*Sandbox, error) {
+	c, err := container.Load(r.root(),
+		container.FullID{SandboxID: string(id), ContainerID: string(id)},
 		container.LoadOpts{Exact: true, SkipCheck: true})
 	if err != nil {
 		return nil, fmt.Errorf("loading the new container: %w", err)

@@ -72,7 +72,8 @@ func (ev evidence) verdict() Exit {
 		e.Reason = Crashed
 		e.Detail = ev.panicLog
 		if ev.pidsReached > 0 {
-			e.Detail = fmt.Sprintf("the limit of %d host tasks was reached: %s", ev.pidsLimit, e.Detail)
+			e.Detail = fmt.Sprintf("the limit of %d host tasks was reached: %s", ev.pidsLimit,
+				e.Detail)
 		}
 	default:
 		e.Reason = Exited
@@ -98,7 +99,10 @@ func readPanic(name string) string {
 	defer f.Close()
 	// The stacks of all goroutines follow a panic. The first 64 KiB hold the important part.
 	data, _ := io.ReadAll(io.LimitReader(f, 64*kiB))
-	for _, mark := range []string{"panic:", "fatal error:", "runtime: failed", "SIGSEGV", "unexpected fault"} {
+	for _, mark := range []string{
+		"panic:", "fatal error:", "runtime: failed", "SIGSEGV",
+		"unexpected fault",
+	} {
 		if i := bytes.Index(data, []byte(mark)); i >= 0 {
 			return oneLine(string(data[i:min(len(data), i+kiB)]))
 		}

@@ -21,7 +21,11 @@ func TestVerdict(t *testing.T) {
 		want Exit
 	}{
 		{"ended", evidence{status: exited(0)}, Exit{Reason: Exited}},
-		{"failed", evidence{status: exited(9), stderr: "so\nlong\n"}, Exit{Reason: Exited, Status: 9, Detail: "so long"}},
+		{
+			"failed",
+			evidence{status: exited(9), stderr: "so\nlong\n"},
+			Exit{Reason: Exited, Status: 9, Detail: "so long"},
+		},
 		{
 			"sentry panic",
 			evidence{status: exited(2), panicLog: "panic: oh no"},
@@ -29,33 +33,64 @@ func TestVerdict(t *testing.T) {
 		},
 		{
 			"sentry panic for want of tasks",
-			evidence{status: exited(2), panicLog: "runtime: failed", pidsLimit: 64, counters: counters{pidsReached: 3}},
-			Exit{Reason: Crashed, Status: 2, Detail: "the limit of 64 host tasks was reached: runtime: failed"},
+			evidence{
+				status: exited(2), panicLog: "runtime: failed", pidsLimit: 64,
+				counters: counters{pidsReached: 3},
+			},
+			Exit{
+				Reason: Crashed, Status: 2,
+				Detail: "the limit of 64 host tasks was reached: runtime: failed",
+			},
 		},
-		{"sentry filter", evidence{status: signaled(unix.SIGSYS)}, Exit{Reason: Crashed, Status: -1, Signal: int(unix.SIGSYS)}},
+		{
+			"sentry filter",
+			evidence{status: signaled(unix.SIGSYS)},
+			Exit{Reason: Crashed, Status: -1, Signal: int(unix.SIGSYS)},
+		},
 		{
 			"cgroup, sentry killed",
-			evidence{status: signaled(unix.SIGKILL), counters: counters{killed: 1, reached: 1, peak: 200 * miB}},
-			Exit{Reason: Memory, Status: -1, Signal: 9, Detail: "the memory limit was reached with 200 MiB in use"},
+			evidence{status: signaled(unix.SIGKILL), counters: counters{
+				killed: 1, reached: 1,
+				peak: 200 * miB,
+			}},
+			Exit{
+				Reason: Memory, Status: -1, Signal: 9,
+				Detail: "the memory limit was reached with 200 MiB in use",
+			},
 		},
 		{
 			"cgroup, stub killed",
-			evidence{status: exited(2), panicLog: "panic: stub", counters: counters{killed: 2, reached: 1}},
-			Exit{Reason: Memory, Status: 2, Detail: "the memory limit was reached with 0 MiB in use"},
+			evidence{
+				status: exited(2), panicLog: "panic: stub",
+				counters: counters{killed: 2, reached: 1},
+			},
+			Exit{
+				Reason: Memory, Status: 2,
+				Detail: "the memory limit was reached with 0 MiB in use",
+			},
 		},
 		{
 			"machine out of memory",
 			evidence{status: signaled(unix.SIGKILL), counters: counters{killed: 1}},
-			Exit{Reason: HostMemory, Status: -1, Signal: 9, Detail: "the machine ran out of memory"},
+			Exit{
+				Reason: HostMemory, Status: -1, Signal: 9,
+				Detail: "the machine ran out of memory",
+			},
 		},
 		{
 			"somebody",
 			evidence{status: signaled(unix.SIGKILL)},
-			Exit{Reason: Killed, Status: -1, Signal: 9, Detail: "a process outside sent SIGKILL to the sentry"},
+			Exit{
+				Reason: Killed, Status: -1, Signal: 9,
+				Detail: "a process outside sent SIGKILL to the sentry",
+			},
 		},
 		{
 			"we",
-			evidence{status: signaled(unix.SIGKILL), intent: Exit{Reason: Destroyed, Detail: "x"}, counters: counters{killed: 1, reached: 1}},
+			evidence{
+				status: signaled(unix.SIGKILL), intent: Exit{Reason: Destroyed, Detail: "x"},
+				counters: counters{killed: 1, reached: 1},
+			},
 			Exit{Reason: Destroyed, Status: -1, Signal: 9, Detail: "x"},
 		},
 		{

@@ -11,8 +11,12 @@ import (
 func TestGoldenManifest(t *testing.T) {
 	golden.Records(t, "manifest.json", map[string]any{"sandgate.json": Manifest{}})
 	full := Spec{
-		Image: "/image.erofs", Args: []string{"/opt/sandgate/agent", "a b"}, Env: []string{"A=b"}, Hostname: "host", Volumes: true,
-		Limits: Limits{MemoryBytes: 1, CPUs: 2, PIDs: 3, OverlayBytes: 4, TmpBytes: 5, ShmBytes: 6, Inodes: 7, OpenFiles: 8, UserProcesses: 9},
+		Image: "/image.erofs", Args: []string{"/opt/sandgate/agent", "a b"}, Env: []string{"A=b"},
+		Hostname: "host", Volumes: true,
+		Limits: Limits{
+			MemoryBytes: 1, CPUs: 2, PIDs: 3, OverlayBytes: 4, TmpBytes: 5, ShmBytes: 6,
+			Inodes: 7, OpenFiles: 8, UserProcesses: 9,
+		},
 	}
 	plain := full
 	plain.Volumes = false

@@ -49,19 +49,24 @@ func take(tb testing.TB, stateDir string) census {
 			c.mounts = append(c.mounts, f[4])
 		}
 	}
-	for _, root := range []string{filepath.Join(cgroupRoot, "*", "sandgate-test"), filepath.Join(cgroupRoot, "sandgate-test")} {
+	for _, root := range []string{
+		filepath.Join(cgroupRoot, "*", "sandgate-test"),
+		filepath.Join(cgroupRoot, "sandgate-test"),
+	} {
 		tops, _ := filepath.Glob(root)
 		for _, top := range tops {
 			c.cgroups = append(c.cgroups, walk(top, true)[1:]...) // top itself is not counted
 		}
 	}
-	c.files = append(walk(stateDir, false), globs("/run/runsc*", "/var/run/runsc*", "/tmp/runsc*", "/run/sandgate-doctor-*")...)
+	c.files = append(walk(stateDir, false), globs("/run/runsc*", "/var/run/runsc*", "/tmp/runsc*",
+		"/run/sandgate-doctor-*")...)
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for _, e := range entries {
-		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !strings.HasSuffix(to, "/fd") {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil &&
+			!strings.HasSuffix(to, "/fd") {
 			c.fds = append(c.fds, to)
 		}
 	}
@@ -95,7 +100,8 @@ func runscProcesses(tb testing.TB) []string {
 		status := string(data)
 		cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		mine := strings.Contains(string(cmdline), testDir)
-		zombie := strings.Contains(status, "State:\tZ") && strings.Contains(status, "\nPPid:\t"+itoa(os.Getpid())+"\n")
+		zombie := strings.Contains(status, "State:\tZ") && strings.Contains(status, "\nPPid:\t"+
+			itoa(os.Getpid())+"\n")
 		if mine && strings.Contains(string(cmdline), "runsc") || zombie {
 			out = append(out, e.Name()+" "+strings.ReplaceAll(string(cmdline), "\x00", " ")+status)
 		}
@@ -138,7 +144,8 @@ func (before census) compare(tb testing.TB, now census) {
 		{"goroutines", before.goroutines, now.goroutines},
 	} {
 		if len(kind.are) > len(kind.was) {
-			tb.Errorf("%d %s before, %d now:\n%s", len(kind.was), kind.name, len(kind.are), strings.Join(kind.are, "\n"))
+			tb.Errorf("%d %s before, %d now:\n%s", len(kind.was), kind.name, len(kind.are),
+				strings.Join(kind.are, "\n"))
 		}
 	}
 }

@@ -70,9 +70,12 @@ func checkMachine(cfg Config) []Finding {
 	return []Finding{
 		checkSpace(cfg.StateDir),
 		checkOpenFiles(),
-		checkSetting("memory map areas", "/proc/sys/vm/max_map_count", 1<<22, "sysctl -w vm.max_map_count=4194304"),
-		checkSetting("process ids", "/proc/sys/kernel/pid_max", 1<<16, "sysctl -w kernel.pid_max=4194304"),
-		checkChoice("huge pages of shared memory", "/sys/kernel/mm/transparent_hugepage/shmem_enabled", "advise"),
+		checkSetting("memory map areas", "/proc/sys/vm/max_map_count", 1<<22,
+			"sysctl -w vm.max_map_count=4194304"),
+		checkSetting("process ids", "/proc/sys/kernel/pid_max", 1<<16,
+			"sysctl -w kernel.pid_max=4194304"),
+		checkChoice("huge pages of shared memory",
+			"/sys/kernel/mm/transparent_hugepage/shmem_enabled", "advise"),
 		checkChoice("huge page compaction", "/sys/kernel/mm/transparent_hugepage/defrag", "never"),
 	}
 }
@@ -83,7 +86,10 @@ func ok(name, format string, args ...any) Finding {
 
 func checkRoot() Finding {
 	if uid := os.Geteuid(); uid != 0 {
-		return Finding{"user", Fail, fmt.Sprintf("the process runs as user %d", uid), "run it as root, because it creates namespaces and cgroups for each sandbox"}
+		return Finding{
+			"user", Fail, fmt.Sprintf("the process runs as user %d", uid),
+			"run it as root, because it creates namespaces and cgroups for each sandbox",
+		}
 	}
 	return ok("user", "root")
 }
@@ -100,7 +106,11 @@ func checkRunsc(path string) Finding {
 			return Finding{name, Fail, err.Error(), mend}
 		}
 		if fi.Mode()&0o001 == 0 {
-			return Finding{name, Fail, p + " cannot be entered or executed by every user, but sandboxes run as nobody", "chmod o+x it, or keep runsc elsewhere"}
+			return Finding{
+				name, Fail, p +
+					" cannot be entered or executed by every user, but sandboxes run as nobody",
+				"chmod o+x it, or keep runsc elsewhere",
+			}
 		}
 	}
 	version, err := gvisorVersionOf(path)
@@ -108,7 +118,8 @@ func checkRunsc(path string) Finding {
 		return Finding{name, Fail, fmt.Sprintf("%s is not Sandgate's runsc: %v", path, err), mend}
 	}
 	if mine := gvisorVersion(); mine != "" && mine != version {
-		return Finding{name, Fail, fmt.Sprintf("%s was built from gVisor %s, this program from %s", path, version, mine), "run make build, so that both come from one go.mod"}
+		return Finding{name, Fail, fmt.Sprintf("%s was built from gVisor %s, this program from %s",
+			path, version, mine), "run make build, so that both come from one go.mod"}
 	}
 	return ok(name, "%s, gVisor %s", path, version)
 }
@@ -120,10 +131,16 @@ const maxStateDir = 60
 func checkStateDir(dir string) Finding {
 	const name = "state directory"
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
-		return Finding{name, Fail, fmt.Sprintf("%q is not a clean absolute path", dir), "name it by its absolute path"}
+		return Finding{
+			name, Fail, fmt.Sprintf("%q is not a clean absolute path", dir),
+			"name it by its absolute path",
+		}
 	}
 	if len(dir) > maxStateDir {
-		return Finding{name, Fail, fmt.Sprintf("%q has %d bytes", dir, len(dir)), fmt.Sprintf("choose one of at most %d", maxStateDir)}
+		return Finding{
+			name, Fail, fmt.Sprintf("%q has %d bytes", dir, len(dir)),
+			fmt.Sprintf("choose one of at most %d", maxStateDir),
+		}
 	}
 	return ok(name, "%s", dir)
 }
@@ -134,10 +151,16 @@ func checkPlatform(platform string) Finding {
 	case "systrap":
 	case "kvm":
 		if !exists("/dev/kvm") {
-			return Finding{name, Fail, "kvm without /dev/kvm", "use systrap, which works everywhere"}
+			return Finding{
+				name, Fail, "kvm without /dev/kvm",
+				"use systrap, which works everywhere",
+			}
 		}
 	default:
-		return Finding{name, Fail, fmt.Sprintf("%q is unknown", platform), "use systrap, or kvm on bare metal"}
+		return Finding{
+			name, Fail, fmt.Sprintf("%q is unknown", platform),
+			"use systrap, or kvm on bare metal",
+		}
 	}
 	return ok(name, "%s", platform)
 }
@@ -146,7 +169,11 @@ func checkCgroups(parent string) Finding {
 	const name = "cgroups"
 	need := []string{"cpu", "memory", "pids"}
 	if !filepath.IsAbs(parent) || strings.Contains(parent, ":") {
-		return Finding{name, Fail, fmt.Sprintf("the parent %q is not an absolute path without colons", parent), "name it as /sandgate"}
+		return Finding{
+			name, Fail,
+			fmt.Sprintf("the parent %q is not an absolute path without colons", parent),
+			"name it as /sandgate",
+		}
 	}
 	var missing []string
 	version := "version 1"
@@ -170,7 +197,11 @@ func checkCgroups(parent string) Finding {
 		}
 	}
 	if len(missing) > 0 {
-		return Finding{name, Fail, fmt.Sprintf("%s without the controllers %s", version, strings.Join(missing, ", ")), "enable them; in a container, give it a writable cgroup namespace of its own"}
+		return Finding{
+			name, Fail, fmt.Sprintf("%s without the controllers %s", version,
+				strings.Join(missing, ", ")),
+			"enable them; in a container, give it a writable cgroup namespace of its own",
+		}
 	}
 	return ok(name, "%s with cpu, memory and pids", version)
 }
@@ -178,7 +209,10 @@ func checkCgroups(parent string) Finding {
 func checkUserNamespaces() Finding {
 	const name = "user namespaces"
 	if n, err := readSetting("/proc/sys/user/max_user_namespaces"); err == nil && n == 0 {
-		return Finding{name, Fail, "user.max_user_namespaces is 0", "sysctl -w user.max_user_namespaces=65536: each sandbox has its own, in which it runs as nobody"}
+		return Finding{
+			name, Fail, "user.max_user_namespaces is 0",
+			"sysctl -w user.max_user_namespaces=65536: each sandbox has its own, in which it runs as nobody",
+		}
 	}
 	return ok(name, "available")
 }
@@ -187,7 +221,10 @@ func checkSeccomp() Finding {
 	const name = "seccomp"
 	data, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail")
 	if err != nil || !strings.Contains(string(data), "trap") {
-		return Finding{name, Fail, "the kernel does not filter system calls", "use a kernel with CONFIG_SECCOMP_FILTER"}
+		return Finding{
+			name, Fail, "the kernel does not filter system calls",
+			"use a kernel with CONFIG_SECCOMP_FILTER",
+		}
 	}
 	return ok(name, "%s", strings.TrimSpace(string(data)))
 }
@@ -203,7 +240,10 @@ func checkSpace(dir string) Finding {
 	}
 	free := int64(st.Bavail) * st.Bsize
 	if free < 64*miB {
-		return Finding{name, Warn, fmt.Sprintf("%d MiB are free at %s", free/miB, dir), "free some: each sandbox takes about 100 KiB"}
+		return Finding{
+			name, Warn, fmt.Sprintf("%d MiB are free at %s", free/miB, dir),
+			"free some: each sandbox takes about 100 KiB",
+		}
 	}
 	return ok(name, "%d MiB free at %s", free/miB, dir)
 }
@@ -215,7 +255,11 @@ func checkOpenFiles() Finding {
 		return Finding{name, Warn, err.Error(), "see ulimit -n"}
 	}
 	if r.Max < 1<<16 {
-		return Finding{name, Warn, fmt.Sprintf("the limit is %d, and a sandbox's guest shares its sentry's", r.Max), "ulimit -n 1048576, or LimitNOFILE=1048576 in the unit"}
+		return Finding{
+			name, Warn,
+			fmt.Sprintf("the limit is %d, and a sandbox's guest shares its sentry's", r.Max),
+			"ulimit -n 1048576, or LimitNOFILE=1048576 in the unit",
+		}
 	}
 	return ok(name, "%d", r.Max)
 }
@@ -238,7 +282,10 @@ func checkChoice(name, file, want string) Finding {
 		return ok(name, "not offered by this kernel")
 	}
 	if !strings.Contains(string(data), "["+want+"]") {
-		return Finding{name, Warn, fmt.Sprintf("%s is %s", file, strings.TrimSpace(string(data))), fmt.Sprintf("echo %s > %s, for faster starts", want, file)}
+		return Finding{
+			name, Warn, fmt.Sprintf("%s is %s", file, strings.TrimSpace(string(data))),
+			fmt.Sprintf("echo %s > %s, for faster starts", want, file),
+		}
 	}
 	return ok(name, "%s", want)
 }
@@ -254,7 +301,10 @@ func readSetting(file string) (int64, error) {
 func checkBoot(ctx context.Context, cfg Config, spec Spec) Finding {
 	const name = "a sandbox"
 	bad := func(err error) Finding {
-		return Finding{name, Fail, oneLine(err.Error()), "see the findings above; for gVisor's own log set a debug directory"}
+		return Finding{
+			name, Fail, oneLine(err.Error()),
+			"see the findings above; for gVisor's own log set a debug directory",
+		}
 	}
 	dir, err := os.MkdirTemp("/run", "sandgate-doctor-")
 	if err != nil {

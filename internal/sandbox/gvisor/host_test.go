@@ -46,9 +46,18 @@ func TestNewRuntimeRefuses(t *testing.T) {
 		{"no runsc", func(c *Config) { c.Runsc = "" }, "make build"},
 		{"runsc that is not there", func(c *Config) { c.Runsc = "/no/runsc" }, "make build"},
 		{"not a runsc", func(c *Config) { c.Runsc = "/bin/true" }, "make build"},
-		{"runsc in a private directory", func(c *Config) { c.Runsc = filepath.Join(private, "runsc") }, "chmod o+x"},
+		{
+			"runsc in a private directory",
+			func(c *Config) { c.Runsc = filepath.Join(private, "runsc") }, "chmod o+x",
+		},
 		{"relative state directory", func(c *Config) { c.StateDir = "state" }, "absolute path"},
-		{"long state directory", func(c *Config) { c.StateDir = "/tmp/" + strings.Repeat("x", 60) }, "at most 60"},
+		{
+			"long state directory", func(c *Config) {
+				c.StateDir = "/tmp/" +
+					strings.Repeat("x", 60)
+			},
+			"at most 60",
+		},
 		{"platform", func(c *Config) { c.Platform = "ptrace" }, "systrap"},
 		{"cgroup parent", func(c *Config) { c.CgroupParent = "a:b:c" }, "/sandgate"},
 	} {

@@ -12,8 +12,9 @@ import (
 type ID string
 
 var (
-	idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-	idPattern  = regexp.MustCompile(`^[a-z2-7]{16}$`)
+	idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(
+		base32.NoPadding)
+	idPattern = regexp.MustCompile(`^[a-z2-7]{16}$`)
 )
 
 func newID() ID {

@@ -132,7 +132,8 @@ func ownerMain(dir string) {
 // next owner to remove them.
 func TestSweepAfterKill(t *testing.T) {
 	cfg := testConfig(t)
-	fatal(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) // like the environment after any other test
+	// like the environment after any other test
+	fatal(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	before := take(t, cfg.StateDir)
 	for round := range 3 {
 		exe, err := os.Executable()
@@ -143,7 +144,8 @@ func TestSweepAfterKill(t *testing.T) {
 		fatal(t, err)
 		child := exec.Command(exe)
 		child.Env = append(os.Environ(),
-			"SANDGATE_TEST_OWNER="+cfg.StateDir, "SANDGATE_TEST_IMAGE="+testImage, "SANDGATE_TEST_CONFIG="+string(encoded))
+			"SANDGATE_TEST_OWNER="+cfg.StateDir, "SANDGATE_TEST_IMAGE="+testImage,
+			"SANDGATE_TEST_CONFIG="+string(encoded))
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		fatal(t, err)
@@ -155,7 +157,8 @@ func TestSweepAfterKill(t *testing.T) {
 		if _, err := NewRuntime(cfg); !fault.Is(err, fault.Conflict) {
 			t.Fatalf("a second owner: %v", err)
 		}
-		time.Sleep(time.Duration(round) * 37 * time.Millisecond) // each round kills at another stage of the creation
+		// each round kills at another stage of the creation
+		time.Sleep(time.Duration(round) * 37 * time.Millisecond)
 		fatal(t, child.Process.Kill())
 		_ = child.Wait()
 		// Files that some configurations of gVisor leave, and a file of somebody else.

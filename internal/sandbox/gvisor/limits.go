@@ -94,11 +94,13 @@ func (l Limits) BurstCPUs() float64 {
 func (l Limits) check(op string) error {
 	switch {
 	case l.MemoryBytes < 32*miB:
-		return fault.Invalid(op, "memory", "%d bytes are below the minimum of 32 MiB", l.MemoryBytes)
+		return fault.Invalid(op, "memory", "%d bytes are below the minimum of 32 MiB",
+			l.MemoryBytes)
 	case !(l.CPUs >= 0.05 && l.CPUs <= 1024):
 		return fault.Invalid(op, "cpus", "%v is not between 0.05 and 1024", l.CPUs)
 	case l.OverlayBytes < miB:
-		return fault.Invalid(op, "overlay", "%d bytes are below the minimum of 1 MiB", l.OverlayBytes)
+		return fault.Invalid(op, "overlay", "%d bytes are below the minimum of 1 MiB",
+			l.OverlayBytes)
 	case l.TmpBytes < 64*kiB:
 		return fault.Invalid(op, "tmp", "%d bytes are below the minimum of 64 KiB", l.TmpBytes)
 	case l.ShmBytes < 64*kiB:
@@ -108,7 +110,8 @@ func (l Limits) check(op string) error {
 	case l.OpenFiles < 16 || l.OpenFiles > 1<<20:
 		return fault.Invalid(op, "open_files", "%d is not between 16 and 1048576", l.OpenFiles)
 	case l.UserProcesses < 4 || l.UserProcesses > 1<<20:
-		return fault.Invalid(op, "user_processes", "%d is not between 4 and 1048576", l.UserProcesses)
+		return fault.Invalid(op, "user_processes", "%d is not between 4 and 1048576",
+			l.UserProcesses)
 	case l.PIDs < 64 || l.PIDs > 1<<22:
 		return fault.Invalid(op, "pids", "%d is not between 64 and 4194304", l.PIDs)
 	}

@@ -20,5 +20,6 @@ func (l gvisorLog) Emit(_ int, level log.Level, _ time.Time, format string, args
 	if !l.to.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	l.to.DebugContext(ctx, "gvisor", "level", level.String(), "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.to.DebugContext(ctx, "gvisor", "level", level.String(), "message",
+		strings.TrimSpace(fmt.Sprintf(format, args...)))
 }

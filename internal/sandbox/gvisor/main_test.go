@@ -47,7 +47,9 @@ func testMain(m *testing.M) (int, error) {
 		testRunsc = testenv.Path("bin", "runsc")
 	}
 	if _, err := os.Stat(testRunsc); err != nil {
-		return 0, fmt.Errorf("%w: run `make build` (or deploy/runsc/build --out bin/runsc), or set SANDGATE_RUNSC", err)
+		return 0, fmt.Errorf(
+			"%w: run `make build` (or deploy/runsc/build --out bin/runsc), or set SANDGATE_RUNSC",
+			err)
 	}
 	dir, err := os.MkdirTemp("/tmp", "sgt-")
 	if err != nil {
@@ -114,7 +116,8 @@ func testConfig(tb testing.TB) Config {
 		Runsc:        testRunsc,
 		StateDir:     dir,
 		CgroupParent: "/sandgate-test",
-		Log:          slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Log: slog.New(slog.NewTextHandler(tb.Output(),
+			&slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 }
 
@@ -190,7 +193,8 @@ func (g guest) awaitEnd() Exit {
 		return g.Exit()
 	case <-time.After(30 * time.Second):
 		buf := make([]byte, 1<<20)
-		g.tb.Fatalf("the sandbox does not end; %+v, processes %v\n%s\nthe sentry:\n%s", g.group.read(),
+		g.tb.Fatalf("the sandbox does not end; %+v, processes %v\n%s\nthe sentry:\n%s",
+			g.group.read(),
 			processesIn(dirs(g.group.path, g.group.v2)), buf[:runtime.Stack(buf, true)], g.sentry())
 		return Exit{}
 	}

@@ -44,8 +44,10 @@ func TestSeccompIsPrecompiled(t *testing.T) {
 			for _, name := range globs(filepath.Join(cfg.DebugDir, "*boot*")) {
 				log.WriteString(readFile(t, name))
 			}
-			if !strings.Contains(log.String(), test.want) || strings.Contains(log.String(), test.not) {
-				t.Errorf("the log of %d bytes should say %q and not %q", log.Len(), test.want, test.not)
+			if !strings.Contains(log.String(), test.want) ||
+				strings.Contains(log.String(), test.not) {
+				t.Errorf("the log of %d bytes should say %q and not %q", log.Len(), test.want,
+					test.not)
 			}
 		})
 	}

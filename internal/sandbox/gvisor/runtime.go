@@ -109,7 +109,8 @@ func NewRuntime(cfg Config) (*Runtime, error) {
 	}
 	lock, err := lockFile(filepath.Join(cfg.StateDir, "lock"))
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fault.New(fault.Conflict, op, "another process owns %s; stop it, or use another state directory", cfg.StateDir)
+		return nil, fault.New(fault.Conflict, op,
+			"another process owns %s; stop it, or use another state directory", cfg.StateDir)
 	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
@@ -144,7 +145,8 @@ func (r *Runtime) prepare() error {
 	r.parent = parent
 	swept, err := r.sweep()
 	if err != nil {
-		return fault.Wrap(fault.Host, op, fmt.Errorf("removing the remains of an earlier process in %s: %w", r.cfg.StateDir, err))
+		return fault.Wrap(fault.Host, op,
+			fmt.Errorf("removing the remains of an earlier process in %s: %w", r.cfg.StateDir, err))
 	}
 	if swept > 0 {
 		r.cfg.Log.Info("removed the remains of an earlier process", "sandboxes", swept)
@@ -152,11 +154,13 @@ func (r *Runtime) prepare() error {
 	if err := parent.Install(nil); err != nil {
 		return &fault.Error{
 			Kind: fault.Host, Op: op, Err: err,
-			Message: fmt.Sprintf("the cgroup %s cannot be made; in a container, give it its own cgroup namespace, writable, with no process in its root", path),
+			Message: fmt.Sprintf(
+				"the cgroup %s cannot be made; in a container, give it its own cgroup namespace, writable, with no process in its root", path),
 		}
 	}
 	memory := parent.MakePath("memory")
-	r.swap = exists(filepath.Join(memory, "memory.memsw.limit_in_bytes")) || exists(filepath.Join(memory, "memory.swap.max"))
+	r.swap = exists(filepath.Join(memory, "memory.memsw.limit_in_bytes")) ||
+		exists(filepath.Join(memory, "memory.swap.max"))
 	return nil
 }
 

@@ -143,7 +143,8 @@ func (s *Sandbox) watch() {
 	s.exit = e
 	s.state = Ended
 	s.mu.Unlock()
-	s.runtime.cfg.Log.Debug("sandbox ended", "sandbox", s.id, "reason", e.Reason, "status", e.Status, "detail", e.Detail)
+	s.runtime.cfg.Log.Debug("sandbox ended", "sandbox", s.id, "reason", e.Reason, "status",
+		e.Status, "detail", e.Detail)
 	close(s.done)
 	s.setLoaded()
 }
@@ -181,7 +182,8 @@ func (s *Sandbox) Destroy(ctx context.Context) error {
 func (s *Sandbox) destroy() {
 	err := s.remove()
 	if err != nil {
-		s.runtime.cfg.Log.Error("a sandbox was not completely removed", "sandbox", s.id, "error", err)
+		s.runtime.cfg.Log.Error("a sandbox was not completely removed", "sandbox", s.id, "error",
+			err)
 		err = fault.Wrap(fault.Host, "sandbox.destroy", err)
 	}
 	s.runtime.mu.Lock()

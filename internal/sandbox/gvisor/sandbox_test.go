@@ -83,7 +83,8 @@ func TestPrivileges(t *testing.T) {
 	// in separate namespaces.
 	host := readFile(t, fmt.Sprintf("/proc/%d/status", g.process.pid))
 	for _, want := range []string{
-		"Uid:\t65534\t65534\t65534\t65534", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000",
+		"Uid:\t65534\t65534\t65534\t65534", "CapEff:\t0000000000000000",
+		"CapPrm:\t0000000000000000",
 		"CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2",
 	} {
 		if !strings.Contains(host, want) {
@@ -91,7 +92,8 @@ func TestPrivileges(t *testing.T) {
 		}
 	}
 	for _, ns := range []string{"user", "net", "mnt", "pid", "ipc", "uts"} {
-		mine, theirs := readLink(t, "/proc/self/ns/"+ns), readLink(t, fmt.Sprintf("/proc/%d/ns/%s", g.process.pid, ns))
+		mine, theirs := readLink(t, "/proc/self/ns/"+ns), readLink(t,
+			fmt.Sprintf("/proc/%d/ns/%s", g.process.pid, ns))
 		if mine == theirs {
 			t.Errorf("the sentry shares the %s namespace of the host", ns)
 		}
@@ -107,12 +109,33 @@ func TestExits(t *testing.T) {
 		detail string
 	}{
 		{"status 0", func(g guest) { g.write("exit 0") }, Exit{Reason: Exited}, ""},
-		{"status 7", func(g guest) { g.ask("stderr last words"); g.write("exit 7") }, Exit{Reason: Exited, Status: 7}, "last words"},
-		{"a signal that Go turns into status 2", func(g guest) { g.write("abort") }, Exit{Reason: Exited, Status: 2}, "SIGABRT"},
+		{
+			"status 7", func(g guest) { g.ask("stderr last words"); g.write("exit 7") },
+			Exit{Reason: Exited, Status: 7},
+			"last words",
+		},
+		{
+			"a signal that Go turns into status 2", func(g guest) { g.write("abort") },
+			Exit{Reason: Exited, Status: 2},
+			"SIGABRT",
+		},
 		{"end of input", func(g guest) { g.Stdin().Close() }, Exit{Reason: Exited, Status: 3}, ""},
-		{"SIGKILL to the sentry", func(g guest) { syscall.Kill(g.process.pid, syscall.SIGKILL) }, Exit{Reason: Killed, Status: -1, Signal: 9}, "a process outside"},
-		{"SIGQUIT to the sentry, which hands it on", func(g guest) { syscall.Kill(g.process.pid, syscall.SIGQUIT) }, Exit{Reason: Exited, Status: 2}, "SIGQUIT"},
-		{"Kill", func(g guest) { g.Kill("over the quota") }, Exit{Reason: Killed, Status: -1, Signal: 9}, "over the quota"},
+		{
+			"SIGKILL to the sentry", func(g guest) { syscall.Kill(g.process.pid, syscall.SIGKILL) },
+			Exit{Reason: Killed, Status: -1, Signal: 9},
+			"a process outside",
+		},
+		{
+			"SIGQUIT to the sentry, which hands it on",
+			func(g guest) { syscall.Kill(g.process.pid, syscall.SIGQUIT) },
+			Exit{Reason: Exited, Status: 2},
+			"SIGQUIT",
+		},
+		{
+			"Kill", func(g guest) { g.Kill("over the quota") },
+			Exit{Reason: Killed, Status: -1, Signal: 9},
+			"over the quota",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := boot(t, r, testSpec())
@@ -122,7 +145,8 @@ func TestExits(t *testing.T) {
 			if took := time.Since(begin); took > 20*time.Second {
 				t.Errorf("it took %v to learn of the end", took)
 			}
-			if e.Reason != test.want.Reason || e.Status != test.want.Status || e.Signal != test.want.Signal {
+			if e.Reason != test.want.Reason || e.Status != test.want.Status ||
+				e.Signal != test.want.Signal {
 				t.Errorf("Exit is %v (%+v), want %v", e, e, test.want)
 			}
 			if !strings.Contains(e.Detail, test.detail) {
@@ -181,7 +205,8 @@ func TestInnerLimits(t *testing.T) {
 		}
 	}
 	got := strings.Fields(g.ask("open"))
-	if n, _ := strconv.Atoi(got[0]); got[1] != "true" || n > int(spec.Limits.OpenFiles) || n < int(spec.Limits.OpenFiles)-16 {
+	if n, _ := strconv.Atoi(got[0]); got[1] != "true" || n > int(spec.Limits.OpenFiles) ||
+		n < int(spec.Limits.OpenFiles)-16 {
 		t.Errorf("open files: %v, want EMFILE just below %d", got, spec.Limits.OpenFiles)
 	}
 	if got := g.ask("echo still here"); got != "still here" {
@@ -334,7 +359,8 @@ func TestSetCPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if share := (end.CPU - begin.CPU).Seconds() / time.Since(from).Seconds(); share > 0.45 || share < 0.05 {
+	if share := (end.CPU - begin.CPU).Seconds() / time.Since(from).Seconds(); share > 0.45 ||
+		share < 0.05 {
 		t.Errorf("four endless loops took %.2f CPUs, want 0.25", share)
 	}
 	if err := g.SetCPU(t.Context(), 0); !fault.Is(err, fault.InvalidArgument) {
@@ -426,7 +452,8 @@ func TestBadProgram(t *testing.T) {
 	r := newRuntime(t)
 	spec := testSpec()
 	spec.Args = []string{"/no/such/program"}
-	if _, err := r.Boot(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "/no/such/program") {
+	if _, err := r.Boot(t.Context(), spec); err == nil ||
+		!strings.Contains(err.Error(), "/no/such/program") {
 		t.Errorf("Boot: %v", err)
 	}
 	if n := r.Live(); n != 0 {

@@ -85,11 +85,14 @@ func (r *Runtime) fits(dir string, spec Spec) error {
 	}
 	switch {
 	case m.BuildID != r.buildID:
-		return fault.New(fault.Conflict, op, "the snapshot is from runsc build %s, this is %s", m.BuildID, r.buildID)
+		return fault.New(fault.Conflict, op, "the snapshot is from runsc build %s, this is %s",
+			m.BuildID, r.buildID)
 	case m.ImageID != image:
-		return fault.New(fault.Conflict, op, "the snapshot is from image %s, this is %s", m.ImageID, image)
+		return fault.New(fault.Conflict, op, "the snapshot is from image %s, this is %s", m.ImageID,
+			image)
 	case m.SpecID != specID(spec):
-		return fault.New(fault.Conflict, op, "the snapshot was taken with other arguments, file system sizes, open files or processes")
+		return fault.New(fault.Conflict, op,
+			"the snapshot was taken with other arguments, file system sizes, open files or processes")
 	}
 	return nil
 }
@@ -217,8 +220,11 @@ func (s *Sandbox) work(ctx context.Context, op, dir string) (unfinished, error) 
 	}
 	w := unfinished{
 		// A name that no other checkpoint has, in the same file system.
-		dir:      fmt.Sprintf("%s.partial-%s", dir, s.id),
-		manifest: Manifest{BuildID: s.runtime.buildID, ImageID: image, SpecID: specID(s.spec), Created: time.Now().UTC()},
+		dir: fmt.Sprintf("%s.partial-%s", dir, s.id),
+		manifest: Manifest{
+			BuildID: s.runtime.buildID, ImageID: image, SpecID: specID(s.spec),
+			Created: time.Now().UTC(),
+		},
 	}
 	return w, w.done(op, os.MkdirAll(w.dir, 0o700))
 }
@@ -245,7 +251,10 @@ func (s *Sandbox) write(work string) error {
 // it to its final name.
 func (w *unfinished) seal(dir string, sync bool) error {
 	toDisk := func(name string) (int64, error) { return syncFile(name, sync) }
-	for _, name := range []string{checkpointfiles.StateFileName, checkpointfiles.PagesMetadataFileName, checkpointfiles.PagesFileName} {
+	for _, name := range []string{
+		checkpointfiles.StateFileName,
+		checkpointfiles.PagesMetadataFileName, checkpointfiles.PagesFileName,
+	} {
 		n, err := toDisk(filepath.Join(w.dir, name))
 		if err != nil {
 			return err
@@ -313,7 +322,8 @@ func (s *Sandbox) Restore(ctx context.Context, dir string) error {
 
 // missing matches the error of gVisor for a file of a volume that a snapshot has open and that does
 // not exist. The sentry's errors are only text.
-var missing = regexp.MustCompile(`failed to walk "([^"]{1,256})" of type \d+ in mount "[^"]*:` + VolumesPath + `"`)
+var missing = regexp.MustCompile(`failed to walk "([^"]{1,256})" of type \d+ in mount "[^"]*:` +
+	VolumesPath + `"`)
 
 // volumeFault checks whether a missing file of a volume is the cause of an error.
 func volumeFault(op string, err error) error {
@@ -321,7 +331,12 @@ func volumeFault(op string, err error) error {
 	if m == nil {
 		return err
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Field: "volumes", Message: fmt.Sprintf("the snapshot has %s/%s open, which is no longer in the volume; put it back", VolumesPath, m[1]), Err: err}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, Field: "volumes",
+		Message: fmt.Sprintf(
+			"the snapshot has %s/%s open, which is no longer in the volume; put it back",
+			VolumesPath, m[1]), Err: err,
+	}
 }
 
 // awaitPages waits for the background loading to end. The sentry answers then, or dies. It does not
@@ -342,7 +357,10 @@ func diskFault(op string, err error) error {
 	text := err.Error()
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
 		if errors.Is(err, errno) || strings.Contains(text, errno.Error()) {
-			return &fault.Error{Kind: fault.DiskFull, Op: op, Message: "there is no space for the snapshot", Err: errno}
+			return &fault.Error{
+				Kind: fault.DiskFull, Op: op,
+				Message: "there is no space for the snapshot", Err: errno,
+			}
 		}
 	}
 	return err

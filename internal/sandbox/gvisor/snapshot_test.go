@@ -156,12 +156,17 @@ func TestRestoreRefuses(t *testing.T) {
 		want fault.Kind
 	}{
 		{"another build", func(*Spec) error {
-			return os.WriteFile(manifest, []byte(strings.ReplaceAll(whole, m.BuildID, "0123")), 0o600)
+			return os.WriteFile(manifest, []byte(strings.ReplaceAll(whole, m.BuildID, "0123")),
+				0o600)
 		}, fault.Conflict},
 		{"another image", func(*Spec) error {
-			return os.WriteFile(manifest, []byte(strings.ReplaceAll(whole, m.ImageID, "0123")), 0o600)
+			return os.WriteFile(manifest, []byte(strings.ReplaceAll(whole, m.ImageID, "0123")),
+				0o600)
 		}, fault.Conflict},
-		{"garbage", func(*Spec) error { return os.WriteFile(manifest, []byte("{"), 0o600) }, fault.Malformed},
+		{
+			"garbage", func(*Spec) error { return os.WriteFile(manifest, []byte("{"), 0o600) },
+			fault.Malformed,
+		},
 		{"no manifest", func(*Spec) error { return os.Remove(manifest) }, fault.NotFound},
 		{"another overlay", func(s *Spec) error {
 			s.Limits.OverlayBytes *= 2
@@ -257,7 +262,8 @@ func TestSnapshotGoesOn(t *testing.T) {
 			// A request that is sent now is answered when the sandbox continues, and only by that
 			// sandbox.
 			g.write("count")
-			if err := g.Stdout().SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			if err := g.Stdout().SetReadDeadline(
+				time.Now().Add(50 * time.Millisecond)); err != nil {
 				return err
 			}
 			if _, err := g.Stdout().Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -279,7 +285,8 @@ func TestSnapshotGoesOn(t *testing.T) {
 		t.Fatal(err, told)
 	}
 	bad := errors.New("as asked")
-	if err := g.Snapshot(t.Context(), dir+"3", SnapshotOptions{Paused: func() error { return bad }}); !errors.Is(err, bad) {
+	if err := g.Snapshot(t.Context(), dir+"3",
+		SnapshotOptions{Paused: func() error { return bad }}); !errors.Is(err, bad) {
 		t.Errorf("a failure while it stood still: %v", err)
 	}
 	if left, _ := filepath.Glob(dir + "3*"); len(left) > 0 {
@@ -298,7 +305,8 @@ func TestSnapshotGoesOn(t *testing.T) {
 	if err := g.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Snapshot(t.Context(), dir+"2", SnapshotOptions{}); err != nil || g.State() != Paused {
+	if err := g.Snapshot(t.Context(), dir+"2", SnapshotOptions{}); err != nil ||
+		g.State() != Paused {
 		t.Fatalf("Snapshot of a paused sandbox: %v, state %v", err, g.State())
 	}
 	if err := g.Resume(t.Context()); err != nil {

@@ -82,10 +82,12 @@ func (s Spec) resolve(op string) (Spec, error) {
 		return s, err
 	}
 	if !hostnamePattern.MatchString(s.Hostname) {
-		return s, fault.Invalid(op, "hostname", "%.80q is not a host name of at most 64 letters, digits and hyphens", s.Hostname)
+		return s, fault.Invalid(op, "hostname",
+			"%.80q is not a host name of at most 64 letters, digits and hyphens", s.Hostname)
 	}
 	if len(s.Args) == 0 || !filepath.IsAbs(s.Args[0]) {
-		return s, fault.Invalid(op, "args", "the first argument must be the absolute path of a program in the image")
+		return s, fault.Invalid(op, "args",
+			"the first argument must be the absolute path of a program in the image")
 	}
 	for _, a := range s.Args {
 		if strings.ContainsRune(a, 0) {
@@ -102,7 +104,10 @@ func (s Spec) resolve(op string) (Spec, error) {
 	}
 	fi, err := os.Stat(s.Image)
 	if err != nil {
-		return s, &fault.Error{Kind: fault.Host, Op: op, Message: "the image cannot be read; build it with make build", Err: err}
+		return s, &fault.Error{
+			Kind: fault.Host, Op: op,
+			Message: "the image cannot be read; build it with make build", Err: err,
+		}
 	}
 	if !fi.Mode().IsRegular() {
 		return s, fault.Invalid(op, "image", "%q is not a regular file", s.Image)
@@ -138,11 +143,26 @@ func (s Spec) oci(root, cgroupPath string) *specs.Spec {
 		},
 		Mounts: []specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
-			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
-			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755"}},
-			{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec"}},
-			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", sizeOption(l.ShmBytes), inodeOption(l.Inodes)}},
-			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", sizeOption(l.TmpBytes), inodeOption(l.Inodes)}},
+			{
+				Destination: "/sys", Type: "sysfs", Source: "sysfs",
+				Options: []string{"nosuid", "noexec", "nodev", "ro"},
+			},
+			{
+				Destination: "/dev", Type: "tmpfs", Source: "tmpfs",
+				Options: []string{"nosuid", "strictatime", "mode=755"},
+			},
+			{
+				Destination: "/dev/pts", Type: "devpts", Source: "devpts",
+				Options: []string{"nosuid", "noexec"},
+			},
+			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{
+				"nosuid",
+				"noexec", "nodev", "mode=1777", sizeOption(l.ShmBytes), inodeOption(l.Inodes),
+			}},
+			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{
+				"nosuid",
+				"nodev", "mode=1777", sizeOption(l.TmpBytes), inodeOption(l.Inodes),
+			}},
 		},
 		Annotations: map[string]string{
 			annotationRootSource:  imageLink,

@@ -21,7 +21,8 @@ func TestAbuse44_Annotations(t *testing.T) {
 	evil := testSpec()
 	const words = "dev.gvisor.flag.host-uds"
 	evil.Args = append(evil.Args, words+"=all", `","annotations":{"`+words+`":"all"}`)
-	evil.Env = append(evil.Env, words+"=all", "dev.gvisor.internal.checkpoint.path=/etc", "X=\",\"annotations\":{}")
+	evil.Env = append(evil.Env, words+"=all", "dev.gvisor.internal.checkpoint.path=/etc",
+		"X=\",\"annotations\":{}")
 	evil.Hostname = "dev-gvisor-flag"
 	evil, err = evil.resolve("test")
 	if err != nil {
@@ -48,7 +49,10 @@ func TestAbuse44_Annotations(t *testing.T) {
 	if !slices.Equal(back.Process.Args, evil.Args) || !slices.Equal(back.Process.Env, evil.Env) {
 		t.Errorf("arguments and environment came out as %q", back.Process)
 	}
-	for _, name := range []string{"dev.gvisor.flag", "a b", "", "-a", strings.Repeat("a", 65), "a\n"} {
+	for _, name := range []string{
+		"dev.gvisor.flag", "a b", "", "-a", strings.Repeat("a", 65),
+		"a\n",
+	} {
 		s := testSpec()
 		s.Hostname = or(name, "\x00")
 		if _, err := s.resolve("test"); !fault.Is(err, fault.InvalidArgument) {
@@ -93,7 +97,8 @@ func TestSpecRefuses(t *testing.T) {
 func TestLimitsDefaults(t *testing.T) {
 	l := Limits{}.Resolve()
 	want := Limits{
-		MemoryBytes: giB, CPUs: 1, PIDs: 4096, OverlayBytes: 512 * miB, TmpBytes: 256 * miB, ShmBytes: 64 * miB, Inodes: 1 << 18,
+		MemoryBytes: giB, CPUs: 1, PIDs: 4096, OverlayBytes: 512 * miB, TmpBytes: 256 * miB,
+		ShmBytes: 64 * miB, Inodes: 1 << 18,
 		OpenFiles: 4096, UserProcesses: 512,
 	}
 	if l != want {

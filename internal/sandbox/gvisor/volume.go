@@ -30,7 +30,8 @@ var volumePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
 
 func checkVolume(op string, v Volume) error {
 	if !volumePattern.MatchString(v.Name) {
-		return fault.Invalid(op, "name", "%.80q is not the name of a volume: 1 to 64 letters, digits, hyphens, dots and underscores", v.Name)
+		return fault.Invalid(op, "name",
+			"%.80q is not the name of a volume: 1 to 64 letters, digits, hyphens, dots and underscores", v.Name)
 	}
 	if !filepath.IsAbs(v.Dir) {
 		return fault.Invalid(op, "dir", "%q is not an absolute path", v.Dir)
@@ -97,7 +98,8 @@ func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
 	return fault.Wrap(fault.Host, op, inMountsOf(gofer, func() error {
 		for i, v := range volumes {
 			place := filepath.Join("/root", VolumesPath, v.Name)
-			if err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, place, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			if err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, place,
+				unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 				return fmt.Errorf("mounting volume %s: %w", v.Name, err)
 			}
 		}
@@ -119,7 +121,8 @@ func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
 	defer release()
 	err = inMountsOf(s.container.GoferPid.Load(), func() error {
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-		return unix.MountSetattr(unix.AT_FDCWD, filepath.Join("/root", VolumesPath, name), unix.AT_SYMLINK_NOFOLLOW, &attr)
+		return unix.MountSetattr(unix.AT_FDCWD, filepath.Join("/root", VolumesPath, name),
+			unix.AT_SYMLINK_NOFOLLOW, &attr)
 	})
 	if errors.Is(err, unix.EBUSY) {
 		return fault.New(fault.Conflict, op, "files of the volume are open for writing")
@@ -131,17 +134,22 @@ func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
 // host's state directory, which is in memory.
 func (s *Sandbox) seal() error {
 	return inMountsOf(s.container.GoferPid.Load(), func() error {
-		return unix.MountSetattr(unix.AT_FDCWD, "/root"+VolumesPath, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		return unix.MountSetattr(unix.AT_FDCWD, "/root"+VolumesPath, 0,
+			&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	})
 }
 
 // openTree returns a mount of the volume's directory that is not attached anywhere yet.
 func openTree(v Volume) (int, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, v.Dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	fd, err := unix.OpenTree(unix.AT_FDCWD, v.Dir,
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return -1, fmt.Errorf("open_tree of volume %s: %w", v.Name, err)
 	}
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC, Propagation: unix.MS_PRIVATE}
+	attr := unix.MountAttr{
+		Attr_set:    unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC,
+		Propagation: unix.MS_PRIVATE,
+	}
 	if v.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}

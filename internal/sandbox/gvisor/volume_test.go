@@ -27,7 +27,8 @@ func TestVolumes(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	a, b := boot(t, r, volumeSpec()), boot(t, r, volumeSpec())
 	expect(t, a, "<nil>", "ls /volumes")
-	expect(t, a, "read-only", "write /volumes/stray x") // the guest cannot use the memory of the state directory
+	// the guest cannot use the memory of the state directory
+	expect(t, a, "read-only", "write /volumes/stray x")
 	fatal(t, a.Mount(t.Context(), Volume{Name: "v", Dir: one}, Volume{Name: "w.2", Dir: two}))
 	fatal(t, b.Mount(t.Context(), Volume{Name: "other", Dir: one, ReadOnly: true}))
 	expect(t, a, "v w.2 <nil>", "ls /volumes")
@@ -53,7 +54,10 @@ func TestHostileVolume(t *testing.T) {
 	fatal(t, os.WriteFile(secret, []byte("the host's"), 0o644))
 	a := boot(t, r, volumeSpec())
 	fatal(t, a.Mount(t.Context(), Volume{Name: "v", Dir: dir}))
-	for name, to := range map[string]string{"absolute": secret, "folder": outside, "up": "../../../../../../../.." + secret, "hostname": "/etc/hostname"} {
+	for name, to := range map[string]string{
+		"absolute": secret, "folder": outside,
+		"up": "../../../../../../../.." + secret, "hostname": "/etc/hostname",
+	} {
 		expect(t, a, "<nil>", "link %s /volumes/v/%s", to, name)
 	}
 	for _, path := range []string{"absolute", "folder/secret", "up", "hostname"} {
@@ -73,7 +77,8 @@ func TestHostileVolume(t *testing.T) {
 	}
 	destroy(t, b.Sandbox)
 	for _, name := range []string{"", "..", "a/b", ".hidden", strings.Repeat("x", 65)} {
-		if err := checkVolume("test", Volume{Name: name, Dir: dir}); fault.KindOf(err) != fault.InvalidArgument {
+		if err := checkVolume("test",
+			Volume{Name: name, Dir: dir}); fault.KindOf(err) != fault.InvalidArgument {
 			t.Errorf("the name %q: %v", name, err)
 		}
 	}
@@ -107,7 +112,8 @@ func TestVolumeSnapshot(t *testing.T) {
 	expect(t, b, `"onetwo"`, "cat /volumes/v/log")
 	destroy(t, b.Sandbox)
 	c, err := again(Volume{Name: "v", Dir: empty})
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.PublicOf(err).Message, "/volumes/v/log") {
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.PublicOf(err).Message,
+		"/volumes/v/log") {
 		t.Errorf("restored without the file that is open: %v", err)
 	}
 	destroy(t, c.Sandbox)

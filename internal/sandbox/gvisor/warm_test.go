@@ -20,12 +20,14 @@ func awaitWarm(t *testing.T, s *Sandbox) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	fatal(t, err)
 	defer unix.Close(fd)
-	for deadline := time.Now().Add(30 * time.Second); strings.Contains(readFile(t, name), " - proc "); {
+	for deadline := time.Now().Add(30 * time.Second); strings.Contains(readFile(t, name),
+		" - proc "); {
 		left := time.Until(deadline)
 		if left <= 0 {
 			t.Fatal("a blank that waits does not warm up")
 		}
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}, int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}},
+			int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
 			t.Fatal(err)
 		}
 	}
@@ -61,11 +63,14 @@ func TestRestoreWarm(t *testing.T) {
 		if _, err := fmt.Sscan(answer, &wall, &since); err != nil {
 			t.Fatalf("%q: %v", answer, err)
 		}
-		if now := time.Unix(0, wall); now.Before(before.Add(-slack)) || now.After(after.Add(slack)) {
-			t.Fatalf("%v after the restore the guest's clock is %v, at %v here", before.Sub(begin), now, before)
+		if now := time.Unix(0, wall); now.Before(before.Add(-slack)) ||
+			now.After(after.Add(slack)) {
+			t.Fatalf("%v after the restore the guest's clock is %v, at %v here", before.Sub(begin),
+				now, before)
 		}
 		if since < last {
-			t.Fatalf("the guest's time went back from %v to %v", time.Duration(last), time.Duration(since))
+			t.Fatalf("the guest's time went back from %v to %v", time.Duration(last),
+				time.Duration(since))
 		}
 		last = since
 	}

@@ -50,7 +50,8 @@ func (c *Channel) cellEnded(e queue.Result) {
 	cfg.Stats.CellEnded(c.language, e.Status, e.Took)
 	cfg.Audit(protocol.AuditEntry{
 		Event: "cell.end", Tenant: cfg.Tenant, Subject: cfg.Subject, Session: cfg.ID, Channel: c.id,
-		Language: c.language, Trace: c.traces.end(e), Cell: e.Cell, Outcome: e.Status, Millis: float64(e.Took.Microseconds()) / 1000,
-		Bytes: c.output.bytesOf(e.Cell),
+		Language: c.language, Trace: c.traces.end(e), Cell: e.Cell, Outcome: e.Status,
+		Millis: float64(e.Took.Microseconds()) / 1000,
+		Bytes:  c.output.bytesOf(e.Cell),
 	})
 }

@@ -30,7 +30,9 @@ type cellTrace struct {
 }
 
 // submit queues a cell and keeps its span until it ends. span may be nil.
-func (t *cellTraces) submit(span *trace.Span, submit func() (protocol.Queued, error)) (protocol.Queued, error) {
+func (t *cellTraces) submit(span *trace.Span,
+	submit func() (protocol.Queued, error),
+) (protocol.Queued, error) {
 	if span == nil {
 		return submit()
 	}

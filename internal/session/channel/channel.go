@@ -61,7 +61,8 @@ func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Que
 	span.Set(trace.Session, cfg.ID)
 	span.Set(trace.Channel, c.id)
 	span.Set(trace.Language, c.language)
-	queued, err := c.traces.submit(span, func() (protocol.Queued, error) { return c.queue.Submit(p) })
+	queued, err := c.traces.submit(span,
+		func() (protocol.Queued, error) { return c.queue.Submit(p) })
 	if err == nil && !queued.Repeated {
 		cfg.Acknowledged(c.id, queued.Cell, p.Key)
 		cfg.Stats.Executes.Add(1)
@@ -208,7 +209,8 @@ func (c *Channel) endLog(e protocol.Exit) {
 func (c *Channel) lose(reason, message string) {
 	<-c.opened
 	if c.queue != nil {
-		c.queue.Close(queue.Death{Reason: queue.LostReason, Message: "the sandbox ended (" + reason + "): " + message})
+		c.queue.Close(queue.Death{Reason: queue.LostReason, Message: "the sandbox ended (" +
+			reason + "): " + message})
 	}
 	c.end(protocol.Exit{Code: -1, Reason: reason})
 }

@@ -75,7 +75,8 @@ func (c *Channel) startKernel(ctx context.Context) (queue.Driver, kernel.Info, e
 	defer release()
 	d := &driver{channel: c, wire: cfg.Router.Number()}
 	cfg.Router.set(d.wire, target{channel: c, driver: d})
-	info, err := cfg.Agent.Kernels.Start(ctx, d.wire, wire.StartKernel{Language: c.language, Env: c.env, Cwd: c.cwd})
+	info, err := cfg.Agent.Kernels.Start(ctx, d.wire,
+		wire.StartKernel{Language: c.language, Env: c.env, Cwd: c.cwd})
 	if err != nil {
 		cfg.Router.remove(d.wire)
 		return nil, kernel.Info{}, err

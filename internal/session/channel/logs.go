@@ -52,7 +52,10 @@ func (x *Logs) Open(session, channel string, saved stream.Saved) (*stream.Log, e
 }
 
 func (x *Logs) options(session, channel string) stream.LogOptions {
-	return stream.LogOptions{Dir: filepath.Join(x.Dir(session), channel), Memory: x.cfg.Memory, Disk: x.cfg.Disk}
+	return stream.LogOptions{
+		Dir: filepath.Join(x.Dir(session), channel), Memory: x.cfg.Memory,
+		Disk: x.cfg.Disk,
+	}
 }
 
 func (x *Logs) add(l *stream.Log, err error) (*stream.Log, error) {

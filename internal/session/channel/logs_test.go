@@ -11,7 +11,10 @@ import (
 
 func newTestLogs(t *testing.T) *Logs {
 	t.Helper()
-	return NewLogs(LogsConfig{Dir: t.TempDir(), Memory: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	return NewLogs(LogsConfig{
+		Dir: t.TempDir(), Memory: 1 << 20,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 }
 
 func exists(t *testing.T, path string) bool {

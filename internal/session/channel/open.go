@@ -35,7 +35,8 @@ func (x *Set) Open(ctx context.Context, r protocol.ChannelOpen) (*Channel, error
 	if err := ctx.Err(); err != nil && r.Key == "" {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), openLimit)
 		defer cancel()
-		return nil, errors.Join(fault.Wrap(fault.KindOf(err), "channel.open", err), x.Close(undo, c))
+		return nil, errors.Join(fault.Wrap(fault.KindOf(err), "channel.open", err),
+			x.Close(undo, c))
 	}
 	return c, nil
 }

@@ -83,7 +83,8 @@ func (c *Channel) save(ctx context.Context) (snapshot.Channel, error) {
 // header records the values of a channel that do not change.
 func (c *Channel) header() snapshot.Channel {
 	return snapshot.Channel{
-		ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire,
+		ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd,
+		Wire: c.wire,
 	}
 }
 
@@ -105,7 +106,10 @@ func (c *Channel) state(v *snapshot.Channel) {
 func (t *terminal) record() *snapshot.Terminal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := &snapshot.Terminal{Shell: t.shell, Driven: t.driven, Screen: t.scan.State(), Since: t.since}
+	v := &snapshot.Terminal{
+		Shell: t.shell, Driven: t.driven, Screen: t.scan.State(),
+		Since: t.since,
+	}
 	for _, m := range t.marks {
 		v.Marks = append(v.Marks, snapshot.Mark{Offset: m.offset, State: m.state})
 	}
@@ -149,7 +153,8 @@ func (x *Set) DropLogs() {
 // of its writers.
 func (x *Set) restored(v snapshot.Channel, l *stream.Log, loose bool) *Channel {
 	c := &Channel{
-		set: x, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd, log: l,
+		set: x, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd,
+		log:   l,
 		loose: loose, opened: make(chan struct{}), exit: v.Exit, writers: map[string]*writer{},
 	}
 	if c.exit != nil {
@@ -161,7 +166,8 @@ func (x *Set) restored(v snapshot.Channel, l *stream.Log, loose bool) *Channel {
 	}
 	if t := v.Terminal; t != nil {
 		c.terminal = newTerminal(t.Screen.Size, t.Shell)
-		c.terminal.driven, c.terminal.since, c.terminal.scan = t.Driven, t.Since, pty.ResumeScanner(t.Screen)
+		c.terminal.driven, c.terminal.since, c.terminal.scan = t.Driven, t.Since,
+			pty.ResumeScanner(t.Screen)
 		for _, m := range t.Marks {
 			c.terminal.marks = append(c.terminal.marks, mark{m.Offset, m.State})
 		}

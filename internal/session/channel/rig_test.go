@@ -38,7 +38,12 @@ func (s *fakeSession) State() string {
 	return s.state
 }
 
-func (s *fakeSession) Lost() protocol.Lost { return protocol.Lost{Session: "s_test", Reason: "killed"} }
+func (s *fakeSession) Lost() protocol.Lost {
+	return protocol.Lost{
+		Session: "s_test",
+		Reason:  "killed",
+	}
+}
 
 // rig is a set of channels without a sandbox. Its agent accepts input and answers nothing.
 type rig struct {

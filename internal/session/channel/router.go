@@ -137,15 +137,22 @@ func (r *Router) Output(n uint32, f stream.Frame) {
 		r.stats.OutputDropped.Add(int64(len(f.Body)))
 		if fault.Is(err, fault.TooLarge) {
 			message := fault.PublicOf(err).Message
-			note, _ := json.Marshal(map[string]any{"event": "dropped", "bytes": len(f.Body), "message": message})
-			_, _ = t.channel.log.Append(stream.KindEvent, f.Cell, note) // fails only when the log has ended
+			note, _ := json.Marshal(map[string]any{
+				"event": "dropped", "bytes": len(f.Body),
+				"message": message,
+			})
+			// fails only when the log has ended
+			_, _ = t.channel.log.Append(stream.KindEvent, f.Cell, note)
 		}
 		return
 	}
 	r.stats.OutputBytes.Add(int64(len(f.Body)))
 	t.channel.countOutput(f.Cell, len(f.Body))
 	if r.limiter != nil && r.limiter.count(n, f.Cell, len(f.Body)) {
-		t.channel.NoteLimit(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.limiter.rate})
+		t.channel.NoteLimit(f.Cell, protocol.Reached{
+			Limit: "output_bytes_per_second",
+			Max:   r.limiter.rate,
+		})
 	}
 }
 

@@ -53,7 +53,8 @@ func TestRouter(t *testing.T) {
 	}
 	s := r.cfg.Stats
 	if s.OutputBytes.Load() != 6 || r.cfg.Meter.Out.Load() != 6 || s.OutputDropped.Load() != 0 {
-		t.Errorf("counted %d, %d, dropped %d", s.OutputBytes.Load(), r.cfg.Meter.Out.Load(), s.OutputDropped.Load())
+		t.Errorf("counted %d, %d, dropped %d", s.OutputBytes.Load(), r.cfg.Meter.Out.Load(),
+			s.OutputDropped.Load())
 	}
 	out(1, stream.Stdout, "warm-up") // is not counted
 	out(99, stream.Stdout, "12345")
@@ -98,7 +99,8 @@ func TestOutputAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if routed := testing.AllocsPerRun(runs, func() { r.Router().Output(c.wire, f) }); routed > alone {
+	if routed := testing.AllocsPerRun(runs,
+		func() { r.Router().Output(c.wire, f) }); routed > alone {
 		t.Errorf("%v allocations for each frame, %v of them by the log", routed, alone)
 	}
 }

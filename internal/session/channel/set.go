@@ -116,7 +116,8 @@ func (x *Set) Find(id string) (*Channel, error) {
 	c := x.channels[id]
 	if c == nil {
 		return nil, &fault.Error{
-			Kind: fault.NotFound, Op: "session.channel", Field: "channel", Message: "there is no such channel in the session",
+			Kind: fault.NotFound, Op: "session.channel", Field: "channel",
+			Message: "there is no such channel in the session",
 		}
 	}
 	return c, nil
@@ -152,7 +153,8 @@ func (x *Set) Working(ctx context.Context, since time.Time) *Channel {
 
 // KernelsWork reports whether a cell runs or waits.
 func (x *Set) KernelsWork() bool {
-	return slices.ContainsFunc(x.All(), func(c *Channel) bool { return c.queue != nil && c.queue.State().Work })
+	return slices.ContainsFunc(x.All(),
+		func(c *Channel) bool { return c.queue != nil && c.queue.State().Work })
 }
 
 // NoteKernels appends an event to the logs of all kernels.
@@ -179,7 +181,10 @@ func (x *Set) add(kind, language string, argv []string) (*Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Channel{set: x, id: id, kind: kind, language: language, argv: argv, log: log, opened: make(chan struct{})}
+	c := &Channel{
+		set: x, id: id, kind: kind, language: language, argv: argv, log: log,
+		opened: make(chan struct{}),
+	}
 	if err := x.insert(c); err != nil {
 		c.retire()
 		return nil, err
@@ -197,7 +202,8 @@ func (x *Set) reserve(kind string) (id string, removed *Channel, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.order) >= protocol.MaxChannels {
-		i := slices.IndexFunc(x.order, func(c *Channel) bool { return c.ended() && !c.hasReaders() })
+		i := slices.IndexFunc(x.order,
+			func(c *Channel) bool { return c.ended() && !c.hasReaders() })
 		if i < 0 {
 			return "", nil, errFull()
 		}

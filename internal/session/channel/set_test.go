@@ -94,7 +94,8 @@ func TestWorking(t *testing.T) {
 	}
 	r.Router().Exit(c.wire, wire.Exit{})
 	if working() != nil || r.session.touched != 1 {
-		t.Errorf("a process that has exited works, or its exit was no activity (%d)", r.session.touched)
+		t.Errorf("a process that has exited works, or its exit was no activity (%d)",
+			r.session.touched)
 	}
 	if _, err := r.add("process", "", nil); err != nil {
 		t.Fatal(err)

@@ -143,7 +143,8 @@ func (t *terminal) at(ctx context.Context, log *stream.Log, offset int64) (pty.S
 			return s, err
 		}
 	}
-	return pty.State{}, fault.New(fault.NotFound, op, "the log no longer has what leads to %d", offset)
+	return pty.State{}, fault.New(fault.NotFound, op, "the log no longer has what leads to %d",
+		offset)
 }
 
 // scanTo reads the log from a mark to an offset. It returns false when the log has dropped records

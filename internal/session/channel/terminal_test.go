@@ -39,19 +39,23 @@ func TestTerminalState(t *testing.T) {
 		print(filler)
 	}
 	print("\x1b[?1049h")
-	if got := restored(paste); !strings.Contains(got, "\x1b[?2004h") || strings.Contains(got, "title") {
+	if got := restored(paste); !strings.Contains(got, "\x1b[?2004h") ||
+		strings.Contains(got, "title") {
 		t.Errorf("after the first record: %q", got)
 	}
-	if got := restored(title); strings.Contains(got, "\x1b[?2004h") || !strings.Contains(got, "title") {
+	if got := restored(title); strings.Contains(got, "\x1b[?2004h") ||
+		!strings.Contains(got, "title") {
 		t.Errorf("after the second record: %q", got)
 	}
-	if got := restored(c.log.Bounds().End); !strings.Contains(got, "\x1b[?1049h") || !strings.Contains(got, "title") {
+	if got := restored(c.log.Bounds().End); !strings.Contains(got, "\x1b[?1049h") ||
+		!strings.Contains(got, "title") {
 		t.Errorf("at the end: %q", got)
 	}
 	if n := len(c.terminal.marks); n < 2 || n > 4 {
 		t.Errorf("%d marks", n)
 	}
-	c.terminal.resized(c.log, pty.Size{Cols: 90, Rows: 30}, []byte(`{"event":"resize","cols":90,"rows":30}`))
+	c.terminal.resized(c.log, pty.Size{Cols: 90, Rows: 30},
+		[]byte(`{"event":"resize","cols":90,"rows":30}`))
 	end := print("after")
 	s, err := c.terminal.at(t.Context(), c.log, c.terminal.floor(c.log, end))
 	if err != nil || s.Size != (pty.Size{Cols: 90, Rows: 30}) {

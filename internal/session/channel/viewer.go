@@ -52,9 +52,10 @@ type Viewer struct {
 	// fresh means that the viewer has seen no output of a terminal yet: it begins with a restore
 	// record.
 	fresh       bool
-	firstOffset int64    // the offset at which it begins
-	replayEnd   int64    // the end of the log when it attached: output before it is old
-	size        pty.Size // the size of the viewer's terminal, if it has one; guarded by the channel's terminal
+	firstOffset int64 // the offset at which it begins
+	replayEnd   int64 // the end of the log when it attached: output before it is old
+	// the size of the viewer's terminal, if it has one; guarded by the channel's terminal
+	size pty.Size
 }
 
 // fitLimit limits the change of a terminal's size after a viewer has left.
@@ -72,7 +73,8 @@ func (x *Set) Attach(ctx context.Context, client Client, p protocol.Attach) (*Vi
 		return nil, err
 	}
 	if !ch.isOpen() {
-		return nil, fault.New(fault.Conflict, op, "the channel is starting; attach when its open has been answered")
+		return nil, fault.New(fault.Conflict, op,
+			"the channel is starting; attach when its open has been answered")
 	}
 	size := pty.Size{Cols: p.Cols, Rows: p.Rows}
 	if ch.terminal != nil && size != (pty.Size{}) {
@@ -125,7 +127,8 @@ func (v *Viewer) Join() (protocol.Attached, error) {
 		}
 		if ch.terminal != nil {
 			v.size = v.requestedSize
-			if first := ch.terminal.addDriver(v, !v.fresh || v.requestedSize == (pty.Size{})); first {
+			if first := ch.terminal.addDriver(v, !v.fresh ||
+				v.requestedSize == (pty.Size{})); first {
 				v.replayEnd = 0 // earlier questions have no answer yet
 			}
 		}
@@ -201,11 +204,17 @@ func (v *Viewer) restore(offset int64, send func(int64, []byte) int) {
 	if err != nil {
 		return
 	}
-	payload, err := json.Marshal(stream.Restore{Cols: s.Size.Cols, Rows: s.Size.Rows, Data: s.Restore()})
+	payload, err := json.Marshal(stream.Restore{
+		Cols: s.Size.Cols, Rows: s.Size.Rows,
+		Data: s.Restore(),
+	})
 	if err != nil {
 		return
 	}
-	record := stream.Record{Kind: stream.KindRestore, Time: time.Now().UnixMicro(), Payload: payload}
+	record := stream.Record{
+		Kind: stream.KindRestore, Time: time.Now().UnixMicro(),
+		Payload: payload,
+	}
 	send(offset, stream.AppendRecord(nil, record))
 	v.channel.set.cfg.Stats.ScreensRestored.Add(1)
 }
@@ -228,7 +237,8 @@ func (v *Viewer) Follow(p protocol.Follow) error {
 	case p.Before < 0 || p.Before > p.Behind:
 		return fault.Invalid(op, "before", "a viewer goes on 0 to behind bytes before the end")
 	case p.Window < 0 || p.Window > protocol.MaxWindow:
-		return fault.Invalid(op, "window", "a window has between 0 and %d bytes", protocol.MaxWindow)
+		return fault.Invalid(op, "window", "a window has between 0 and %d bytes",
+			protocol.MaxWindow)
 	}
 	v.reader.Follow(p.Behind, p.Before, p.Window)
 	return nil

@@ -23,7 +23,8 @@ type Viewers struct {
 	session string
 	life    context.Context
 
-	mu      sync.Mutex            // guards all below; a leaf, held while clients and watches are notified
+	// guards all below; a leaf, held while clients and watches are notified
+	mu      sync.Mutex
 	all     map[*Viewer]time.Time // when each was added
 	watches map[*presenceWatch]struct{}
 	timer   *time.Timer // set while a change is about to be reported
@@ -39,7 +40,10 @@ type presenceWatch struct {
 
 // newViewers returns an empty list for a session. Life ends when the session is lost.
 func newViewers(session string, life context.Context) *Viewers {
-	return &Viewers{session: session, life: life, all: map[*Viewer]time.Time{}, watches: map[*presenceWatch]struct{}{}}
+	return &Viewers{
+		session: session, life: life, all: map[*Viewer]time.Time{},
+		watches: map[*presenceWatch]struct{}{},
+	}
 }
 
 // add adds a viewer. When the session is lost it returns false, and the caller notifies the viewer.
@@ -179,7 +183,10 @@ func (x *Viewers) presence() (now protocol.Presence, again time.Duration) {
 	for w := range x.watches {
 		all[w.link] = all[w.link] || w.drives
 	}
-	now = protocol.Presence{Session: x.session, Present: tally(all), Channels: map[string]protocol.Present{}}
+	now = protocol.Presence{
+		Session: x.session, Present: tally(all),
+		Channels: map[string]protocol.Present{},
+	}
 	for id, of := range channels {
 		now.Channels[id] = tally(of)
 	}

@@ -44,10 +44,15 @@ func (w *watched) after(d time.Duration) (last protocol.Presence, calls int) {
 	return w.last, w.calls
 }
 
-func newTestViewers(t *testing.T) (*Viewers, func(link LinkID, channel string, readOnly bool) *Viewer) {
+func newTestViewers(t *testing.T) (*Viewers, func(link LinkID, channel string,
+	readOnly bool) *Viewer,
+) {
 	x := newViewers("s_test", t.Context())
 	return x, func(link LinkID, channel string, readOnly bool) *Viewer {
-		v := &Viewer{client: &fakeClient{link: link}, channel: &Channel{id: channel}, readOnly: readOnly}
+		v := &Viewer{
+			client: &fakeClient{link: link}, channel: &Channel{id: channel},
+			readOnly: readOnly,
+		}
 		if !x.add(v) {
 			t.Error("a viewer was not added")
 		}
@@ -73,7 +78,8 @@ func TestPresence(t *testing.T) {
 		}
 		k1 := protocol.Present{Drivers: 1, Viewers: 1}
 		both := protocol.Present{Drivers: 2, Viewers: 1}
-		if got, calls := w.after(presenceAge); got.Present != both || got.Channels["k1"] != k1 || calls != 1 {
+		if got, calls := w.after(presenceAge); got.Present != both || got.Channels["k1"] != k1 ||
+			calls != 1 {
 			t.Errorf("with two connections, after %d reports: %+v", calls, got)
 		}
 		// A report that was refused is made again with the next change.
@@ -115,6 +121,7 @@ func TestViewers(t *testing.T) {
 	x.remove(v)
 	x.Notify(protocol.EventState, nil)
 	if len(c.events) != 1 || c.closed != 1 || c.lost != 1 || x.Count() != 0 {
-		t.Errorf("events %v, %d disconnects, %d losses, %d viewers", c.events, c.closed, c.lost, x.Count())
+		t.Errorf("events %v, %d disconnects, %d losses, %d viewers", c.events, c.closed, c.lost,
+			x.Count())
 	}
 }

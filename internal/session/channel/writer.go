@@ -97,7 +97,8 @@ func (w *writer) put(ctx context.Context, v *Viewer, p Input) error {
 		case p.Sequence <= w.taken:
 			return nil
 		case p.Sequence != w.taken+1 && !w.loose:
-			return fault.New(fault.Malformed, op, "input %d came where %d was due", p.Sequence, w.taken+1)
+			return fault.New(fault.Malformed, op, "input %d came where %d was due", p.Sequence,
+				w.taken+1)
 		}
 	}
 	agent, wire := v.channel.set.cfg.Agent, v.channel.wire

@@ -29,7 +29,8 @@ func TestWriter(t *testing.T) {
 	if err := put(first, 4); !fault.Is(err, fault.Malformed) {
 		t.Errorf("input after a hole: %v", err)
 	}
-	second, err := r.Attach(t.Context(), &fakeClient{}, protocol.Attach{Channel: c.ID(), Writer: "w"})
+	second, err := r.Attach(t.Context(), &fakeClient{},
+		protocol.Attach{Channel: c.ID(), Writer: "w"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +52,11 @@ func TestWritersAreBounded(t *testing.T) {
 	c := r.open("process")
 	var all []*Viewer
 	for i := range protocol.MaxWriters {
-		all = append(all, r.attach(&fakeClient{}, protocol.Attach{Channel: c.ID(), Writer: fmt.Sprint(i)}))
+		all = append(all, r.attach(&fakeClient{},
+			protocol.Attach{Channel: c.ID(), Writer: fmt.Sprint(i)}))
 	}
-	more, err := r.Attach(t.Context(), &fakeClient{}, protocol.Attach{Channel: c.ID(), Writer: "more"})
+	more, err := r.Attach(t.Context(), &fakeClient{},
+		protocol.Attach{Channel: c.ID(), Writer: "more"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,12 +46,14 @@ func (c *Copies) Acknowledge(channel string, cell uint32, key string) {
 	if !c.durable {
 		return
 	}
-	line, _ := json.Marshal(snapshot.JournalLine{Channel: channel, Cell: cell, Key: key}) // strings and a number
+	// strings and a number
+	line, _ := json.Marshal(snapshot.JournalLine{Channel: channel, Cell: cell, Key: key})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.journals {
 		if _, err := f.Write(append(line, '\n')); err != nil {
-			c.log.Warn("a durable session's journal cannot be written", "session", c.id, "error", err)
+			c.log.Warn("a durable session's journal cannot be written", "session", c.id, "error",
+				err)
 		}
 	}
 }
@@ -171,7 +173,8 @@ func (d *Draft) Create() error {
 		return fault.Wrap(fault.Host, op, err)
 	}
 	var err error
-	d.journal, err = os.OpenFile(filepath.Join(d.Dir(), snapshot.JournalName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	d.journal, err = os.OpenFile(filepath.Join(d.Dir(), snapshot.JournalName),
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return errors.Join(fault.Wrap(fault.Host, op, err), os.RemoveAll(d.Dir()))
 	}

@@ -28,8 +28,12 @@ func newCopies(t *testing.T) (Store, *Copies) {
 func manifest(cells uint32) *snapshot.Manifest {
 	return &snapshot.Manifest{
 		Record: snapshot.Record{
-			Version: snapshot.Version, Spec: snapshot.Spec{ID: session}, Status: snapshot.Status{Expires: time.Now().Add(time.Hour)},
-			Channels: []snapshot.Channel{{ID: "k1", Queue: &queue.Saved{Cells: cells}, Log: stream.Saved{}}},
+			Version: snapshot.Version, Spec: snapshot.Spec{ID: session},
+			Status: snapshot.Status{Expires: time.Now().Add(time.Hour)},
+			Channels: []snapshot.Channel{{
+				ID: "k1", Queue: &queue.Saved{Cells: cells},
+				Log: stream.Saved{},
+			}},
 		},
 		At: time.Now(), Session: session,
 	}

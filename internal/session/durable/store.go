@@ -77,12 +77,14 @@ func (s Store) Newest(id string) (number int, err error) {
 	newest := ""
 	for _, e := range entries {
 		n := 0
-		if _, err := fmt.Sscanf(e.Name(), "%d", &n); err == nil && !strings.HasSuffix(e.Name(), snapshot.Partial) && n > number {
+		if _, err := fmt.Sscanf(e.Name(), "%d", &n); err == nil &&
+			!strings.HasSuffix(e.Name(), snapshot.Partial) && n > number {
 			newest, number = e.Name(), n
 		}
 	}
 	if newest == "" {
-		return 0, fault.New(fault.NotFound, "session.recover", "it was killed before its first copy")
+		return 0, fault.New(fault.NotFound, "session.recover",
+			"it was killed before its first copy")
 	}
 	return number, s.removeOthers(id, newest)
 }

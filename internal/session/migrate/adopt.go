@@ -35,7 +35,9 @@ type stored struct {
 // failed. A session that this node has already is returned as it is. Errors: NotFound, which is the
 // same for another tenant's session; Conflict while another node owns it; Unavailable while the
 // node takes no sessions, or if the checkpoint is of another version.
-func (m *Migrator) Adopt(ctx context.Context, p noderpc.Principal, id string) (protocol.Session, error) {
+func (m *Migrator) Adopt(ctx context.Context, p noderpc.Principal,
+	id string,
+) (protocol.Session, error) {
 	const op = "session.adopt"
 	if m.cfg.Blobs == nil || cluster.CheckSession(cluster.SessionID(id)) != nil {
 		return protocol.Session{}, unknown(op)
@@ -78,7 +80,10 @@ func (m *Migrator) Adopt(ctx context.Context, p noderpc.Principal, id string) (p
 
 // unknown is the error of a session that does not exist for the caller.
 func unknown(op string) error {
-	return &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+	return &fault.Error{
+		Kind: fault.NotFound, Op: op, Field: "session",
+		Message: "there is no such session",
+	}
 }
 
 // mayAdopt reports whether the principal may have the session adopted. The gateway may do so for
@@ -139,14 +144,16 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 		s, err = m.takeOver(work, from.Checkpoint, token)
 	}
 	if errors.Is(err, errUnsure) {
-		m.log.Error("a session stays on the disk of this node until its next start", "session", from.ID, "error", err)
+		m.log.Error("a session stays on the disk of this node until its next start", "session",
+			from.ID, "error", err)
 		return nil, err
 	}
 	if err != nil {
 		m.log.Error("a session could not be fetched from the blob store",
 			"session", from.ID, "parked", from.parked, "error", err)
 		if err := m.cfg.Owner.HandOver(context.WithoutCancel(work), from.ID, false); err != nil {
-			m.log.Warn("the ownership of a session could not be handed over", "session", from.ID, "error", err)
+			m.log.Warn("the ownership of a session could not be handed over", "session", from.ID,
+				"error", err)
 		}
 		return nil, err
 	}
@@ -183,7 +190,8 @@ func (m *Migrator) fetch(ctx context.Context, a Manifest, token cluster.Token) (
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	home, logs := m.cfg.Folders.session(a.ID), m.cfg.Folders.logs(a.ID)
-	if err := os.Rename(filepath.Join(dir, "logs"), logs); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Rename(filepath.Join(dir, "logs"), logs); err != nil &&
+		!errors.Is(err, os.ErrNotExist) {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	if err := os.Rename(filepath.Join(dir, "session"), home); err != nil {
@@ -216,7 +224,8 @@ func (m *Migrator) unparkSurely(ctx context.Context, a Manifest, token cluster.T
 			return err
 		}
 		if fault.Is(there, fault.NotFound) {
-			m.log.Warn("some objects of an adopted session are still in the blob store", "session", a.ID, "error", err)
+			m.log.Warn("some objects of an adopted session are still in the blob store", "session",
+				a.ID, "error", err)
 			return nil
 		}
 		select {
@@ -235,7 +244,8 @@ func (m *Migrator) unpark(ctx context.Context, a Manifest, token cluster.Token) 
 		return m.objects.RemoveParked(ctx, a.Tenant, a.ID)
 	}
 	c := Checkpoint{
-		Manifest: a, State: StateName(a.ID), At: a.Parked, Node: m.cfg.Node, Base: CheckpointBase(a.ID, token, 0),
+		Manifest: a, State: StateName(a.ID), At: a.Parked, Node: m.cfg.Node,
+		Base: CheckpointBase(a.ID, token, 0),
 	}
 	c.Token = token
 	var err error
@@ -257,7 +267,9 @@ func (m *Migrator) unpark(ctx context.Context, a Manifest, token cluster.Token) 
 //  3. The folder becomes the session's only copy on this node's disk. A process that ends after this
 //     step recovers the session from it.
 //  4. The session is recovered from the copy and listed.
-func (m *Migrator) takeOver(ctx context.Context, c Checkpoint, token cluster.Token) (Movable, error) {
+func (m *Migrator) takeOver(ctx context.Context, c Checkpoint,
+	token cluster.Token,
+) (Movable, error) {
 	const op = "session.takeover"
 	dir := m.cfg.Folders.temporary()
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -268,7 +280,8 @@ func (m *Migrator) takeOver(ctx context.Context, c Checkpoint, token cluster.Tok
 	if err := completeCopy(folder, filepath.Join(dir, "logs"), c.At); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	if err := m.objects.FetchJournal(ctx, c, filepath.Join(folder, snapshot.JournalName)); err != nil {
+	if err := m.objects.FetchJournal(ctx, c,
+		filepath.Join(folder, snapshot.JournalName)); err != nil {
 		return nil, err
 	}
 	from := c.Base
@@ -285,7 +298,8 @@ func (m *Migrator) takeOver(ctx context.Context, c Checkpoint, token cluster.Tok
 		return nil, errors.Join(err, m.cfg.Copies.Remove(c.ID))
 	}
 	m.cfg.Stats.TakenOver.Add(1)
-	m.log.Info("session taken over", "session", c.ID, "tenant", c.Tenant, "token", token, "as_of", c.At, "from", from)
+	m.log.Info("session taken over", "session", c.ID, "tenant", c.Tenant, "token", token, "as_of",
+		c.At, "from", from)
 	return s, nil
 }
 
@@ -306,7 +320,8 @@ func completeCopy(folder, logs string, at time.Time) error {
 			return err
 		}
 	}
-	if err := os.Rename(logs, filepath.Join(folder, "logs")); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Rename(logs, filepath.Join(folder, "logs")); err != nil &&
+		!errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil

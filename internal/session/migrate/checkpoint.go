@@ -116,7 +116,10 @@ func (b *Store) NewestCheckpoint(ctx context.Context, id string) (Checkpoint, er
 		}
 		return c, nil
 	}
-	return c, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+	return c, &fault.Error{
+		Kind: fault.NotFound, Op: op, Field: "session",
+		Message: "there is no such session",
+	}
 }
 
 // FetchJournal downloads a checkpoint's journal to a file. Without a journal it

@@ -18,6 +18,7 @@ func TestGoldenRecords(t *testing.T) {
 // TestGoldenBlobNames compares the names of objects in the blob store.
 func TestGoldenBlobNames(t *testing.T) {
 	golden.Text(t, "blob-names.txt", strings.Join([]string{
-		StateName("s_x"), ManifestName("s_x"), ViewName("a tenant", "s_x"), CheckpointBase("s_x", 258, 7), "",
+		StateName("s_x"), ManifestName("s_x"), ViewName("a tenant", "s_x"),
+		CheckpointBase("s_x", 258, 7), "",
 	}, "\n"))
 }

@@ -31,7 +31,8 @@ func (c *testCluster) mustHold(value string, isDurable bool, a, b *node) {
 	}
 	if a.has(id) == nil && b.has(id) == nil {
 		if err := b.adoptIt(id); err != nil {
-			c.t.Fatalf("no node has the session, and it cannot be adopted: %v; %v", err, c.objects())
+			c.t.Fatalf("no node has the session, and it cannot be adopted: %v; %v", err,
+				c.objects())
 		}
 	}
 	owner, other := a, b
@@ -51,7 +52,8 @@ func (c *testCluster) mustHold(value string, isDurable bool, a, b *node) {
 	if _, err := owner.objects.Parked(c.t.Context(), id); !fault.Is(err, fault.NotFound) {
 		c.t.Errorf("the session is still parked: %v; %v", err, c.objects())
 	}
-	if _, err := owner.objects.NewestCheckpoint(c.t.Context(), id); !isDurable && !fault.Is(err, fault.NotFound) {
+	if _, err := owner.objects.NewestCheckpoint(c.t.Context(), id); !isDurable &&
+		!fault.Is(err, fault.NotFound) {
 		c.t.Errorf("a session that is not durable has a checkpoint: %v", err)
 	}
 	must(c.t, owner.park(c.t.Context(), s))
@@ -292,7 +294,10 @@ func TestKilledWhileUploading(t *testing.T) {
 		c := newTestCluster(t)
 		a, b := c.start("a"), c.start("b")
 		s := a.create(id, "v", true)
-		upload := func(number int) error { return a.uploadCopy(t.Context(), s, number, s.Describe().CopyDir) }
+		upload := func(number int) error {
+			return a.uploadCopy(t.Context(), s, number,
+				s.Describe().CopyDir)
+		}
 		must(t, upload(1))
 		err, survived := a.killAt(step, func() error { return upload(2) })
 		must(t, err)

@@ -148,7 +148,8 @@ func (m *Migrator) removeLeftover(s Movable) {
 		err = m.objects.RemoveParked(ctx, d.Tenant, d.ID)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		m.log.Warn("the objects of an interrupted move were not removed", "session", d.ID, "error", err)
+		m.log.Warn("the objects of an interrupted move were not removed", "session", d.ID, "error",
+			err)
 		return
 	}
 	m.mu.Lock()
@@ -186,7 +187,8 @@ func (m *Migrator) Dispose(s Movable) (done bool) {
 		return false
 	}
 	if err := m.cfg.Copies.Mark(d.ID); err != nil {
-		m.log.Warn("an ended session is not marked for the next start", "session", d.ID, "error", err)
+		m.log.Warn("an ended session is not marked for the next start", "session", d.ID, "error",
+			err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -231,7 +233,8 @@ func (m *Migrator) maintain() {
 func (m *Migrator) sweep(now time.Time) {
 	ctx, cancel := context.WithTimeout(m.cfg.Context, sweepLimit)
 	defer cancel()
-	if err := m.objects.Sweep(ctx, now.Add(-sweepAge), now); err != nil && m.cfg.Context.Err() == nil {
+	if err := m.objects.Sweep(ctx, now.Add(-sweepAge), now); err != nil &&
+		m.cfg.Context.Err() == nil {
 		m.log.Warn("the blob store was not swept", "error", err)
 	}
 }
@@ -246,7 +249,8 @@ func (m *Migrator) disposeEnded() {
 		done, err := m.disposeOne(ctx, id, owned)
 		cancel()
 		if err != nil {
-			m.log.Debug("the copy of a session that has ended is still in the blob store", "session", id, "error", err)
+			m.log.Debug("the copy of a session that has ended is still in the blob store",
+				"session", id, "error", err)
 		}
 		if !done {
 			continue

@@ -95,7 +95,8 @@ type Keys interface {
 
 // Quotas counts sessions that no node has for their tenants: see admission.Controller.
 type Quotas interface {
-	ReportReleased(ctx context.Context, h admission.Holder, id cluster.SessionID, until time.Time, stored int64) error
+	ReportReleased(ctx context.Context, h admission.Holder, id cluster.SessionID, until time.Time,
+		stored int64) error
 }
 
 // Folders are the folders of a node with its sessions.
@@ -164,7 +165,10 @@ type Migrator struct {
 func New(cfg Config) *Migrator {
 	return &Migrator{
 		cfg: cfg, log: cfg.Logger,
-		objects:  Store{Blobs: cfg.Blobs, Swept: func(n int) { cfg.Stats.StoreSwept.Add(int64(n)) }},
+		objects: Store{
+			Blobs: cfg.Blobs,
+			Swept: func(n int) { cfg.Stats.StoreSwept.Add(int64(n)) },
+		},
 		adopting: ctxlock.New(), uploading: ctxlock.New(), uploadingJournal: ctxlock.New(),
 		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), uploadPiece),
 		ending: map[string]bool{}, leftovers: map[string]bool{},

@@ -45,7 +45,10 @@ func newTestCluster(t *testing.T) *testCluster {
 	t.Cleanup(func() { _ = dir.Close() })
 	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
 	must(t, err)
-	return &testCluster{t, dir, store, map[cluster.NodeID]string{"a": t.TempDir(), "b": t.TempDir()}}
+	return &testCluster{t, dir, store, map[cluster.NodeID]string{
+		"a": t.TempDir(),
+		"b": t.TempDir(),
+	}}
 }
 
 func must(t testing.TB, err error) {
@@ -59,7 +62,8 @@ func must(t testing.TB, err error) {
 // lease.
 func (c *testCluster) end(name cluster.NodeID) {
 	c.t.Helper()
-	next, err := cluster.NewLeaseHolder(c.dir, cluster.LeaseHolderOptions{Node: name, Instance: string(name)})
+	next, err := cluster.NewLeaseHolder(c.dir,
+		cluster.LeaseHolderOptions{Node: name, Instance: string(name)})
 	must(c.t, err)
 	next.Heartbeat(c.t.Context())
 }
@@ -141,7 +145,8 @@ func (c *testCluster) start(name cluster.NodeID) *node {
 	c.t.Helper()
 	disk := c.disks[name]
 	n := &node{c: c, all: map[string]*fake{}, folders: Folders{
-		Sessions: filepath.Join(disk, "sessions"), Logs: filepath.Join(disk, "logs"), Temporary: filepath.Join(disk, "forks"),
+		Sessions: filepath.Join(disk, "sessions"), Logs: filepath.Join(disk, "logs"),
+		Temporary: filepath.Join(disk, "forks"),
 	}}
 	must(c.t, os.RemoveAll(n.folders.Temporary))
 	for _, dir := range []string{n.folders.Sessions, n.folders.Logs, n.folders.Temporary} {
@@ -158,11 +163,13 @@ func (c *testCluster) start(name cluster.NodeID) *node {
 	n.Migrator = New(Config{
 		Sessions: n, Departures: ownership.NewDepartures(), Keys: keys{}, Quotas: quotas{},
 		Owner: ownership.New(ownership.Config{
-			Directory: slowDirectory{n.leases, n}, Retention: time.Hour, Fenced: &counters.Fenced.Int64,
+			Directory: slowDirectory{n.leases, n}, Retention: time.Hour,
+			Fenced: &counters.Fenced.Int64,
 		}),
 		Blobs: slowBlobs{c.blobs, n}, Folders: n.folders, Copies: n.copies,
 		Node: name, Checkpoints: true, CheckpointRate: 1 << 30, Retry: time.Second, Parallel: 1,
-		Context: c.t.Context(), Go: func(f func()) { f() }, Stats: counters, Logger: slog.New(slog.DiscardHandler),
+		Context: c.t.Context(), Go: func(f func()) { f() }, Stats: counters,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	n.load()
 	for _, id := range n.Start() {
@@ -221,7 +228,10 @@ func (n *node) create(id, value string, isDurable bool) *fake {
 }
 
 func (n *node) newFake(r snapshot.Record, value string) *fake {
-	s := &fake{n: n, record: r, value: value, uploads: NewUploads(), copies: n.copies.Copies(r.ID, r.Durable, n.log)}
+	s := &fake{
+		n: n, record: r, value: value, uploads: NewUploads(),
+		copies: n.copies.Copies(r.ID, r.Durable, n.log),
+	}
 	s.life, s.end = context.WithCancel(context.Background())
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -332,7 +342,8 @@ type fake struct {
 
 func (s *fake) Describe() Description {
 	d := Description{
-		ID: s.record.ID, Tenant: s.record.Tenant, Created: s.record.Created, Expires: s.record.Expires, Token: s.record.Token,
+		ID: s.record.ID, Tenant: s.record.Tenant, Created: s.record.Created,
+		Expires: s.record.Expires, Token: s.record.Token,
 		Durable: s.record.Durable, Active: s.record.Active, Works: s.record.Works,
 		Copy: s.copies.Newest(), Uploads: s.uploads,
 	}
@@ -378,7 +389,8 @@ type slowDirectory struct {
 }
 
 func (d slowDirectory) Own(
-	ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token, until time.Time,
+	ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token,
+	until time.Time,
 ) (cluster.Token, error) {
 	d.n.step()
 	return d.LeaseHolder.Own(ctx, id, mode, last, until)
@@ -412,6 +424,8 @@ func (keys) Key(sandbox.Spec) (string, error) { return "key", nil }
 
 type quotas struct{}
 
-func (quotas) ReportReleased(context.Context, admission.Holder, cluster.SessionID, time.Time, int64) error {
+func (quotas) ReportReleased(context.Context, admission.Holder, cluster.SessionID, time.Time,
+	int64,
+) error {
 	return nil
 }

@@ -93,7 +93,9 @@ const Version = 1
 
 // PutParked writes a parked session's objects, the manifest last. dir and logs are
 // the session's folders. After an error it removes what it wrote.
-func (b *Store) PutParked(ctx context.Context, a Manifest, view protocol.Session, dir, logs string) error {
+func (b *Store) PutParked(ctx context.Context, a Manifest, view protocol.Session,
+	dir, logs string,
+) error {
 	err := b.Blobs.Put(ctx, StateName(a.ID), func(w io.Writer) error {
 		return snapshot.Pack(w, map[string]string{"session": dir, "logs": logs})
 	})
@@ -131,7 +133,8 @@ func (b *Store) RemoveParked(ctx context.Context, tenant, id string) error {
 	if err := b.Blobs.Remove(ctx, ManifestName(id)); err != nil {
 		return err
 	}
-	return errors.Join(b.Blobs.Remove(ctx, ViewName(tenant, id)), b.Blobs.Remove(ctx, StateName(id)))
+	return errors.Join(b.Blobs.Remove(ctx, ViewName(tenant, id)),
+		b.Blobs.Remove(ctx, StateName(id)))
 }
 
 // Parked returns the manifest of a parked session. Errors: NotFound, Unavailable
@@ -141,7 +144,10 @@ func (b *Store) Parked(ctx context.Context, id string) (Manifest, error) {
 	var a Manifest
 	r, err := b.Blobs.Get(ctx, ManifestName(id))
 	if fault.Is(err, fault.NotFound) {
-		return a, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+		return a, &fault.Error{
+			Kind: fault.NotFound, Op: op, Field: "session",
+			Message: "there is no such session",
+		}
 	}
 	if err != nil {
 		return a, err

@@ -21,7 +21,8 @@ func (m *Migrator) Drain(ctx context.Context) (protocol.Drained, error) {
 	const op = "node.drain"
 	var d protocol.Drained
 	if !m.Shared() {
-		return d, fault.New(fault.Unsupported, op, "the node has no blob store to park sessions in: set cluster.blobs")
+		return d, fault.New(fault.Unsupported, op,
+			"the node has no blob store to park sessions in: set cluster.blobs")
 	}
 	m.Refuse()
 	all, open := m.cfg.Sessions.All()
@@ -55,7 +56,8 @@ func (m *Migrator) Drain(ctx context.Context) (protocol.Drained, error) {
 				return
 			}
 			d.Stayed++
-			m.log.Warn("a session stays on the draining node", "session", s.Describe().ID, "error", err)
+			m.log.Warn("a session stays on the draining node", "session", s.Describe().ID, "error",
+				err)
 		})
 	}
 	wg.Wait()
@@ -99,7 +101,8 @@ func (m *Migrator) park(ctx context.Context, s Movable) error {
 	err = d.Uploads.writing.Lock(ctx)
 	if err == nil {
 		defer d.Uploads.writing.Unlock()
-		err = m.objects.PutParked(ctx, a, hibernatedView(f.View), m.cfg.Folders.session(d.ID), m.cfg.Folders.logs(d.ID))
+		err = m.objects.PutParked(ctx, a, hibernatedView(f.View), m.cfg.Folders.session(d.ID),
+			m.cfg.Folders.logs(d.ID))
 	}
 	if err != nil {
 		m.revert(s)
@@ -107,7 +110,8 @@ func (m *Migrator) park(ctx context.Context, s Movable) error {
 	}
 	if d.Durable {
 		if err := m.objects.Clear(ctx, d.ID, All); err != nil {
-			m.log.Warn("a parked session's earlier copies are still in the blob store", "session", d.ID, "error", err)
+			m.log.Warn("a parked session's earlier copies are still in the blob store", "session",
+				d.ID, "error", err)
 		}
 	}
 	m.cfg.Departures.MarkLeft(d.ID, d.Tenant)
@@ -117,8 +121,10 @@ func (m *Migrator) park(ctx context.Context, s Movable) error {
 		return err
 	}
 	holder := admission.Holder{Tenant: d.Tenant, Subject: d.Subject}
-	if err := m.cfg.Quotas.ReportReleased(ctx, holder, cluster.SessionID(d.ID), f.Expires, f.Stored); err != nil {
-		m.log.Warn("a parked session does not count for its quotas until it is resumed", "session", d.ID, "error", err)
+	if err := m.cfg.Quotas.ReportReleased(ctx, holder, cluster.SessionID(d.ID), f.Expires,
+		f.Stored); err != nil {
+		m.log.Warn("a parked session does not count for its quotas until it is resumed", "session",
+			d.ID, "error", err)
 	}
 	m.cfg.Stats.Parked.Add(1)
 	m.log.Info("session parked", "session", d.ID)
@@ -140,6 +146,7 @@ func (m *Migrator) revert(s Movable) {
 // removeFolders removes the folders of a session from this node's disk.
 func (m *Migrator) removeFolders(id string) error {
 	return errors.Join(
-		os.RemoveAll(m.cfg.Folders.session(id)), os.RemoveAll(m.cfg.Folders.logs(id)), m.cfg.Copies.Remove(id),
+		os.RemoveAll(m.cfg.Folders.session(id)), os.RemoveAll(m.cfg.Folders.logs(id)),
+		m.cfg.Copies.Remove(id),
 	)
 }

@@ -18,7 +18,10 @@ func TestSweepStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func() []string { return blobtest.Names(t, store, "checkpoints", "sessions", "tenants") }
+	names := func() []string {
+		return blobtest.Names(t, store, "checkpoints", "sessions",
+			"tenants")
+	}
 	m := &Store{Blobs: store, Swept: func(int) {}}
 	now := time.Now()
 	var keep []string
@@ -32,7 +35,10 @@ func TestSweepStore(t *testing.T) {
 		}
 	}
 	of := func(id string, life time.Duration, state string) Checkpoint {
-		return Checkpoint{Manifest: Manifest{Version: Version, ID: id, Tenant: "t", Expires: now.Add(life)}, State: state}
+		return Checkpoint{Manifest: Manifest{
+			Version: Version, ID: id, Tenant: "t",
+			Expires: now.Add(life),
+		}, State: state}
 	}
 	for id, life := range map[string]time.Duration{"s_good": time.Hour, "s_over": -time.Hour} {
 		good := life > 0
@@ -49,7 +55,10 @@ func TestSweepStore(t *testing.T) {
 	put(true, StateName("s_ref"), 1)
 	for id, life := range map[string]time.Duration{"s_parked": time.Hour, "s_stale": -time.Hour} {
 		put(life > 0, StateName(id), 1)
-		put(life > 0, ManifestName(id), Manifest{Version: Version, ID: id, Tenant: "t", Expires: now.Add(life)})
+		put(life > 0, ManifestName(id), Manifest{
+			Version: Version, ID: id, Tenant: "t",
+			Expires: now.Add(life),
+		})
 		put(life > 0, ViewName("t", id), 1)
 	}
 	put(false, StateName("s_half"), 1)

@@ -28,11 +28,12 @@ type Uploads struct {
 	// writing is held over writes to the session's objects in the blob store. It is taken before mu.
 	writing ctxlock.Lock
 
-	mu      sync.Mutex // guards all below; a leaf
-	number  int        // the number of the copy in the newest checkpoint; 0 for a copy of another process
-	base    string     // the name of that checkpoint
-	journal int64      // how many bytes of the copy's journal are uploaded
-	retry   time.Time  // a failed upload is not tried again before
+	mu sync.Mutex // guards all below; a leaf
+	// the number of the copy in the newest checkpoint; 0 for a copy of another process
+	number  int
+	base    string    // the name of that checkpoint
+	journal int64     // how many bytes of the copy's journal are uploaded
+	retry   time.Time // a failed upload is not tried again before
 }
 
 // NewUploads returns the progress of a session without checkpoints.
@@ -80,9 +81,13 @@ func (m *Migrator) UploadDue(s Movable, now time.Time) {
 	}
 	journal := filepath.Join(d.CopyDir, snapshot.JournalName)
 	state, cells := d.Uploads.due(d.Copy, journal, now)
-	slot, upload := m.uploading, func(ctx context.Context) error { return m.uploadCopy(ctx, s, d.Copy, d.CopyDir) }
+	slot, upload := m.uploading, func(ctx context.Context) error {
+		return m.uploadCopy(ctx, s,
+			d.Copy, d.CopyDir)
+	}
 	if cells {
-		slot, upload = m.uploadingJournal, func(ctx context.Context) error { return m.uploadJournal(ctx, s, d.Copy, journal) }
+		slot, upload = m.uploadingJournal,
+			func(ctx context.Context) error { return m.uploadJournal(ctx, s, d.Copy, journal) }
 	}
 	if !state && !cells || !slot.TryLock() {
 		return
@@ -94,7 +99,8 @@ func (m *Migrator) UploadDue(s Movable, now time.Time) {
 		defer context.AfterFunc(s.Life(), cancel)()
 		if err := upload(ctx); err != nil && ctx.Err() == nil {
 			m.cfg.Stats.CheckpointsFailed.Add(1)
-			m.log.Warn("the blob store did not take the copy of a durable session", "session", d.ID, "error", err)
+			m.log.Warn("the blob store did not take the copy of a durable session", "session", d.ID,
+				"error", err)
 			d.Uploads.mu.Lock()
 			d.Uploads.retry = time.Now().Add(m.cfg.Retry)
 			d.Uploads.mu.Unlock()
@@ -134,7 +140,8 @@ func (m *Migrator) uploadCopy(ctx context.Context, s Movable, number int, folder
 	}
 	c := Checkpoint{
 		Manifest: Manifest{
-			Version: Version, ID: d.ID, Tenant: d.Tenant, Created: d.Created, Expires: d.Expires, Token: token,
+			Version: Version, ID: d.ID, Tenant: d.Tenant, Created: d.Created, Expires: d.Expires,
+			Token: token,
 		},
 		At: copied.At, Node: m.cfg.Node, Base: CheckpointBase(d.ID, token, number),
 	}
@@ -145,7 +152,8 @@ func (m *Migrator) uploadCopy(ctx context.Context, s Movable, number int, folder
 	if c.State, err = m.uploadState(ctx, u, c, dir); err != nil {
 		return err
 	}
-	if err := m.objects.PutJSON(ctx, ViewName(d.Tenant, d.ID), hibernatedView(s.View())); err != nil {
+	if err := m.objects.PutJSON(ctx, ViewName(d.Tenant, d.ID),
+		hibernatedView(s.View())); err != nil {
 		return err
 	}
 	if now, owned := m.cfg.Owner.Lookup(d.ID); !owned || now != token {
@@ -169,7 +177,9 @@ func (m *Migrator) uploadCopy(ctx context.Context, s Movable, number int, folder
 
 // uploadState uploads the state of a copy, unless an earlier process has done so. It returns the
 // name of the object.
-func (m *Migrator) uploadState(ctx context.Context, u *Uploads, c Checkpoint, dir string) (string, error) {
+func (m *Migrator) uploadState(ctx context.Context, u *Uploads, c Checkpoint,
+	dir string,
+) (string, error) {
 	if number, _ := u.newest(); number == 0 {
 		before, err := m.objects.NewestCheckpoint(ctx, c.ID)
 		if err == nil && before.At.Equal(c.At) && before.Node == c.Node {

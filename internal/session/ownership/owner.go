@@ -16,7 +16,8 @@ import (
 type Directory interface {
 	// Own claims a session.
 	Own(
-		ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token, until time.Time,
+		ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token,
+		until time.Time,
 	) (cluster.Token, error)
 	// Release ends the ownership of a session whose state is in the blob store.
 	// busy reports that the session was running code.
@@ -90,14 +91,18 @@ func (o *Owner) Claim(ctx context.Context, id string, created time.Time) error {
 // TakeOver makes the node the owner of a parked session, or of a session whose
 // node failed. last is the token in the blob store. Errors: Conflict while
 // another node owns it, and those of the directory.
-func (o *Owner) TakeOver(ctx context.Context, id string, last cluster.Token, created time.Time) (cluster.Token, error) {
-	return o.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimTakeOver, last, o.until(created))
+func (o *Owner) TakeOver(ctx context.Context, id string, last cluster.Token,
+	created time.Time,
+) (cluster.Token, error) {
+	return o.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimTakeOver, last,
+		o.until(created))
 }
 
 // Renew claims again a session that the node had before its start and that has ended. Errors:
 // Conflict if another node owns it.
 func (o *Owner) Renew(ctx context.Context, id string) error {
-	_, err := o.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimRenew, 0, o.until(time.Now()))
+	_, err := o.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimRenew, 0,
+		o.until(time.Now()))
 	return err
 }
 

@@ -34,7 +34,8 @@ type Ports struct {
 // New returns the ports of a session. List asks the session's agent for the ports that listen, and
 // notify reports a change to the session's viewers.
 func New(
-	session string, list func(context.Context) ([]wire.Port, error), notify func(protocol.PortChange),
+	session string, list func(context.Context) ([]wire.Port, error),
+	notify func(protocol.PortChange),
 ) *Ports {
 	return &Ports{session: session, list: list, notify: notify}
 }
@@ -74,7 +75,10 @@ func (p *Ports) Look(ctx context.Context) {
 	}
 	for _, port := range before {
 		if !slices.Contains(now, port) {
-			p.notify(protocol.PortChange{Session: p.session, Port: protocol.Port(port), Open: false})
+			p.notify(protocol.PortChange{
+				Session: p.session, Port: protocol.Port(port),
+				Open: false,
+			})
 		}
 	}
 	for _, port := range now {

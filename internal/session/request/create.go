@@ -41,7 +41,8 @@ func (c *Checker) Create(p noderpc.Principal, r protocol.SessionCreate) (w Sessi
 		return w, err
 	}
 	if r.LifetimeSeconds < 0 || r.LifetimeSeconds > int64(c.cfg.MaxLifetime/time.Second) {
-		return w, fault.Invalid(opCreate, "lifetime_seconds", "a lifetime has between 0 and %d seconds", int64(c.cfg.MaxLifetime/time.Second))
+		return w, fault.Invalid(opCreate, "lifetime_seconds",
+			"a lifetime has between 0 and %d seconds", int64(c.cfg.MaxLifetime/time.Second))
 	}
 	w.Lifetime = time.Duration(r.LifetimeSeconds) * time.Second
 	if w.Lifetime == 0 {
@@ -96,7 +97,9 @@ func (c *Checker) languageTemplate(name string) (*warm.Template, string, error) 
 }
 
 // template returns the user's template that a request names, and the language.
-func (c *Checker) template(p noderpc.Principal, r protocol.SessionCreate) (*warm.Template, string, error) {
+func (c *Checker) template(p noderpc.Principal,
+	r protocol.SessionCreate,
+) (*warm.Template, string, error) {
 	t, err := c.cfg.Templates.Find(opCreate, "template", p.Tenant, r.Template)
 	if err != nil {
 		return nil, "", err
@@ -105,15 +108,21 @@ func (c *Checker) template(p noderpc.Principal, r protocol.SessionCreate) (*warm
 	if r.Language != "" {
 		l, err := kernel.Find(c.cfg.Languages, r.Language)
 		if err != nil || !slices.Contains(t.Def().Languages, l.Name) {
-			return nil, "", fault.Invalid(opCreate, "language", "the template has no language %.40q; it has %s", r.Language, strings.Join(t.Def().Languages, ", "))
+			return nil, "", fault.Invalid(opCreate, "language",
+				"the template has no language %.40q; it has %s", r.Language,
+				strings.Join(t.Def().Languages, ", "))
 		}
 		language = l.Name
 	}
 	if r.Limits != nil && !warm.SameSnapshot(warm.MergeLimits(t.Limits(), *r.Limits), t.Limits()) {
-		return nil, "", fault.Invalid(opCreate, "limits", "processes, open_files, disk_bytes, tmp_bytes and inodes are the template's; build one with others")
+		return nil, "", fault.Invalid(opCreate, "limits",
+			"processes, open_files, disk_bytes, tmp_bytes and inodes are the template's; build one with others")
 	}
 	if err := t.Failure(); err != nil {
-		return nil, "", &fault.Error{Kind: fault.Conflict, Op: opCreate, Field: "template", Message: "the template could not be built: " + fault.PublicOf(err).Message}
+		return nil, "", &fault.Error{
+			Kind: fault.Conflict, Op: opCreate, Field: "template",
+			Message: "the template could not be built: " + fault.PublicOf(err).Message,
+		}
 	}
 	return t, language, nil
 }
@@ -153,13 +162,15 @@ func (c *Checker) Language(op, name string) (string, error) {
 	for _, l := range c.cfg.Languages {
 		names = append(names, l.Name)
 	}
-	return "", fault.Invalid(op, "language", "there is no language %.40q; there are %s", name, strings.Join(names, ", "))
+	return "", fault.Invalid(op, "language", "there is no language %.40q; there are %s", name,
+		strings.Join(names, ", "))
 }
 
 func checkName(op, name string) error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, control) {
-		return fault.Invalid(op, "name", "a name is UTF-8 text of at most %d bytes without control characters", maxName)
+		return fault.Invalid(op, "name",
+			"a name is UTF-8 text of at most %d bytes without control characters", maxName)
 	}
 	return nil
 }
@@ -173,7 +184,9 @@ func checkEnv(op string, env map[string]string) error {
 	bytes := 0
 	for name, value := range env {
 		if !valid.MatchString(name) {
-			return fault.Invalid(op, "env", "%.80q is not the name of a variable: letters, digits and _, not a digit first", name)
+			return fault.Invalid(op, "env",
+				"%.80q is not the name of a variable: letters, digits and _, not a digit first",
+				name)
 		}
 		if strings.ContainsRune(value, 0) {
 			return fault.Invalid(op, "env", "the value of %.80s holds a zero byte", name)
@@ -181,7 +194,8 @@ func checkEnv(op string, env map[string]string) error {
 		bytes += len(name) + len(value)
 	}
 	if bytes > maxEnvBytes {
-		return fault.Invalid(op, "env", "the variables have %d bytes, the limit is %d", bytes, maxEnvBytes)
+		return fault.Invalid(op, "env", "the variables have %d bytes, the limit is %d", bytes,
+			maxEnvBytes)
 	}
 	return nil
 }

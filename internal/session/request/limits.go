@@ -13,8 +13,9 @@ import (
 // leastLimits returns the smallest limits with which a sandbox is usable.
 func leastLimits() protocol.Limits {
 	return protocol.Limits{
-		MemoryBytes: 128 << 20, CPUs: 0.1, Processes: 32, OpenFiles: 64, DiskBytes: 16 << 20, TmpBytes: 1 << 20,
-		Inodes: 64, OutputBytesPerSecond: 64 << 10, CellSeconds: 1,
+		MemoryBytes: 128 << 20, CPUs: 0.1, Processes: 32, OpenFiles: 64, DiskBytes: 16 << 20,
+		TmpBytes: 1 << 20,
+		Inodes:   64, OutputBytesPerSecond: 64 << 10, CellSeconds: 1,
 	}
 }
 
@@ -24,7 +25,8 @@ func (c *Checker) limits(op string, asked *protocol.Limits) error {
 	if most.CellSeconds > 0 && c.cfg.MaxLimits.CellSeconds == 0 {
 		most.CellSeconds = c.cfg.Limits.CellSeconds
 	}
-	want, upper, lower := reflect.ValueOf(*asked), reflect.ValueOf(most), reflect.ValueOf(leastLimits())
+	want, upper, lower := reflect.ValueOf(*asked), reflect.ValueOf(most),
+		reflect.ValueOf(leastLimits())
 	for i := range want.NumField() {
 		if want.Field(i).IsZero() {
 			continue
@@ -37,7 +39,8 @@ func (c *Checker) limits(op string, asked *protocol.Limits) error {
 			hi = 1 << 40
 		}
 		if !(n >= lo && n <= hi) {
-			return fault.Invalid(op, "limits."+name, "%s is between %v and %v here", name, lower.Field(i), upperText(hi))
+			return fault.Invalid(op, "limits."+name, "%s is between %v and %v here", name,
+				lower.Field(i), upperText(hi))
 		}
 	}
 	return nil

@@ -16,7 +16,9 @@ import (
 // Open checks a request for a new channel of a session. It returns the language of
 // a kernel, or the arguments of a process or terminal. Errors: InvalidArgument,
 // Unsupported for a file of a language without programs.
-func (c *Checker) Open(s snapshot.Spec, r protocol.ChannelOpen) (language string, argv []string, err error) {
+func (c *Checker) Open(s snapshot.Spec,
+	r protocol.ChannelOpen,
+) (language string, argv []string, err error) {
 	const op = "channel.open"
 	if len(r.Key) > protocol.MaxKey {
 		return "", nil, fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
@@ -41,7 +43,8 @@ func (c *Checker) Open(s snapshot.Spec, r protocol.ChannelOpen) (language string
 			return "", nil, fault.Invalid(op, "language", "the session's image has no language")
 		}
 		if len(r.Argv) > 0 || r.File != "" || len(r.Args) > 0 || r.Stdin {
-			return "", nil, fault.Invalid(op, "kind", "argv, file, args and stdin are for a process")
+			return "", nil, fault.Invalid(op, "kind",
+				"argv, file, args and stdin are for a process")
 		}
 		return language, nil, nil
 	case "process":
@@ -52,12 +55,16 @@ func (c *Checker) Open(s snapshot.Spec, r protocol.ChannelOpen) (language string
 		}
 		return c.terminal(op, r)
 	}
-	return "", nil, fault.Invalid(op, "kind", "a channel is a kernel, a process or a terminal, not %.40q", r.Kind)
+	return "", nil, fault.Invalid(op, "kind",
+		"a channel is a kernel, a process or a terminal, not %.40q", r.Kind)
 }
 
 // terminal is process for a terminal. It runs bash if the request names nothing.
-func (c *Checker) terminal(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
-	if size := (pty.Size{Cols: r.Cols, Rows: r.Rows}); size != (pty.Size{}) { // otherwise the default size
+func (c *Checker) terminal(op string,
+	r protocol.ChannelOpen,
+) (language string, argv []string, err error) {
+	if size := (pty.Size{Cols: r.Cols, Rows: r.Rows}); size != (pty.Size{}) {
+		// otherwise the default size
 		if err := size.Check(op); err != nil {
 			return "", nil, err
 		}
@@ -72,7 +79,9 @@ func (c *Checker) terminal(op string, r protocol.ChannelOpen) (language string, 
 }
 
 // process checks the arguments of a process, or makes them from a file's name.
-func (c *Checker) process(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
+func (c *Checker) process(op string,
+	r protocol.ChannelOpen,
+) (language string, argv []string, err error) {
 	switch {
 	case len(r.Argv) > 0 && r.File != "":
 		return "", nil, fault.Invalid(op, "file", "give argv or file, not both")
@@ -102,13 +111,16 @@ func checkArguments(op string, argv []string) error {
 		bytes += len(a)
 	}
 	if argv[0] == "" || len(argv) > maxArgs || bytes > maxArgBytes {
-		return fault.Invalid(op, "argv", "a process has a name, and at most %d arguments with %d bytes", maxArgs, maxArgBytes)
+		return fault.Invalid(op, "argv",
+			"a process has a name, and at most %d arguments with %d bytes", maxArgs, maxArgBytes)
 	}
 	return nil
 }
 
 // program returns the arguments that run a file with the program of its language.
-func (c *Checker) program(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
+func (c *Checker) program(op string,
+	r protocol.ChannelOpen,
+) (language string, argv []string, err error) {
 	if err := wire.CheckPath(op, "file", r.File); err != nil {
 		return "", nil, err
 	}
@@ -119,13 +131,17 @@ func (c *Checker) program(op string, r protocol.ChannelOpen) (language string, a
 	} else {
 		l, err := kernel.FindFile(c.cfg.Languages, r.File)
 		if err != nil {
-			return "", nil, fault.Invalid(op, "file", "no language has files that end in %.40q; say which", filepath.Ext(r.File))
+			return "", nil, fault.Invalid(op, "file",
+				"no language has files that end in %.40q; say which", filepath.Ext(r.File))
 		}
 		language = l.Name
 	}
 	l, _ := kernel.Find(c.cfg.Languages, language) // it was found above
 	if len(l.Program) == 0 {
-		return "", nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "language", Message: fmt.Sprintf("files of %s cannot be run as programs", language)}
+		return "", nil, &fault.Error{
+			Kind: fault.Unsupported, Op: op, Field: "language",
+			Message: fmt.Sprintf("files of %s cannot be run as programs", language),
+		}
 	}
 	file := r.File
 	if strings.HasPrefix(file, "-") {

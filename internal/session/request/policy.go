@@ -18,7 +18,8 @@ func (c *Checker) idle(op, field string, seconds int64, def time.Duration) (time
 	case seconds == protocol.Never && (c.cfg.MaxIdle < 0 || def < 0):
 		return -1, nil
 	case seconds < 0, c.cfg.MaxIdle >= 0 && seconds > most:
-		return 0, fault.Invalid(op, field, "an idle time has between 1 and %d seconds; a session that must never rest is kept alive", most)
+		return 0, fault.Invalid(op, field,
+			"an idle time has between 1 and %d seconds; a session that must never rest is kept alive", most)
 	}
 	return time.Duration(seconds) * time.Second, nil
 }
@@ -31,10 +32,12 @@ func (c *Checker) Keepalive(seconds int64) (time.Duration, error) {
 
 // policy returns the policy of a new session.
 func (c *Checker) policy(r protocol.SessionCreate) (p snapshot.Policy, err error) {
-	if p.Pause, err = c.idle(opCreate, "idle_pause_seconds", r.IdlePauseSeconds, c.cfg.PauseAfter); err != nil {
+	if p.Pause, err = c.idle(opCreate, "idle_pause_seconds", r.IdlePauseSeconds,
+		c.cfg.PauseAfter); err != nil {
 		return p, err
 	}
-	if p.Hibernate, err = c.idle(opCreate, "idle_hibernate_seconds", r.IdleHibernateSeconds, c.cfg.HibernateAfter); err != nil {
+	if p.Hibernate, err = c.idle(opCreate, "idle_hibernate_seconds", r.IdleHibernateSeconds,
+		c.cfg.HibernateAfter); err != nil {
 		return p, err
 	}
 	p.KeepAlive = r.KeepAlive
@@ -43,7 +46,9 @@ func (c *Checker) policy(r protocol.SessionCreate) (p snapshot.Policy, err error
 
 // Update returns the status that a session has after a change of its name, policy
 // and lifetime, from its present status. Errors: InvalidArgument.
-func (c *Checker) Update(now snapshot.Status, created time.Time, r protocol.SessionUpdate) (next snapshot.Status, err error) {
+func (c *Checker) Update(now snapshot.Status, created time.Time,
+	r protocol.SessionUpdate,
+) (next snapshot.Status, err error) {
 	const op = protocol.OpSessionUpdate
 	next = now
 	if r.Name != nil {
@@ -53,12 +58,14 @@ func (c *Checker) Update(now snapshot.Status, created time.Time, r protocol.Sess
 		next.Name = *r.Name
 	}
 	if r.IdlePauseSeconds != nil {
-		if next.Policy.Pause, err = c.idle(op, "idle_pause_seconds", *r.IdlePauseSeconds, c.cfg.PauseAfter); err != nil {
+		if next.Policy.Pause, err = c.idle(op, "idle_pause_seconds", *r.IdlePauseSeconds,
+			c.cfg.PauseAfter); err != nil {
 			return now, err
 		}
 	}
 	if r.IdleHibernateSeconds != nil {
-		if next.Policy.Hibernate, err = c.idle(op, "idle_hibernate_seconds", *r.IdleHibernateSeconds, c.cfg.HibernateAfter); err != nil {
+		if next.Policy.Hibernate, err = c.idle(op, "idle_hibernate_seconds",
+			*r.IdleHibernateSeconds, c.cfg.HibernateAfter); err != nil {
 			return now, err
 		}
 	}
@@ -69,7 +76,9 @@ func (c *Checker) Update(now snapshot.Status, created time.Time, r protocol.Sess
 		most := created.Add(c.cfg.MaxLifetime)
 		next.Expires = time.Now().Add(time.Duration(*n) * time.Second)
 		if *n < 1 || *n > int64(c.cfg.MaxLifetime/time.Second) || next.Expires.After(most) {
-			return now, fault.Invalid(op, "lifetime_seconds", "this session can live at most %d seconds from now", max(0, int64(time.Until(most)/time.Second)))
+			return now, fault.Invalid(op, "lifetime_seconds",
+				"this session can live at most %d seconds from now",
+				max(0, int64(time.Until(most)/time.Second)))
 		}
 	}
 	return next, nil

@@ -15,7 +15,10 @@ import (
 func newChecker() *Checker {
 	return New(Config{
 		Languages: []kernel.Manifest{
-			{Name: "python", Aliases: []string{"py"}, Extensions: []string{".py"}, Program: []string{"python3", "{file}"}},
+			{
+				Name: "python", Aliases: []string{"py"}, Extensions: []string{".py"},
+				Program: []string{"python3", "{file}"},
+			},
 			{Name: "sql", Extensions: []string{".sql"}},
 		},
 		DefaultLanguage: "python",
@@ -48,28 +51,104 @@ func TestOpen(t *testing.T) {
 		want  string // language, arguments
 		field string
 	}{
-		"a kernel":                  {snapshot.Spec{Language: "python"}, protocol.ChannelOpen{Kind: "kernel"}, "python: ", ""},
-		"a kernel by alias":         {snapshot.Spec{}, protocol.ChannelOpen{Kind: "kernel", Language: "py"}, "python: ", ""},
-		"no language":               {snapshot.Spec{}, protocol.ChannelOpen{Kind: "kernel"}, "", "language"},
-		"an unknown language":       {snapshot.Spec{}, protocol.ChannelOpen{Kind: "kernel", Language: "cobol"}, "", "language"},
-		"a kernel with arguments":   {snapshot.Spec{Language: "sql"}, protocol.ChannelOpen{Kind: "kernel", Argv: []string{"x"}}, "", "kind"},
-		"a process":                 {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", Argv: []string{"ls", "-l"}}, ": ls -l", ""},
-		"a program":                 {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", File: "-x.py", Args: []string{"1"}}, "python: python3 ./-x.py 1", ""},
-		"a file of no language":     {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", File: "x.txt"}, "", "file"},
-		"a file without a program":  {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", File: "x.sql"}, "", "language"},
-		"arguments and a file":      {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", Argv: []string{"x"}, File: "x.py"}, "", "file"},
-		"nothing":                   {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process"}, "", "argv"},
-		"a zero byte":               {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", Argv: []string{"a\x00"}}, "", "argv"},
-		"too many bytes":            {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", Argv: []string{strings.Repeat("x", maxArgBytes+1)}}, "", "argv"},
-		"a terminal":                {snapshot.Spec{}, protocol.ChannelOpen{Kind: "terminal"}, ": bash", ""},
-		"a terminal without bash":   {own, protocol.ChannelOpen{Kind: "terminal"}, ": sh -c command -v bash >/dev/null && exec bash; exec sh", ""},
-		"a terminal with stdin":     {snapshot.Spec{}, protocol.ChannelOpen{Kind: "terminal", Stdin: true}, "", "stdin"},
-		"a variable without a name": {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", Argv: []string{"x"}, Env: map[string]string{"1": ""}}, "", "env"},
-		"a long key":                {snapshot.Spec{}, protocol.ChannelOpen{Kind: "process", Key: strings.Repeat("x", protocol.MaxKey+1)}, "", "key"},
-		"another kind":              {snapshot.Spec{}, protocol.ChannelOpen{Kind: "port"}, "", "kind"},
+		"a kernel": {
+			snapshot.Spec{Language: "python"},
+			protocol.ChannelOpen{Kind: "kernel"},
+			"python: ", "",
+		},
+		"a kernel by alias": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "kernel", Language: "py"},
+			"python: ", "",
+		},
+		"no language": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "kernel"},
+			"",
+			"language",
+		},
+		"an unknown language": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "kernel", Language: "cobol"},
+			"", "language",
+		},
+		"a kernel with arguments": {
+			snapshot.Spec{Language: "sql"},
+			protocol.ChannelOpen{Kind: "kernel", Argv: []string{"x"}},
+			"", "kind",
+		},
+		"a process": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "process", Argv: []string{"ls", "-l"}},
+			": ls -l", "",
+		},
+		"a program": {snapshot.Spec{}, protocol.ChannelOpen{
+			Kind: "process",
+			File: "-x.py", Args: []string{"1"},
+		}, "python: python3 ./-x.py 1", ""},
+		"a file of no language": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "process", File: "x.txt"},
+			"", "file",
+		},
+		"a file without a program": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "process", File: "x.sql"},
+			"", "language",
+		},
+		"arguments and a file": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "process", Argv: []string{"x"}, File: "x.py"},
+			"", "file",
+		},
+		"nothing": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "process"},
+			"",
+			"argv",
+		},
+		"a zero byte": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "process", Argv: []string{"a\x00"}},
+			"", "argv",
+		},
+		"too many bytes": {snapshot.Spec{}, protocol.ChannelOpen{
+			Kind: "process",
+			Argv: []string{strings.Repeat("x", maxArgBytes+1)},
+		}, "", "argv"},
+		"a terminal": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "terminal"},
+			": bash", "",
+		},
+		"a terminal without bash": {
+			own,
+			protocol.ChannelOpen{Kind: "terminal"},
+			": sh -c command -v bash >/dev/null && exec bash; exec sh", "",
+		},
+		"a terminal with stdin": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "terminal", Stdin: true},
+			"", "stdin",
+		},
+		"a variable without a name": {snapshot.Spec{}, protocol.ChannelOpen{
+			Kind: "process",
+			Argv: []string{"x"}, Env: map[string]string{"1": ""},
+		}, "", "env"},
+		"a long key": {snapshot.Spec{}, protocol.ChannelOpen{
+			Kind: "process",
+			Key:  strings.Repeat("x", protocol.MaxKey+1),
+		}, "", "key"},
+		"another kind": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "port"},
+			"",
+			"kind",
+		},
 	} {
 		language, argv, err := newChecker().Open(c.spec, c.r)
-		if got := language + ": " + strings.Join(argv, " "); field(err) != c.field || err == nil && got != c.want {
+		if got := language + ": " + strings.Join(argv, " "); field(err) != c.field || err == nil &&
+			got != c.want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
@@ -81,27 +160,68 @@ func TestUpdate(t *testing.T) {
 	num := func(n int64) *int64 { return &n }
 	text := func(s string) *string { return &s }
 	created := time.Now()
-	now := snapshot.Status{Name: "old", Expires: created.Add(time.Hour), Policy: snapshot.Policy{Pause: time.Second}}
+	now := snapshot.Status{
+		Name: "old", Expires: created.Add(time.Hour),
+		Policy: snapshot.Policy{Pause: time.Second},
+	}
 	yes := true
 	for name, c := range map[string]struct {
 		r     protocol.SessionUpdate
 		field string
 		check func(s snapshot.Status) bool
 	}{
-		"nothing":         {protocol.SessionUpdate{}, "", func(s snapshot.Status) bool { return s.Name == "old" && s.Policy == now.Policy }},
-		"a name":          {protocol.SessionUpdate{Name: text("new")}, "", func(s snapshot.Status) bool { return s.Name == "new" }},
-		"a bad name":      {protocol.SessionUpdate{Name: text("\x00")}, "name", nil},
-		"idle":            {protocol.SessionUpdate{IdlePauseSeconds: num(5)}, "", func(s snapshot.Status) bool { return s.Policy.Pause == 5*time.Second }},
-		"the default":     {protocol.SessionUpdate{IdlePauseSeconds: num(0)}, "", func(s snapshot.Status) bool { return s.Policy.Pause == time.Minute }},
-		"too long":        {protocol.SessionUpdate{IdlePauseSeconds: num(7200)}, "idle_pause_seconds", nil},
-		"never":           {protocol.SessionUpdate{IdleHibernateSeconds: num(protocol.Never)}, "", func(s snapshot.Status) bool { return s.Policy.Hibernate == -1 }},
-		"may not never":   {protocol.SessionUpdate{IdlePauseSeconds: num(protocol.Never)}, "idle_pause_seconds", nil},
-		"kept alive":      {protocol.SessionUpdate{KeepAlive: &yes}, "", func(s snapshot.Status) bool { return s.Policy.KeepAlive }},
-		"a lifetime":      {protocol.SessionUpdate{LifetimeSeconds: num(7200)}, "", func(s snapshot.Status) bool { return s.Expires.After(now.Expires) }},
-		"a long lifetime": {protocol.SessionUpdate{LifetimeSeconds: num(25 * 3600)}, "lifetime_seconds", nil},
+		"nothing": {
+			protocol.SessionUpdate{},
+			"",
+			func(s snapshot.Status) bool { return s.Name == "old" && s.Policy == now.Policy },
+		},
+		"a name": {
+			protocol.SessionUpdate{Name: text("new")},
+			"",
+			func(s snapshot.Status) bool { return s.Name == "new" },
+		},
+		"a bad name": {protocol.SessionUpdate{Name: text("\x00")}, "name", nil},
+		"idle": {
+			protocol.SessionUpdate{IdlePauseSeconds: num(5)},
+			"",
+			func(s snapshot.Status) bool { return s.Policy.Pause == 5*time.Second },
+		},
+		"the default": {
+			protocol.SessionUpdate{IdlePauseSeconds: num(0)},
+			"",
+			func(s snapshot.Status) bool { return s.Policy.Pause == time.Minute },
+		},
+		"too long": {
+			protocol.SessionUpdate{IdlePauseSeconds: num(7200)},
+			"idle_pause_seconds", nil,
+		},
+		"never": {
+			protocol.SessionUpdate{IdleHibernateSeconds: num(protocol.Never)},
+			"",
+			func(s snapshot.Status) bool { return s.Policy.Hibernate == -1 },
+		},
+		"may not never": {
+			protocol.SessionUpdate{IdlePauseSeconds: num(protocol.Never)},
+			"idle_pause_seconds", nil,
+		},
+		"kept alive": {
+			protocol.SessionUpdate{KeepAlive: &yes},
+			"",
+			func(s snapshot.Status) bool { return s.Policy.KeepAlive },
+		},
+		"a lifetime": {
+			protocol.SessionUpdate{LifetimeSeconds: num(7200)},
+			"",
+			func(s snapshot.Status) bool { return s.Expires.After(now.Expires) },
+		},
+		"a long lifetime": {
+			protocol.SessionUpdate{LifetimeSeconds: num(25 * 3600)},
+			"lifetime_seconds", nil,
+		},
 	} {
 		next, err := newChecker().Update(now, created, c.r)
-		if field(err) != c.field || err == nil && !c.check(next) || err != nil && (next.Name != now.Name || next.Policy != now.Policy) {
+		if field(err) != c.field || err == nil && !c.check(next) || err != nil &&
+			(next.Name != now.Name || next.Policy != now.Policy) {
 			t.Errorf("%s: %+v, %v", name, next, err)
 		}
 	}

@@ -14,5 +14,6 @@ func TestGoldenRecords(t *testing.T) {
 		"sessions/ID/session.json: a hibernated session": Record{},
 		"session.json of a copy":                         Manifest{},
 		"journal line of a durable session":              JournalLine{},
-	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{}, protocol.Network{Allow: []string{"example.org"}})
+	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{},
+		protocol.Network{Allow: []string{"example.org"}})
 }

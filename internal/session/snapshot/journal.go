@@ -40,7 +40,8 @@ func ReadJournal(name string) (map[string][]queue.SavedCell, error) {
 	for lines.Scan() {
 		var j JournalLine
 		if json.Unmarshal(lines.Bytes(), &j) == nil {
-			all[j.Channel] = append(all[j.Channel], queue.SavedCell{Execute: protocol.Execute{Key: j.Key}, Cell: j.Cell})
+			all[j.Channel] = append(all[j.Channel],
+				queue.SavedCell{Execute: protocol.Execute{Key: j.Key}, Cell: j.Cell})
 		}
 	}
 	return all, lines.Err()

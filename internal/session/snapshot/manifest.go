@@ -183,8 +183,9 @@ func (c *Manifest) Header() *Manifest {
 // View returns the snapshot as clients see it.
 func (c *Manifest) View() protocol.Snapshot {
 	v := protocol.Snapshot{
-		ID: c.ID, Name: c.Label, Session: c.Session, Language: c.Language, CreatedMS: c.At.UnixMilli(),
-		Bytes: c.Bytes, PauseMS: float64(c.Pause.Microseconds()) / 1000,
+		ID: c.ID, Name: c.Label, Session: c.Session, Language: c.Language,
+		CreatedMS: c.At.UnixMilli(),
+		Bytes:     c.Bytes, PauseMS: float64(c.Pause.Microseconds()) / 1000,
 	}
 	if !c.Ends.IsZero() {
 		v.ExpiresMS = c.Ends.UnixMilli()

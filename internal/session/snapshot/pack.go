@@ -24,7 +24,8 @@ const maxPacked = 256 << 30
 
 // Pack writes folders and files, each below its name, to an archive.
 func Pack(w io.Writer, folders map[string]string) error {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,10 @@ func packFolder(t *tar.Writer, name, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := t.WriteHeader(&tar.Header{Name: as, Mode: 0o600, Size: info.Size(), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+		if err := t.WriteHeader(&tar.Header{
+			Name: as, Mode: 0o600, Size: info.Size(),
+			Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+		}); err != nil {
 			return err
 		}
 		_, err = io.Copy(t, io.LimitReader(f, info.Size()))
@@ -93,7 +97,8 @@ func Unpack(ctx context.Context, r io.Reader, dir string) error {
 		if err != nil {
 			return fault.Wrap(fault.Malformed, op, err)
 		}
-		if left -= h.Size; h.Typeflag != tar.TypeReg || left < 0 || !(strings.HasPrefix(h.Name, "session/") || strings.HasPrefix(h.Name, "logs/")) {
+		if left -= h.Size; h.Typeflag != tar.TypeReg || left < 0 ||
+			!(strings.HasPrefix(h.Name, "session/") || strings.HasPrefix(h.Name, "logs/")) {
 			return fault.New(fault.Malformed, op, "it is no parked session: it holds %q", h.Name)
 		}
 		if err := unpackFile(ctx, root, h.Name, t); err != nil {

@@ -42,7 +42,10 @@ func (r SpareRoom) Take(logs int64) error {
 	r.Free()
 	_ = os.Remove(r.Dir) // fails when the folder has a snapshot
 	if errors.Is(err, unix.ENOSPC) {
-		return &fault.Error{Kind: fault.DiskFull, Op: op, Message: "there is no space for what the session has put out", Err: err}
+		return &fault.Error{
+			Kind: fault.DiskFull, Op: op,
+			Message: "there is no space for what the session has put out", Err: err,
+		}
 	}
 	return fault.Wrap(fault.Host, op, err)
 }

@@ -127,7 +127,9 @@ func (h *Store) Dir(id string) string { return filepath.Join(h.cfg.Dir, id) }
 
 // Create takes a snapshot of a session. Errors: InvalidArgument, Conflict if another snapshot of
 // the tenant has the name, Exhausted at a limit, and the errors of the session.
-func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
+func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source,
+	r protocol.SnapshotCreate,
+) (protocol.Snapshot, error) {
 	var none protocol.Snapshot
 	if err := checkCreate(r); err != nil {
 		return none, err
@@ -137,7 +139,8 @@ func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source, r pro
 		return none, err
 	}
 	defer done()
-	if err := h.cfg.Admission.Confirm(ctx, protocol.OpSnapshot, admission.ForSnapshot(holderOf(p))); err != nil {
+	if err := h.cfg.Admission.Confirm(ctx, protocol.OpSnapshot,
+		admission.ForSnapshot(holderOf(p))); err != nil {
 		return none, err
 	}
 	id := idPrefix + strings.ToLower(rand.Text())
@@ -157,17 +160,21 @@ func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source, r pro
 		return none, errors.Join(err, os.RemoveAll(dir+Partial), Remove(dir))
 	}
 	h.cfg.Taken()
-	h.cfg.Log.Info("snapshot taken", "session", s.ID(), "snapshot", id, "bytes", c.Bytes, "pause", c.Pause)
+	h.cfg.Log.Info("snapshot taken", "session", s.ID(), "snapshot", id, "bytes", c.Bytes, "pause",
+		c.Pause)
 	return c.View(), nil
 }
 
 func checkCreate(r protocol.SnapshotCreate) error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
-	if len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, control) || strings.HasPrefix(r.Name, idPrefix) || strings.Contains(r.Name, "/") {
-		return fault.Invalid(protocol.OpSnapshot, "name", "a name is UTF-8 text of at most %d bytes without control characters and slashes, and does not begin with n_", maxName)
+	if len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name,
+		control) || strings.HasPrefix(r.Name, idPrefix) || strings.Contains(r.Name, "/") {
+		return fault.Invalid(protocol.OpSnapshot, "name",
+			"a name is UTF-8 text of at most %d bytes without control characters and slashes, and does not begin with n_", maxName)
 	}
 	if r.ExpiresSeconds < 0 || r.ExpiresSeconds > int64(maxLife/time.Second) {
-		return fault.Invalid(protocol.OpSnapshot, "expires_seconds", "a snapshot is kept for 0 to %d seconds", int64(maxLife/time.Second))
+		return fault.Invalid(protocol.OpSnapshot, "expires_seconds",
+			"a snapshot is kept for 0 to %d seconds", int64(maxLife/time.Second))
 	}
 	return nil
 }
@@ -186,11 +193,16 @@ func (h *Store) reserve(holder admission.Holder, name string) (done func(), err 
 	}
 	switch n := len(h.all) + len(h.pending); {
 	case n >= h.cfg.Max:
-		return nil, fault.New(fault.Exhausted, op, "there are %d snapshots, which is the limit; delete some", n)
+		return nil, fault.New(fault.Exhausted, op,
+			"there are %d snapshots, which is the limit; delete some", n)
 	case h.bytes >= h.cfg.MaxBytes:
-		return nil, fault.New(fault.Exhausted, op, "the snapshots take %d bytes, the limit is %d; delete some", h.bytes, h.cfg.MaxBytes)
+		return nil, fault.New(fault.Exhausted, op,
+			"the snapshots take %d bytes, the limit is %d; delete some", h.bytes, h.cfg.MaxBytes)
 	case name != "" && h.hasName(holder.Tenant, name):
-		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "name", Message: "you have a snapshot of this name"}
+		return nil, &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: "name",
+			Message: "you have a snapshot of this name",
+		}
 	}
 	x := &pendingSnapshot{holder, name}
 	h.pending[x] = struct{}{}
@@ -217,7 +229,9 @@ func (h *Store) add(c *Manifest) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if limit := h.cfg.MaxBytes; h.bytes+c.Bytes > limit {
-		return fault.New(fault.Exhausted, protocol.OpSnapshot, "the snapshot has %d bytes, and of the limit of %d are %d left; delete some", c.Bytes, limit, limit-h.bytes)
+		return fault.New(fault.Exhausted, protocol.OpSnapshot,
+			"the snapshot has %d bytes, and of the limit of %d are %d left; delete some", c.Bytes,
+			limit, limit-h.bytes)
 	}
 	h.all[c.ID] = c.Header()
 	h.bytes += c.Bytes
@@ -245,7 +259,10 @@ func (h *Store) Lookup(p noderpc.Principal, ref string) (*Manifest, error) {
 	defer h.mu.Unlock()
 	c := h.find(p.Tenant, ref)
 	if c == nil || c.Expired(time.Now()) {
-		return nil, &fault.Error{Kind: fault.NotFound, Op: "snapshot.find", Field: "snapshot", Message: "there is no such snapshot"}
+		return nil, &fault.Error{
+			Kind: fault.NotFound, Op: "snapshot.find", Field: "snapshot",
+			Message: "there is no such snapshot",
+		}
 	}
 	return c, nil
 }
@@ -269,7 +286,10 @@ func (h *Store) List(p noderpc.Principal) protocol.SnapshotList {
 			mine = append(mine, c)
 		}
 	}
-	slices.SortFunc(mine, func(a, b *Manifest) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
+	slices.SortFunc(mine, func(a, b *Manifest) int {
+		return cmp.Or(b.At.Compare(a.At),
+			strings.Compare(a.ID, b.ID))
+	})
 	out := protocol.SnapshotList{Snapshots: []protocol.Snapshot{}}
 	for _, c := range mine {
 		out.Snapshots = append(out.Snapshots, c.View())

@@ -37,13 +37,17 @@ func (s source) Copy(_ context.Context, dir string) (*Manifest, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "snapshot"), 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "snapshot", "memory"), make([]byte, s.bytes), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "snapshot", "memory"), make([]byte, s.bytes),
+		0o600); err != nil {
 		return nil, err
 	}
 	if s.during != nil {
 		s.during()
 	}
-	return &Manifest{Record: Record{Version: Version, Spec: Spec{ID: "s_one"}}, At: time.Now(), Session: "s_one"}, s.err
+	return &Manifest{
+		Record: Record{Version: Version, Spec: Spec{ID: "s_one"}}, At: time.Now(),
+		Session: "s_one",
+	}, s.err
 }
 
 // quotas are the quotas of tests: the quota of tenant b is used up.
@@ -64,7 +68,8 @@ func open(t *testing.T, dir string, n int, bytes int64) (*Store, *int) {
 	t.Helper()
 	taken := new(int)
 	s, err := OpenStore(StoreConfig{
-		Dir: dir, Max: n, MaxBytes: bytes, Admission: quotas{}, Taken: func() { *taken++ }, Go: func(f func()) { f() }, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, Max: n, MaxBytes: bytes, Admission: quotas{}, Taken: func() { *taken++ },
+		Go: func(f func()) { f() }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,19 +101,22 @@ func TestStore(t *testing.T) {
 			t.Error("the snapshot is not counted while it is taken")
 		}
 	}}, protocol.SnapshotCreate{Name: "base"})
-	if err != nil || first.Name != "base" || first.Session != "s_one" || first.Bytes < 1000 || !strings.HasPrefix(first.ID, "n_") {
+	if err != nil || first.Name != "base" || first.Session != "s_one" || first.Bytes < 1000 ||
+		!strings.HasPrefix(first.ID, "n_") {
 		t.Fatalf("taken: %+v, %v", first, err)
 	}
 	if !fault.Is(twice, fault.Conflict) {
 		t.Errorf("the same name meanwhile: %v", twice)
 	}
-	if _, err := s.Create(ctx, alice, source{}, protocol.SnapshotCreate{Name: "base"}); !fault.Is(err, fault.Conflict) {
+	if _, err := s.Create(ctx, alice, source{}, protocol.SnapshotCreate{Name: "base"}); !fault.Is(
+		err, fault.Conflict) {
 		t.Errorf("the same name: %v", err)
 	}
 	if _, err := s.Create(ctx, bob, source{}, protocol.SnapshotCreate{Name: "base"}); err != nil {
 		t.Errorf("the same name of another tenant: %v", err)
 	}
-	if _, err := s.Create(ctx, bob, source{}, protocol.SnapshotCreate{}); !fault.Is(err, fault.Exhausted) {
+	if _, err := s.Create(ctx, bob, source{}, protocol.SnapshotCreate{}); !fault.Is(err,
+		fault.Exhausted) {
 		t.Errorf("over the quota: %v", err)
 	}
 	over, err := s.Create(ctx, alice, source{}, protocol.SnapshotCreate{ExpiresSeconds: 3600})
@@ -166,21 +174,25 @@ func TestStoreLimits(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s, taken := open(t, dir, 2, 100_000)
 	broken := errors.New("broken")
-	if _, err := s.Create(ctx, alice, source{err: broken}, protocol.SnapshotCreate{Name: "x"}); !errors.Is(err, broken) {
+	if _, err := s.Create(ctx, alice, source{err: broken},
+		protocol.SnapshotCreate{Name: "x"}); !errors.Is(err, broken) {
 		t.Errorf("a copy that fails: %v", err)
 	}
-	if _, err := s.Create(ctx, alice, source{bytes: 200_000}, protocol.SnapshotCreate{Name: "x"}); !fault.Is(err, fault.Exhausted) {
+	if _, err := s.Create(ctx, alice, source{bytes: 200_000},
+		protocol.SnapshotCreate{Name: "x"}); !fault.Is(err, fault.Exhausted) {
 		t.Errorf("too many bytes: %v", err)
 	}
 	if got := names(t, dir); len(got) != 0 || *taken != 0 {
 		t.Errorf("the folder has %v, %d were taken", got, *taken)
 	}
 	for _, name := range []string{"x", ""} {
-		if _, err := s.Create(ctx, alice, source{bytes: 40_000}, protocol.SnapshotCreate{Name: name}); err != nil {
+		if _, err := s.Create(ctx, alice, source{bytes: 40_000},
+			protocol.SnapshotCreate{Name: name}); err != nil {
 			t.Errorf("within the limits: %v", err)
 		}
 	}
-	if _, err := s.Create(ctx, alice, source{}, protocol.SnapshotCreate{}); !fault.Is(err, fault.Exhausted) {
+	if _, err := s.Create(ctx, alice, source{}, protocol.SnapshotCreate{}); !fault.Is(err,
+		fault.Exhausted) {
 		t.Errorf("one too many: %v", err)
 	}
 	for field, r := range map[string]protocol.SnapshotCreate{

@@ -50,29 +50,42 @@ func (s *Stats) Attach(from Sources) {
 		s.status = append(s.status, entry{name, value})
 		s.export(name+"_total", help, nil, value)
 	}
-	read("volumes_created", "Volumes that were created.", func() int64 { n, _ := from.Volumes(); return n })
-	read("volumes_full", "Times that a session's volume was found to be over its limit.", func() int64 { _, n := from.Volumes(); return n })
-	read("waits_served", "Requests to create or resume a session that waited for a place and got it.",
+	read("volumes_created", "Volumes that were created.",
+		func() int64 { n, _ := from.Volumes(); return n })
+	read("volumes_full", "Times that a session's volume was found to be over its limit.",
+		func() int64 { _, n := from.Volumes(); return n })
+	read(
+		"waits_served", "Requests to create or resume a session that waited for a place and got it.",
 		func() int64 { n, _, _ := from.Waits(); return n })
-	read("waits_refused", "Requests to create or resume a session that were refused because the queue for places was full.",
+	read(
+		"waits_refused", "Requests to create or resume a session that were refused because the queue for places was full.",
 		func() int64 { _, n, _ := from.Waits(); return n })
-	read("waits_over", "Requests to create or resume a session that waited for a place until their time was over.",
+	read(
+		"waits_over", "Requests to create or resume a session that waited for a place until their time was over.",
 		func() int64 { _, _, n := from.Waits(); return n })
-	read("egress_opened", "Outbound connections of sessions that were opened.", func() int64 { return from.Egress().Opened })
-	read("egress_denied", "Outbound connections that were refused because of a list, an address, a malformed request or a limit.",
+	read("egress_opened", "Outbound connections of sessions that were opened.",
+		func() int64 { return from.Egress().Opened })
+	read(
+		"egress_denied", "Outbound connections that were refused because of a list, an address, a malformed request or a limit.",
 		func() int64 { return from.Egress().Denied })
 	read("egress_failed", "Outbound connections that were allowed but could not be established.",
 		func() int64 { return from.Egress().Failed })
-	read("egress_over", "Outbound connections that were cut because their session had reached its limit of bytes.",
+	read(
+		"egress_over", "Outbound connections that were cut because their session had reached its limit of bytes.",
 		func() int64 { return from.Egress().Over })
-	read("egress_bytes", "Bytes of outbound connections, in both directions.", func() int64 { return from.Egress().Bytes })
+	read("egress_bytes", "Bytes of outbound connections, in both directions.",
+		func() int64 { return from.Egress().Bytes })
 
-	s.export("trace_spans_sent_total", "Spans that a collector accepted.", nil, func() int64 { n, _ := from.Spans(); return n })
-	s.export("trace_spans_dropped_total", "Spans that were dropped because the queue was full or the collector did not accept them.", nil,
+	s.export("trace_spans_sent_total", "Spans that a collector accepted.", nil,
+		func() int64 { n, _ := from.Spans(); return n })
+	s.export("trace_spans_dropped_total",
+		"Spans that were dropped because the queue was full or the collector did not accept them.",
+		nil,
 		func() int64 { _, n := from.Spans(); return n })
 	s.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: prefix + "waiting", Help: "Requests to create or resume a session that wait for a place.",
+			Name: prefix + "waiting",
+			Help: "Requests to create or resume a session that wait for a place.",
 		}, func() float64 { return float64(from.Waiting()) }),
 		sessions(from), sandboxes(from), pools(from), logs(from), journals(from),
 	)
@@ -98,39 +111,66 @@ func sandboxes(from Sources) prometheus.Collector {
 
 func pools(from Sources) prometheus.Collector {
 	c := collector[pool.Stats]{label: "template", all: from.Pools}
-	c.gauge("pool_size", "Sandboxes that the pool should keep ready.", func(s pool.Stats) float64 { return float64(s.Size) })
-	c.gauge("pool_ready", "Sandboxes that are ready.", func(s pool.Stats) float64 { return float64(s.Ready) })
-	c.gauge("pool_making", "Sandboxes that are being prepared.", func(s pool.Stats) float64 { return float64(s.Making) })
-	c.gauge("pool_waiting", "Claims that wait for a sandbox.", func(s pool.Stats) float64 { return float64(s.Waiting) })
-	c.counter("pool_claims_total", "Claims that were served.", func(s pool.Stats) float64 { return float64(s.Claims) })
-	c.counter("pool_waits_total", "Claims that were served after a wait.", func(s pool.Stats) float64 { return float64(s.Misses) })
-	c.counter("pool_refused_total", "Claims that got no sandbox in time.", func(s pool.Stats) float64 { return float64(s.Refused) })
-	c.counter("pool_made_total", "Sandboxes that were prepared.", func(s pool.Stats) float64 { return float64(s.Made) })
-	c.counter("pool_failed_total", "Attempts to prepare a sandbox that failed.", func(s pool.Stats) float64 { return float64(s.Failed) })
-	c.counter("pool_broken_total", "Sandboxes that ended before they were claimed.", func(s pool.Stats) float64 { return float64(s.Broken) })
+	c.gauge("pool_size", "Sandboxes that the pool should keep ready.",
+		func(s pool.Stats) float64 { return float64(s.Size) })
+	c.gauge("pool_ready", "Sandboxes that are ready.",
+		func(s pool.Stats) float64 { return float64(s.Ready) })
+	c.gauge("pool_making", "Sandboxes that are being prepared.",
+		func(s pool.Stats) float64 { return float64(s.Making) })
+	c.gauge("pool_waiting", "Claims that wait for a sandbox.",
+		func(s pool.Stats) float64 { return float64(s.Waiting) })
+	c.counter("pool_claims_total", "Claims that were served.",
+		func(s pool.Stats) float64 { return float64(s.Claims) })
+	c.counter("pool_waits_total", "Claims that were served after a wait.",
+		func(s pool.Stats) float64 { return float64(s.Misses) })
+	c.counter("pool_refused_total", "Claims that got no sandbox in time.",
+		func(s pool.Stats) float64 { return float64(s.Refused) })
+	c.counter("pool_made_total", "Sandboxes that were prepared.",
+		func(s pool.Stats) float64 { return float64(s.Made) })
+	c.counter("pool_failed_total", "Attempts to prepare a sandbox that failed.",
+		func(s pool.Stats) float64 { return float64(s.Failed) })
+	c.counter("pool_broken_total", "Sandboxes that ended before they were claimed.",
+		func(s pool.Stats) float64 { return float64(s.Broken) })
 	return &c
 }
 
 func logs(from Sources) prometheus.Collector {
-	c := collector[stream.LogStats]{all: func() map[string]stream.LogStats { return map[string]stream.LogStats{"": from.Logs()} }}
-	c.gauge("log_memory_bytes", "Output that the logs of all channels hold in memory.", func(l stream.LogStats) float64 { return float64(l.MemoryBytes) })
-	c.gauge("log_disk_bytes", "Output that the logs of all channels hold on disk.", func(l stream.LogStats) float64 { return float64(l.DiskBytes) })
-	c.gauge("log_viewers", "Viewers that read a channel.", func(l stream.LogStats) float64 { return float64(l.Readers) })
-	c.counter("log_dropped_bytes_total", "Output that the logs removed, the oldest first, in bytes.",
+	c := collector[stream.LogStats]{
+		all: func() map[string]stream.LogStats {
+			return map[string]stream.LogStats{
+				"": from.Logs(),
+			}
+		},
+	}
+	c.gauge("log_memory_bytes", "Output that the logs of all channels hold in memory.",
+		func(l stream.LogStats) float64 { return float64(l.MemoryBytes) })
+	c.gauge("log_disk_bytes", "Output that the logs of all channels hold on disk.",
+		func(l stream.LogStats) float64 { return float64(l.DiskBytes) })
+	c.gauge("log_viewers", "Viewers that read a channel.",
+		func(l stream.LogStats) float64 { return float64(l.Readers) })
+	c.counter("log_dropped_bytes_total",
+		"Output that the logs removed, the oldest first, in bytes.",
 		func(l stream.LogStats) float64 { return float64(l.DroppedBytes) })
-	c.counter("log_spilled_bytes_total", "Output that was written to disk, in bytes.", func(l stream.LogStats) float64 { return float64(l.SpilledBytes) })
-	c.counter("log_spill_errors_total", "Writes of output to disk that failed.", func(l stream.LogStats) float64 { return float64(l.SpillErrors) })
-	c.counter("log_read_errors_total", "Blocks of output that could not be read from disk.", func(l stream.LogStats) float64 { return float64(l.ReadErrors) })
-	c.counter("log_stalls_total", "Times that output stopped waiting for a slow disk.", func(l stream.LogStats) float64 { return float64(l.Stalls) })
+	c.counter("log_spilled_bytes_total", "Output that was written to disk, in bytes.",
+		func(l stream.LogStats) float64 { return float64(l.SpilledBytes) })
+	c.counter("log_spill_errors_total", "Writes of output to disk that failed.",
+		func(l stream.LogStats) float64 { return float64(l.SpillErrors) })
+	c.counter("log_read_errors_total", "Blocks of output that could not be read from disk.",
+		func(l stream.LogStats) float64 { return float64(l.ReadErrors) })
+	c.counter("log_stalls_total", "Times that output stopped waiting for a slow disk.",
+		func(l stream.LogStats) float64 { return float64(l.Stalls) })
 	return &c
 }
 
 func journals(from Sources) prometheus.Collector {
 	c := collector[journal.Stats]{label: "journal", all: from.Journals}
-	c.counter("journal_lines_total", "Lines that were written, by journal.", func(s journal.Stats) float64 { return float64(s.Lines) })
-	c.counter("journal_dropped_total", "Lines that were dropped because the disk refused them or too many lines waited for it.",
+	c.counter("journal_lines_total", "Lines that were written, by journal.",
+		func(s journal.Stats) float64 { return float64(s.Lines) })
+	c.counter("journal_dropped_total",
+		"Lines that were dropped because the disk refused them or too many lines waited for it.",
 		func(s journal.Stats) float64 { return float64(s.Dropped) })
-	c.counter("journal_rotations_total", "Files that became full.", func(s journal.Stats) float64 { return float64(s.Rotations) })
+	c.counter("journal_rotations_total", "Files that became full.",
+		func(s journal.Stats) float64 { return float64(s.Rotations) })
 	c.counter("journal_removed_total", "Full files that were removed, the oldest first.",
 		func(s journal.Stats) float64 { return float64(s.Removed) })
 	return &c

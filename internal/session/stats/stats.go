@@ -70,7 +70,8 @@ func claimSources() []string { return []string{"pool", "wait", "cold"} }
 // lostReasons returns the values of the label reason: all reasons for the end of a session.
 func lostReasons() []string {
 	return []string{
-		"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting", "upgraded", "moved",
+		"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting",
+		"upgraded", "moved",
 	}
 }
 
@@ -78,18 +79,23 @@ func lostReasons() []string {
 func New(cfg Config) *Stats {
 	s := &Stats{registry: prometheus.NewRegistry(), lost: map[string]*Counter{}}
 	s.SessionsCreated = s.counter("sessions_created", "Sessions that were created.")
-	s.SessionsRefused = s.counter("sessions_refused", "Sessions that were refused because no place or no sandbox was free.")
+	s.SessionsRefused = s.counter("sessions_refused",
+		"Sessions that were refused because no place or no sandbox was free.")
 	s.SessionsDeleted = s.counter("sessions_deleted", "Sessions that were deleted by a request.")
 	for _, r := range lostReasons() {
-		s.lost[r] = s.register("lost_"+r, "sessions_lost_total", "Sessions that ended, by reason.", prometheus.Labels{"reason": r})
+		s.lost[r] = s.register("lost_"+r, "sessions_lost_total", "Sessions that ended, by reason.",
+			prometheus.Labels{"reason": r})
 	}
 
 	s.Executes = s.counter("executes", "Cells that were queued.")
-	s.KernelsStarted = s.counter("kernels_started", "Kernels that were started. Kernels that a snapshot contains are not counted.")
+	s.KernelsStarted = s.counter("kernels_started",
+		"Kernels that were started. Kernels that a snapshot contains are not counted.")
 	s.ProcessesStarted = s.counter("processes_started", "Processes that were started.")
 	s.TerminalsStarted = s.counter("terminals_started", "Terminals that were started.")
-	s.ScreensRestored = s.counter("screens_restored", "Records with the state of a terminal's screen that were sent to viewers.")
-	s.AnswersDropped = s.counter("answers_dropped", "Answers of viewers' terminals to outdated queries that were dropped.")
+	s.ScreensRestored = s.counter("screens_restored",
+		"Records with the state of a terminal's screen that were sent to viewers.")
+	s.AnswersDropped = s.counter("answers_dropped",
+		"Answers of viewers' terminals to outdated queries that were dropped.")
 
 	s.OutputBytes = s.counter("output_bytes", "Output of sandboxes that was accepted, in bytes.")
 	s.OutputDropped = s.counter("output_dropped",
@@ -97,33 +103,43 @@ func New(cfg Config) *Stats {
 	s.InputBytes = s.counter("input_bytes", "Input that was accepted, in bytes.")
 	s.SentBytes = s.metric("sent_bytes_total", "Output that was sent to viewers, in bytes.")
 	s.SentFrames = s.metric("sent_frames_total", "Frames with output that were sent to viewers.")
-	s.Gaps = s.metric("gaps_total", "Gaps that were reported to viewers because output had left the log.")
+	s.Gaps = s.metric("gaps_total",
+		"Gaps that were reported to viewers because output had left the log.")
 
 	s.Pauses = s.counter("pauses", "Sessions that were paused.")
 	s.Resumes = s.counter("resumes", "Paused sessions that were resumed.")
 	s.hibernations = s.counter("hibernations", "Sessions that were hibernated.")
 	s.wakes = s.counter("wakes", "Hibernated sessions that were resumed.")
-	s.Evictions = s.counter("gave_way", "Idle sessions that were hibernated because another session needed their place.")
-	s.LimitsReached = s.counter("limits_reached", "Limits of output and of the run time of cells that were reached.")
+	s.Evictions = s.counter("gave_way",
+		"Idle sessions that were hibernated because another session needed their place.")
+	s.LimitsReached = s.counter("limits_reached",
+		"Limits of output and of the run time of cells that were reached.")
 
 	s.ColdBoots = s.counter("cold_boots", "Sandboxes that were booted without a snapshot.")
 	s.Restores = s.counter("restores", "Sandboxes that were restored from a snapshot.")
-	s.RestoresFailed = s.counter("restores_failed", "Restores of a template, a hibernated session or a copy that failed.")
+	s.RestoresFailed = s.counter("restores_failed",
+		"Restores of a template, a hibernated session or a copy that failed.")
 
 	s.Snapshots = s.counter("snapshots", "Snapshots that users took.")
 	s.Forks = s.counter("forks", "Sessions that were created as copies of a running session.")
 	s.Preserved = s.counter("preserved", "Copies of durable sessions that were written.")
-	s.Recovered = s.counter("recovered", "Durable sessions that were recovered after the server was killed.")
-	s.Checkpoints = s.counter("checkpoints", "Copies of durable sessions that were stored in the blob store.")
-	s.CheckpointBytes = s.counter("checkpoint_bytes", "Bytes of copies of durable sessions that were sent to the blob store.")
+	s.Recovered = s.counter("recovered",
+		"Durable sessions that were recovered after the server was killed.")
+	s.Checkpoints = s.counter("checkpoints",
+		"Copies of durable sessions that were stored in the blob store.")
+	s.CheckpointBytes = s.counter("checkpoint_bytes",
+		"Bytes of copies of durable sessions that were sent to the blob store.")
 	s.CheckpointsFailed = s.counter("checkpoints_failed",
 		"Copies of durable sessions that the blob store did not accept. The node sends them again later.")
 
 	s.Parked = s.counter("parked", "Sessions that were moved to the blob store.")
 	s.Adopted = s.counter("adopted", "Sessions that were taken from the blob store.")
-	s.Fenced = s.counter("fenced", "Requests that were refused because the node could not confirm that it still owns the session.")
-	s.TakenOver = s.counter("taken_over", "Sessions of failed nodes that this node took over, from their last copy in the blob store.")
-	s.StoreSwept = s.counter("store_swept", "Objects and unfinished uploads without an owner that were removed from the blob store.")
+	s.Fenced = s.counter("fenced",
+		"Requests that were refused because the node could not confirm that it still owns the session.")
+	s.TakenOver = s.counter("taken_over",
+		"Sessions of failed nodes that this node took over, from their last copy in the blob store.")
+	s.StoreSwept = s.counter("store_swept",
+		"Objects and unfinished uploads without an owner that were removed from the blob store.")
 
 	s.observers(cfg)
 	processes := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
@@ -135,16 +151,21 @@ func New(cfg Config) *Stats {
 func (s *Stats) observers(cfg Config) {
 	language := []string{"language"}
 	s.claimSeconds = prometheus.NewHistogramVec(seconds("claim_seconds",
-		"Time from a request for a session until it has a sandbox, by the source of the sandbox.", 0.0005, 30, 12),
+		"Time from a request for a session until it has a sandbox, by the source of the sandbox.",
+		0.0005, 30, 12),
 		[]string{"language", "source"})
-	s.cellSeconds = prometheus.NewHistogramVec(seconds("cell_seconds", "Run time of cells.", 0.001, 600, 12), language)
-	s.hibernateSeconds = prometheus.NewHistogram(seconds("hibernate_seconds", "Duration of hibernations.", 0.05, 60, 9))
-	s.wakeSeconds = prometheus.NewHistogram(seconds("wake_seconds", "Time to resume a hibernated session.", 0.05, 60, 9))
+	s.cellSeconds = prometheus.NewHistogramVec(seconds("cell_seconds", "Run time of cells.", 0.001,
+		600, 12), language)
+	s.hibernateSeconds = prometheus.NewHistogram(seconds("hibernate_seconds",
+		"Duration of hibernations.", 0.05, 60, 9))
+	s.wakeSeconds = prometheus.NewHistogram(seconds("wake_seconds",
+		"Time to resume a hibernated session.", 0.05, 60, 9))
 	s.cells = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: prefix + "cells_total", Help: "Cells that have ended.",
 	}, []string{"language", "status"})
 	s.quotas = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: prefix + "quota_refused_total", Help: "Requests that were refused because a tenant or a key had reached its quota.",
+		Name: prefix + "quota_refused_total",
+		Help: "Requests that were refused because a tenant or a key had reached its quota.",
 	}, []string{"quota"})
 	for _, l := range cfg.Languages {
 		s.cellSeconds.WithLabelValues(l)
@@ -158,7 +179,8 @@ func (s *Stats) observers(cfg Config) {
 	for _, q := range cfg.Quotas {
 		s.quotas.WithLabelValues(q)
 	}
-	s.registry.MustRegister(s.claimSeconds, s.cellSeconds, s.hibernateSeconds, s.wakeSeconds, s.cells, s.quotas)
+	s.registry.MustRegister(s.claimSeconds, s.cellSeconds, s.hibernateSeconds, s.wakeSeconds,
+		s.cells, s.quotas)
 }
 
 // seconds returns the options of a histogram with n buckets from one duration to another.

@@ -81,18 +81,27 @@ func TestSources(t *testing.T) {
 	s := New(Config{})
 	logs := stream.LogStats{DroppedBytes: 8, MemoryBytes: 20, DiskBytes: 4, Readers: 2, Stalls: 1}
 	s.Attach(Sources{
-		Volumes:   func() (int64, int64) { return 1, 2 },
-		Waits:     func() (int64, int64, int64) { return 3, 4, 5 },
-		Waiting:   func() int { return 6 },
-		Egress:    func() Egress { return Egress{Opened: 7, Denied: 8, Failed: 9, Over: 10, Bytes: 11} },
+		Volumes: func() (int64, int64) { return 1, 2 },
+		Waits:   func() (int64, int64, int64) { return 3, 4, 5 },
+		Waiting: func() int { return 6 },
+		Egress: func() Egress {
+			return Egress{
+				Opened: 7, Denied: 8, Failed: 9, Over: 10,
+				Bytes: 11,
+			}
+		},
 		Spans:     func() (int64, int64) { return 12, 13 },
 		Sessions:  func() map[string]int { return map[string]int{"running": 14, "lost": 0} },
 		Sandboxes: func() int { return 15 },
 		Pools: func() map[string]pool.Stats {
 			return map[string]pool.Stats{"python": {Size: 16, Ready: 2, Making: 3, Misses: 4}}
 		},
-		Logs:     func() stream.LogStats { return logs },
-		Journals: func() map[string]journal.Stats { return map[string]journal.Stats{"audit": {Lines: 17, Dropped: 18}} },
+		Logs: func() stream.LogStats { return logs },
+		Journals: func() map[string]journal.Stats {
+			return map[string]journal.Stats{
+				"audit": {Lines: 17, Dropped: 18},
+			}
+		},
 	})
 	wantMetrics(t, s, `
 sandgate_node_volumes_created_total 1

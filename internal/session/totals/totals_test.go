@@ -13,13 +13,17 @@ import (
 func TestReplace(t *testing.T) {
 	all := New[string](3)
 	owner := admission.Holder{Tenant: "t", Subject: "s"}
-	runs := Share{Listed: true, Alive: true, KeptAlive: true, Sandbox: true, NanoCPUs: 15e8, Memory: 10}
+	runs := Share{
+		Listed: true, Alive: true, KeptAlive: true, Sandbox: true, NanoCPUs: 15e8,
+		Memory: 10,
+	}
 	sleeps := Share{Listed: true, Alive: true, KeptAlive: true, State: 1, Disk: 7}
 	ended := Share{Listed: true, State: 2}
 
 	all.Replace("one", owner, Share{}, runs)
 	use, own := all.UseOf("t", "s")
-	if use != own || use.Sessions != 1 || use.Running != 1 || use.CPUs != 1.5 || use.MemoryBytes != 10 {
+	if use != own || use.Sessions != 1 || use.Running != 1 || use.CPUs != 1.5 ||
+		use.MemoryBytes != 10 {
 		t.Errorf("while it runs: %+v, %+v", use, own)
 	}
 	if r := all.Residents(); all.WithSandbox() != 1 || len(r) != 1 || r[0] != "one" {
@@ -34,12 +38,14 @@ func TestReplace(t *testing.T) {
 
 	all.Replace("one", owner, runs, sleeps)
 	use, _ = all.UseOf("t", "another")
-	if use.Sessions != 1 || use.Running != 0 || use.MemoryBytes != 0 || use.DiskBytes != 7 || all.WithSandbox() != 0 {
+	if use.Sessions != 1 || use.Running != 0 || use.MemoryBytes != 0 || use.DiskBytes != 7 ||
+		all.WithSandbox() != 0 {
 		t.Errorf("while it is hibernated: %+v", use)
 	}
 
 	all.Replace("one", owner, sleeps, ended)
-	if use, _ = all.UseOf("t", "s"); use.Sessions != 0 || use.DiskBytes != 0 || all.States()[2] != 1 {
+	if use, _ = all.UseOf("t", "s"); use.Sessions != 0 || use.DiskBytes != 0 ||
+		all.States()[2] != 1 {
 		t.Errorf("after its end: %+v, %v", use, all.States())
 	}
 	if len(all.Owners()) != 1 {
@@ -66,13 +72,15 @@ func TestCompare(t *testing.T) {
 		have, again := New[string](2), New[string](2)
 		have.Replace("one", owner, Share{}, base)
 		again.Replace("one", owner, Share{}, other)
-		if err := have.Compare(again, strconv.Itoa); err == nil || !strings.Contains(err.Error(), want) {
+		if err := have.Compare(again, strconv.Itoa); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the difference is %v", want, err)
 		}
 	}
 	refused := New[string](2)
 	refused.Forbid()
-	if err := refused.Compare(New[string](2), strconv.Itoa); err == nil || refused.Forbidden() != 1 {
+	if err := refused.Compare(New[string](2), strconv.Itoa); err == nil ||
+		refused.Forbidden() != 1 {
 		t.Errorf("a refused change of state: %v", err)
 	}
 }

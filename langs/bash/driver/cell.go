@@ -47,7 +47,8 @@ func (d *driver) next() {
 		code = quote(file) + "\n"
 	}
 	before := ""
-	if ordersStreams.MatchString(code) && !c.program && !strings.Contains(d.flags, "x") && !strings.Contains(code, "set -x") {
+	if ordersStreams.MatchString(code) && !c.program && !strings.Contains(d.flags, "x") &&
+		!strings.Contains(code, "set -x") {
 		before = `set -T; __sg_mixed=yes; trap '__sg_debug "$BASH_COMMAND"' DEBUG; `
 	}
 	if d.flags != "" && !c.program {
@@ -63,7 +64,8 @@ func (d *driver) next() {
 		}
 	}
 	c.sent, c.running = uptime(), d.running
-	d.shell.send(fmt.Sprintf("__sg_probe %d && . %s <%s; { __sg_off; } 2>/dev/null", r.Cell, quote(d.room.path(c.name)), quote(d.room.path("stdin"))))
+	d.shell.send(fmt.Sprintf("__sg_probe %d && . %s <%s; { __sg_off; } 2>/dev/null", r.Cell,
+		quote(d.room.path(c.name)), quote(d.room.path("stdin"))))
 }
 
 // event processes an event of the shell.
@@ -181,7 +183,8 @@ func (d *driver) ask(id string, silent bool, prompt string) {
 		return
 	}
 	c.asking = id
-	d.message(c.Cell, kernel.InputRequestType, kernel.InputRequest{Prompt: prompt, Password: silent})
+	d.message(c.Cell, kernel.InputRequestType,
+		kernel.InputRequest{Prompt: prompt, Password: silent})
 }
 
 // drained waits for a moment until the agent has read the descriptors.

@@ -75,7 +75,8 @@ func (d *driver) display(kind, file string) string {
 	}
 	stat, err := os.Stat(file)
 	if err == nil && (!stat.Mode().IsRegular() || stat.Size() > maxShown) {
-		return fmt.Sprintf("%s has %d bytes or is not a file; the limit is %d", filepath.Base(file), stat.Size(), maxShown)
+		return fmt.Sprintf("%s has %d bytes or is not a file; the limit is %d", filepath.Base(file),
+			stat.Size(), maxShown)
 	}
 	data, rerr := os.ReadFile(file)
 	if rerr != nil {
@@ -102,8 +103,12 @@ func bundleOf(mime string, data []byte) (map[string]any, error) {
 			return nil, fmt.Errorf("it is not valid JSON")
 		}
 		return map[string]any{mime: json.RawMessage(data), "text/plain": clip(string(data))}, nil
-	case strings.HasPrefix(mime, "image/") && mime != "image/svg+xml" || strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/"):
-		return map[string]any{mime: base64.StdEncoding.EncodeToString(data), "text/plain": fmt.Sprintf("<%s, %d bytes>", mime, len(data))}, nil
+	case strings.HasPrefix(mime, "image/") && mime != "image/svg+xml" ||
+		strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/"):
+		return map[string]any{
+			mime:         base64.StdEncoding.EncodeToString(data),
+			"text/plain": fmt.Sprintf("<%s, %d bytes>", mime, len(data)),
+		}, nil
 	}
 	text := strings.ToValidUTF8(string(data), "\uFFFD")
 	return map[string]any{mime: text, "text/plain": clip(text)}, nil

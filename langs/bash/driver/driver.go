@@ -104,13 +104,16 @@ type failure struct {
 	stack   []string
 }
 
-func newDriver(replies *os.File, requests <-chan kernel.Request, signals <-chan os.Signal) (*driver, error) {
+func newDriver(replies *os.File, requests <-chan kernel.Request,
+	signals <-chan os.Signal,
+) (*driver, error) {
 	r, err := newRoom()
 	if err != nil {
 		return nil, err
 	}
 	d := &driver{
-		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string), requests: requests, signals: signals, after: make(chan func()),
+		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string),
+		requests: requests, signals: signals, after: make(chan func()),
 		reseeds: map[string]uint64{},
 	}
 	go r.listen(d.events)
@@ -164,7 +167,10 @@ func (d *driver) reply(r kernel.Reply) {
 	}
 	body, _ := json.Marshal(r) // strings and numbers
 	if len(body) > stream.MaxBody {
-		body, _ = json.Marshal(kernel.Reply{Op: r.Op, ID: r.ID, Status: "error", EName: "TooLarge", EValue: "the answer is over 8 MiB"})
+		body, _ = json.Marshal(kernel.Reply{
+			Op: r.Op, ID: r.ID, Status: "error", EName: "TooLarge",
+			EValue: "the answer is over 8 MiB",
+		})
 	}
 	d.write(stream.Frame{Type: stream.Control, Body: body})
 }
@@ -185,7 +191,10 @@ func (d *driver) message(cell uint32, kind string, content any) bool {
 
 func (d *driver) request(r kernel.Request) {
 	refuse := func(name, format string, args ...any) {
-		d.reply(kernel.Reply{ID: r.ID, Status: "error", EName: name, EValue: fmt.Sprintf(format, args...)})
+		d.reply(kernel.Reply{
+			ID: r.ID, Status: "error", EName: name,
+			EValue: fmt.Sprintf(format, args...),
+		})
 	}
 	switch r.Op {
 	case "execute":
@@ -247,5 +256,6 @@ func (d *driver) reseed(r kernel.Request) {
 	if !d.saving.IsZero() {
 		d.saving = time.Now() // a snapshot may have been taken in between
 	}
-	d.shell.send(fmt.Sprintf(". %s; __sg_save %s; __sg_tell reseeded %s", quote(d.room.path(name)), quote(d.room.path("state-reseed")), name))
+	d.shell.send(fmt.Sprintf(". %s; __sg_save %s; __sg_tell reseeded %s", quote(d.room.path(name)),
+		quote(d.room.path("state-reseed")), name))
 }

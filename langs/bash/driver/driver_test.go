@@ -52,7 +52,10 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, cmd: exec.Command(os.Args[0]), to: to, frames: make(chan stream.Frame, 64), ended: make(chan error, 1)}
+	r := &rig{
+		t: t, cmd: exec.Command(os.Args[0]), to: to, frames: make(chan stream.Frame, 64),
+		ended: make(chan error, 1),
+	}
 	r.cmd.Env = append(os.Environ(), "BASH_DRIVER=1", "TMPDIR="+t.TempDir())
 	r.cmd.ExtraFiles = []*os.File{theirs, ours}
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -105,7 +108,10 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) write(body string) {
 	r.t.Helper()
-	if err := stream.NewWriter(r.to).Write(stream.Frame{Type: stream.Control, Body: []byte(body)}); err != nil {
+	if err := stream.NewWriter(r.to).Write(stream.Frame{
+		Type: stream.Control,
+		Body: []byte(body),
+	}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -176,7 +182,8 @@ func (r *rig) awaitPrinted(text string) {
 func TestMalformedRequests(t *testing.T) {
 	r := newRig(t)
 	for i, body := range []string{
-		`{"op":"dance","id":1}`, `{"id":2}`, `{"op":"execute","id":3,"code":7}`, `{"op":"execute","id":4,"code":{}}`,
+		`{"op":"dance","id":1}`, `{"id":2}`, `{"op":"execute","id":3,"code":7}`,
+		`{"op":"execute","id":4,"code":{}}`,
 		`{"op":"complete","id":5,"code":"ec","cursor":"x"}`, `{"op":"inspect","id":6,"cell":-1}`,
 	} {
 		r.write(body)
@@ -192,10 +199,16 @@ func TestMalformedRequests(t *testing.T) {
 		r.ask(kernel.Request{ID: uint64(20 + i), Op: "complete", Code: "ech", Cursor: cursor})
 		r.ask(kernel.Request{ID: uint64(30 + i), Op: "inspect", Code: "ech", Cursor: cursor})
 	}
-	if reply := r.ask(kernel.Request{ID: 40, Op: "execute", Cell: 1, Code: "echo on\x00"}); reply.EName != "SyntaxError" {
+	if reply := r.ask(kernel.Request{
+		ID: 40, Op: "execute", Cell: 1,
+		Code: "echo on\x00",
+	}); reply.EName != "SyntaxError" {
 		t.Errorf("a zero byte: %+v", reply)
 	}
-	if reply := r.ask(kernel.Request{ID: 41, Op: "execute", Cell: 2, Code: "true"}); reply.Status != "ok" {
+	if reply := r.ask(kernel.Request{
+		ID: 41, Op: "execute", Cell: 2,
+		Code: "true",
+	}); reply.Status != "ok" {
 		t.Errorf("afterwards: %+v", reply)
 	}
 }
@@ -252,14 +265,19 @@ func (r *rig) interrupt(cell uint32) {
 func TestInterruptAtAnyMoment(t *testing.T) {
 	r := newRig(t)
 	cells := []string{
-		"while :; do :; done", "sleep 1000", "sleep 1000 | cat", "x=$(sleep 1000)", "while :; do /bin/true; done", "(sleep 1000)",
+		"while :; do :; done", "sleep 1000", "sleep 1000 | cat", "x=$(sleep 1000)",
+		"while :; do /bin/true; done", "(sleep 1000)",
 		"for ((;;)); do sleep 0.001; done", "sleep 1000 & wait", "f() { sleep 1000; f; }; f",
 	}
 	for i := range 45 {
 		id := uint64(2*i + 1)
-		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: cells[i%len(cells)]})
+		body, _ := json.Marshal(kernel.Request{
+			ID: id, Op: "execute", Cell: uint32(id),
+			Code: cells[i%len(cells)],
+		})
 		r.write(string(body))
-		for end := time.Now().Add(time.Duration(i*37%3000) * time.Microsecond); time.Now().Before(end); {
+		for end := time.Now().Add(time.Duration(i*37%3000) * time.Microsecond); time.Now().Before(
+			end); {
 			continue // sleeping is not precise enough
 		}
 		r.interrupt(uint32(id))
@@ -267,7 +285,10 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 		if !ok || reply.EName != "Interrupted" {
 			t.Fatalf("%q: %+v", cells[i%len(cells)], reply)
 		}
-		if reply := r.ask(kernel.Request{ID: id + 1, Op: "execute", Cell: uint32(id + 1), Code: "kept=1"}); reply.Status != "ok" {
+		if reply := r.ask(kernel.Request{
+			ID: id + 1, Op: "execute", Cell: uint32(id + 1),
+			Code: "kept=1",
+		}); reply.Status != "ok" {
 			t.Fatalf("after %q: %+v", cells[i%len(cells)], reply)
 		}
 	}
@@ -278,7 +299,8 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 	if reply, ok := r.reply(901); !ok || reply.Status != "ok" {
 		t.Errorf("the next cell: %+v", reply)
 	}
-	if reply := r.ask(kernel.Request{ID: 1000, Op: "variables"}); !slices.ContainsFunc(reply.Variables, func(v kernel.Variable) bool { return v.Name == "kept" }) {
+	if reply := r.ask(kernel.Request{ID: 1000, Op: "variables"}); !slices.ContainsFunc(
+		reply.Variables, func(v kernel.Variable) bool { return v.Name == "kept" }) {
 		t.Errorf("variables: %+v", reply.Variables)
 	}
 }
@@ -294,7 +316,8 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 		return r.ask(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: code})
 	}
 	// The first job has its own standard input.
-	if reply := run("kept=41; f() { echo f; }; cd /usr; exec 9>/dev/null; shell=$$; sleep 1000 </dev/zero & job=$!; sleep 1000 & jab=$!"); reply.Status != "ok" {
+	if reply := run(
+		"kept=41; f() { echo f; }; cd /usr; exec 9>/dev/null; shell=$$; sleep 1000 </dev/zero & job=$!; sleep 1000 & jab=$!"); reply.Status != "ok" {
 		t.Fatalf("%+v", reply)
 	}
 	for _, code := range []string{
@@ -329,13 +352,18 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 		r.forget()
 		id++
 		at := 0
-		if strings.HasPrefix(code, "trap") { // it is set before the interrupt, however long the shell takes
+		if strings.HasPrefix(code, "trap") {
+			// it is set before the interrupt, however long the shell takes
 			at = strings.Index(code, "INT; ") + len("INT; ")
 		}
-		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: "this=" + fmt.Sprint(id) + "; " + code[:at] + "/bin/echo on\n" + code[at:]})
+		body, _ := json.Marshal(kernel.Request{
+			ID: id, Op: "execute", Cell: uint32(id),
+			Code: "this=" + fmt.Sprint(id) + "; " + code[:at] + "/bin/echo on\n" + code[at:],
+		})
 		r.write(string(body))
 		r.awaitPrinted("on\n")
-		time.Sleep(150 * time.Millisecond) // for other code any moment will do; here its processes are no longer young
+		// for other code any moment will do; here its processes are no longer young
+		time.Sleep(150 * time.Millisecond)
 		sent := time.Now()
 		r.interrupt(uint32(id))
 		reply, ok := r.reply(id)
@@ -343,7 +371,8 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 			t.Fatalf("%q: %+v", code, reply)
 		}
 		t.Logf("%v: %s", time.Since(sent).Round(time.Millisecond), code)
-		check := `[[ $shell == $$ && $kept == 41 && $this == ` + fmt.Sprint(id) + ` && $(f) == f && $PWD == /usr && $(jobs -p | wc -l) -ge 2 ]] && echo x >&9 &&
+		check := `[[ $shell == $$ && $kept == 41 && $this == ` + fmt.Sprint(id) +
+			` && $(f) == f && $PWD == /usr && $(jobs -p | wc -l) -ge 2 ]] && echo x >&9 &&
 			kill -0 $job && kill -0 $jab && kill -0 ${other-$$}; back=$?
 			[[ -z ${other-} ]] || kill $other; unset other
 			set +eC; (exit $back)`
@@ -354,7 +383,8 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 			t.Errorf("after %q: %+v", code, reply)
 		}
 	}
-	if reply := run("kill $job $jab; wait $job; [[ $? == 143 ]]"); reply.Status != "ok" || reply.ExitCode != nil {
+	if reply := run("kill $job $jab; wait $job; [[ $? == 143 ]]"); reply.Status != "ok" ||
+		reply.ExitCode != nil {
 		t.Errorf("the job cannot be waited for: %+v", reply)
 	}
 }
@@ -388,14 +418,21 @@ func TestStarted(t *testing.T) {
 func TestReseed(t *testing.T) {
 	r := newRig(t)
 	env := map[string]string{"A": "it's $HOME `id` \"x\"\nnext", "B": ""}
-	if reply := r.ask(kernel.Request{ID: 1, Op: "reseed", Env: env, Seed: strings.Repeat("5a", 32)}); reply.Status != "ok" {
+	if reply := r.ask(kernel.Request{
+		ID: 1, Op: "reseed", Env: env,
+		Seed: strings.Repeat("5a", 32),
+	}); reply.Status != "ok" {
 		t.Fatalf("%+v", reply)
 	}
-	reply := r.ask(kernel.Request{ID: 2, Op: "execute", Cell: 1, Code: "mine=1; [[ $A == \"it's \\$HOME \\`id\\` \\\"x\\\"\"$'\\nnext' && -v B ]]"})
+	reply := r.ask(kernel.Request{
+		ID: 2, Op: "execute", Cell: 1,
+		Code: "mine=1; [[ $A == \"it's \\$HOME \\`id\\` \\\"x\\\"\"$'\\nnext' && -v B ]]",
+	})
 	if reply.Status != "ok" || reply.ExitCode != nil {
 		t.Errorf("the variable is another: %+v", reply)
 	}
-	if reply := r.ask(kernel.Request{ID: 3, Op: "variables"}); len(reply.Variables) != 1 || reply.Variables[0].Name != "mine" {
+	if reply := r.ask(kernel.Request{ID: 3, Op: "variables"}); len(reply.Variables) != 1 ||
+		reply.Variables[0].Name != "mine" {
 		t.Errorf("variables: %+v", reply.Variables)
 	}
 }

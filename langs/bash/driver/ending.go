@@ -57,11 +57,13 @@ func (d *driver) done(status int, options string) {
 func (c *cell) condition(status int) bool {
 	if c.failure.status == status {
 		word, _, _ := strings.Cut(c.failure.command, " ")
-		return slices.Contains([]string{"[", "[[", "test", "let"}, word) || strings.HasPrefix(c.failure.command, "((")
+		return slices.Contains([]string{"[", "[[", "test", "let"}, word) ||
+			strings.HasPrefix(c.failure.command, "((")
 	}
 	lines := strings.Split(strings.TrimSpace(c.Code), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
-	return strings.Contains(last, "&&") || strings.Contains(last, "||") || strings.HasPrefix(last, "!")
+	return strings.Contains(last, "&&") || strings.Contains(last, "||") ||
+		strings.HasPrefix(last, "!")
 }
 
 // failStatus ends the cell with an exit status other than 0.
@@ -96,7 +98,10 @@ func (d *driver) fail(name, value string, traceback []string) {
 
 func (d *driver) failWith(name, value string, traceback []string, status *int) {
 	lines := append([]string{name + ": " + value}, traceback...)
-	d.message(d.cell.Cell, kernel.ErrorType, kernel.Error{EName: name, EValue: value, Traceback: lines})
+	d.message(d.cell.Cell, kernel.ErrorType, kernel.Error{
+		EName: name, EValue: value,
+		Traceback: lines,
+	})
 	d.finish(kernel.Reply{Status: "error", EName: name, EValue: value, ExitCode: status})
 }
 
@@ -166,11 +171,13 @@ func (d *driver) gone() {
 		})
 	case whole && lived:
 	case state == "":
-		d.message(number, kernel.KernelEventType, kernel.KernelEvent{Event: "state_lost", Message: how + "; a new one has been started"})
+		d.message(number, kernel.KernelEventType,
+			kernel.KernelEvent{Event: "state_lost", Message: how + "; a new one has been started"})
 	default:
 		d.message(number, kernel.KernelEventType, kernel.KernelEvent{
-			Event:   "restored",
-			Message: fmt.Sprintf("%s; a new one has the variables, functions, options and folder as they were after cell %d", how, d.savedAt),
+			Event: "restored",
+			Message: fmt.Sprintf(
+				"%s; a new one has the variables, functions, options and folder as they were after cell %d", how, d.savedAt),
 		})
 	}
 	d.flushWaiting()

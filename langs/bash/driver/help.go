@@ -71,7 +71,9 @@ func (h helper) run(script string, args ...string) string {
 	if h.state != "" {
 		load = ". " + quote(h.state) + " >/dev/null 2>&1; trap - EXIT ERR DEBUG; set +eux"
 	}
-	cmd := exec.CommandContext(h.ctx, "/bin/bash", append([]string{"--norc", "-O", "extglob", "-O", "expand_aliases", "-c", load + "\n" + script, "bash"}, args...)...)
+	cmd := exec.CommandContext(h.ctx, "/bin/bash",
+		append([]string{"--norc", "-O", "extglob", "-O", "expand_aliases", "-c", load + "\n" +
+			script, "bash"}, args...)...)
 	var out limited
 	cmd.Stdout = &out
 	_ = cmd.Run() // no output counts as the answer then
@@ -93,7 +95,8 @@ var (
 	variableWord = regexp.MustCompile(`\$\{?[!#]?(\w*)$`)
 	plainWord    = regexp.MustCompile(`(?:[^\s;|&()<>"'` + "`" + `=]|\\.)*$`)
 	// commandPlace matches text that may precede a command.
-	commandPlace = regexp.MustCompile(`(?:^|[;|&({!` + "`" + `\n]|\b(?:then|do|else|elif|if|while|until|time|sudo|exec|command|builtin|type|help|which|man)\s)\s*$`)
+	commandPlace = regexp.MustCompile(`(?:^|[;|&({!` + "`" +
+		`\n]|\b(?:then|do|else|elif|if|while|until|time|sudo|exec|command|builtin|type|help|which|man)\s)\s*$`)
 )
 
 // complete returns completions for the end of the code.
@@ -109,13 +112,21 @@ func (h helper) complete(code []rune) ([]kernel.Match, int) {
 	switch {
 	case commandPlace.MatchString(before) && !strings.Contains(word, "/"):
 		var all []kernel.Match
-		for _, kind := range []struct{ flag, name string }{{"function", "function"}, {"alias", "alias"}, {"builtin", "builtin"}, {"keyword", "keyword"}, {"command", "command"}} {
+		for _, kind := range []struct{ flag, name string }{
+			{"function", "function"},
+			{"alias", "alias"},
+			{"builtin", "builtin"},
+			{"keyword", "keyword"},
+			{"command", "command"},
+		} {
 			all = append(all, h.matches("compgen -A "+kind.flag+" -- \"$1\"", kind.name, word)...)
 		}
 		return unique(all), start
 	case regexp.MustCompile(`\b(?:cd|pushd|rmdir)\s+$`).MatchString(before):
-		return h.matches(`compgen -d -- "$1" | while IFS= read -r f; do printf '%q/\n' "$f"; done`, "path", word), start
-	case regexp.MustCompile(`\b(?:unset|export|declare|readonly|local)\s+(?:\S+\s+)*$`).MatchString(before):
+		return h.matches(`compgen -d -- "$1" | while IFS= read -r f; do printf '%q/\n' "$f"; done`,
+			"path", word), start
+	case regexp.MustCompile(`\b(?:unset|export|declare|readonly|local)\s+(?:\S+\s+)*$`).MatchString(
+		before):
 		return h.matches("compgen -v -- \"$1\"", "variable", word), start
 	}
 	return h.matches(files, "path", word), start
@@ -194,7 +205,8 @@ func (h helper) isComplete(code string) string {
 	switch {
 	case h.ctx.Err() != nil:
 		return "unknown"
-	case strings.Contains(text, "unexpected end of file"), strings.Contains(text, "unexpected EOF"), strings.Contains(text, "here-document"):
+	case strings.Contains(text, "unexpected end of file"), strings.Contains(text, "unexpected EOF"),
+		strings.Contains(text, "here-document"):
 		return "incomplete"
 	case err != nil:
 		return "invalid"
@@ -255,7 +267,8 @@ func (v variable) describe() kernel.Variable {
 	}
 	if out.Type == "string" || out.Type == "integer" || out.Type == "reference" {
 		if s, ok := strings.CutPrefix(out.Value, `"`); ok {
-			out.Value = regexp.MustCompile("\\\\([\"$`\\\\])").ReplaceAllString(strings.TrimSuffix(s, `"`), "$1")
+			out.Value = regexp.MustCompile("\\\\([\"$`\\\\])").ReplaceAllString(
+				strings.TrimSuffix(s, `"`), "$1")
 		}
 	}
 	if out.Type == "string" {

@@ -33,7 +33,11 @@ var course = []step{
 		c.ended = true
 		_ = d.shell.cmd.Process.Signal(syscall.SIGVTALRM)
 	}},
-	{dismissal + farewell, func(d *driver, c *cell, _ time.Duration) { _ = d.shell.cmd.Process.Kill() }},
+	{dismissal + farewell, func(d *driver, c *cell,
+		_ time.Duration,
+	) {
+		_ = d.shell.cmd.Process.Kill()
+	}},
 }
 
 // interrupt records that a cell is interrupted, and makes sure that it ends. The agent sends SIGINT
@@ -94,10 +98,14 @@ func ending(sig syscall.Signal, all bool) func(d *driver, c *cell, _ time.Durati
 
 // interruptOther handles an interrupt of a cell that is not running.
 func (d *driver) interruptOther(number uint32) {
-	if i := slices.IndexFunc(d.queue, func(r kernel.Request) bool { return r.Cell == number }); i >= 0 {
+	if i := slices.IndexFunc(d.queue,
+		func(r kernel.Request) bool { return r.Cell == number }); i >= 0 {
 		r := d.queue[i]
 		d.queue = slices.Delete(d.queue, i, i+1)
-		d.reply(kernel.Reply{ID: r.ID, Status: "error", EName: "Interrupted", EValue: "the cell was interrupted before it began"})
+		d.reply(kernel.Reply{
+			ID: r.ID, Status: "error", EName: "Interrupted",
+			EValue: "the cell was interrupted before it began",
+		})
 		return
 	}
 	// It came late, and may have cut off the writing of the state.

@@ -25,12 +25,14 @@ func signalName(s syscall.Signal) string {
 // info describes the kernel.
 func info() *kernel.Info {
 	version := ""
-	if out, err := exec.Command("/bin/bash", "-c", "printf %s \"$BASH_VERSION\"").Output(); err == nil {
+	if out, err := exec.Command("/bin/bash", "-c",
+		"printf %s \"$BASH_VERSION\"").Output(); err == nil {
 		version = string(out)
 	}
 	return &kernel.Info{
 		Language: "bash", Version: version, Implementation: "GNU bash " + version,
-		FileExtension: ".sh", MIMEType: "application/x-sh", Banner: "GNU bash " + version, PID: os.Getpid(),
+		FileExtension: ".sh", MIMEType: "application/x-sh", Banner: "GNU bash " + version,
+		PID: os.Getpid(),
 	}
 }
 
@@ -84,7 +86,8 @@ func uptime() time.Duration {
 func (t processTable) lastChild(shell int) int {
 	last := 0
 	for pid, p := range t {
-		if p.parent == shell && (last == 0 || cmp.Or(cmp.Compare(p.began, t[last].began), cmp.Compare(pid, last)) > 0) {
+		if p.parent == shell &&
+			(last == 0 || cmp.Or(cmp.Compare(p.began, t[last].began), cmp.Compare(pid, last)) > 0) {
 			last = pid
 		}
 	}

@@ -69,7 +69,8 @@ func (r *room) path(name string) string { return filepath.Join(r.dir, name) }
 // quote makes one word of a text. It adds quotes only if the text needs them: an interrupt may cut
 // a line in two while the shell reads it, and half a quote would swallow the rest.
 func quote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-") == "" {
+	if s != "" && strings.Trim(s,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-") == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -140,7 +141,8 @@ func (r *room) start(state string) (*shell, error) {
 	if state != "" {
 		line += "; . " + quote(state) + " 2>/dev/null; . " + quote(r.path("prelude"))
 	}
-	s.send(line + "; __sg_save " + quote(r.path("state-up")) + "; __sg_tell up " + fmt.Sprint(cmd.Process.Pid))
+	s.send(line + "; __sg_save " + quote(r.path("state-up")) + "; __sg_tell up " +
+		fmt.Sprint(cmd.Process.Pid))
 	return s, nil
 }
 

@@ -26,7 +26,8 @@ func main() {
 		return
 	}
 	if err := serve(); err != nil {
-		syscall.Write(2, fmt.Appendln(nil, "kernel:", err)) // os.Stderr and os.Exit are the session's
+		// os.Stderr and os.Exit are the session's
+		syscall.Write(2, fmt.Appendln(nil, "kernel:", err))
 		syscall.Exit(1)
 	}
 }

@@ -65,7 +65,8 @@ func report(v any, path string) string {
 		var f runtime.Frame
 		f, more = frames.Next()
 		if strings.HasPrefix(f.Function, path+".") {
-			fmt.Fprintf(&b, "main.%s(...)\n\t%s:%d\n", strings.TrimPrefix(f.Function, path+"."), f.File, f.Line)
+			fmt.Fprintf(&b, "main.%s(...)\n\t%s:%d\n", strings.TrimPrefix(f.Function, path+"."),
+				f.File, f.Line)
 		}
 	}
 	b.WriteString("exit status 2\n")

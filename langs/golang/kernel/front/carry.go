@@ -23,7 +23,8 @@ type moved struct {
 
 // carries reports whether a variable is declared again.
 func (d *draft) carries(name string) bool {
-	return d.carry != nil && slices.ContainsFunc(d.carry.vars, func(m moved) bool { return m.name == name })
+	return d.carry != nil && slices.ContainsFunc(d.carry.vars,
+		func(m moved) bool { return m.name == name })
 }
 
 // carryTypes finds the declarations that must be repeated because of methods. With functions it
@@ -60,7 +61,8 @@ func (d *draft) carryTypes(functions bool) {
 		e.methods = slices.Clone(old.methods)
 		for _, m := range d.u.methods {
 			if m.recv == n {
-				e.methods = slices.DeleteFunc(e.methods, func(o *decl) bool { return o.name == m.name })
+				e.methods = slices.DeleteFunc(e.methods,
+					func(o *decl) bool { return o.name == m.name })
 			}
 		}
 		c.decls = append(c.decls, &e)
@@ -97,7 +99,8 @@ func (d *draft) grow(names map[string]bool, may func(*decl) bool) {
 // be unchanged: every part of a carried type must still be the same.
 func (d *draft) carryVars(names map[string]bool) {
 	isCarried := func(o *types.TypeName) bool {
-		return names[o.Name()] && o.Pkg() != nil && d.s.latest[o.Name()] != nil && o.Pkg() == d.s.latest[o.Name()].pkg
+		return names[o.Name()] && o.Pkg() != nil && d.s.latest[o.Name()] != nil &&
+			o.Pkg() == d.s.latest[o.Name()].pkg
 	}
 	if !d.sameParts(names) {
 		return
@@ -113,7 +116,8 @@ func (d *draft) carryVars(names map[string]bool) {
 		}
 		for c := range names {
 			own := d.s.latest[c]
-			text = regexp.MustCompile(`\bc`+fmt.Sprint(own.Seq)+`__\.`+c+`\b`).ReplaceAllString(text, c)
+			text = regexp.MustCompile(`\bc`+fmt.Sprint(own.Seq)+`__\.`+c+
+				`\b`).ReplaceAllString(text, c)
 		}
 		d.carry.vars = append(d.carry.vars, moved{n, text, d.qualifier(u.pkg)})
 		d.vars[n] = text
@@ -133,10 +137,12 @@ func (d *draft) sameParts(names map[string]bool) bool {
 			continue
 		}
 		stale := mentions(o.Type().Underlying(), func(p *types.TypeName) bool {
-			if p.Pkg() == nil || !strings.HasPrefix(p.Pkg().Path(), "cells/") || p.Parent() != p.Pkg().Scope() {
+			if p.Pkg() == nil || !strings.HasPrefix(p.Pkg().Path(), "cells/") ||
+				p.Parent() != p.Pkg().Scope() {
 				return false
 			}
-			return d.own[p.Name()] && !names[p.Name()] || d.s.latest[p.Name()] == nil || d.s.latest[p.Name()].pkg != p.Pkg()
+			return d.own[p.Name()] && !names[p.Name()] || d.s.latest[p.Name()] == nil ||
+				d.s.latest[p.Name()].pkg != p.Pkg()
 		})
 		if stale {
 			return false

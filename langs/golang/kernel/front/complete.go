@@ -43,7 +43,10 @@ func (s *Session) Complete(code string, cursor int) (list []Match, start, end in
 	fit := filter(list, func(m Match) bool { return strings.HasPrefix(m.Text, prefix) })
 	if len(fit) == 0 {
 		low := strings.ToLower(prefix)
-		fit = filter(list, func(m Match) bool { return strings.HasPrefix(strings.ToLower(m.Text), low) })
+		fit = filter(list, func(m Match) bool {
+			return strings.HasPrefix(strings.ToLower(m.Text),
+				low)
+		})
 	}
 	slices.SortFunc(fit, func(a, b Match) int { return strings.Compare(a.Text, b.Text) })
 	fit = slices.CompactFunc(fit, func(a, b Match) bool { return a.Text == b.Text })
@@ -159,13 +162,16 @@ func (s *Session) matches(code string, start, cursor int, prefix string) (list [
 		return true
 	})
 	if n := len(lits); n > 0 {
-		if t := p.info.Types[lits[n-1]].Type; t != nil && slices.ContainsFunc(lits[n-1].Elts, func(e ast.Expr) bool { return e == at }) {
+		if t := p.info.Types[lits[n-1]].Type; t != nil && slices.ContainsFunc(lits[n-1].Elts,
+			func(e ast.Expr) bool { return e == at }) {
 			list = fields(t, list)
 		}
 	}
-	for scope := p.innermost(at.Pos()); scope != nil && scope != types.Universe; scope = scope.Parent() {
+	for scope := p.innermost(at.Pos()); scope != nil &&
+		scope != types.Universe; scope = scope.Parent() {
 		for _, n := range scope.Names() {
-			if o := scope.Lookup(n); !strings.HasSuffix(n, "__") && n != "main" && (scope.Parent() == p.pkg.Scope() || scope == p.pkg.Scope() || o.Pos() < at.Pos()) {
+			if o := scope.Lookup(n); !strings.HasSuffix(n, "__") && n != "main" &&
+				(scope.Parent() == p.pkg.Scope() || scope == p.pkg.Scope() || o.Pos() < at.Pos()) {
 				list = append(list, Match{n, kindOf(o)})
 			}
 		}
@@ -244,7 +250,8 @@ func (s *Session) members(p *pass, x ast.Expr) (list []Match) {
 }
 
 func visible(o types.Object) bool {
-	return o.Exported() || o.Pkg() != nil && strings.HasPrefix(o.Pkg().Path(), "cells/") && !strings.HasSuffix(o.Name(), "__")
+	return o.Exported() || o.Pkg() != nil && strings.HasPrefix(o.Pkg().Path(), "cells/") &&
+		!strings.HasSuffix(o.Name(), "__")
 }
 
 // fields adds the fields of a struct, including those of embedded ones.

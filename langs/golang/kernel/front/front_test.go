@@ -14,11 +14,17 @@ func TestSplit(t *testing.T) {
 		want []string
 	}{
 		{"a := 1; b := 2\nc", []string{"a := 1", "b := 2", "c"}},
-		{"for i := 0; i < 3; i++ { f(); g() }; h()", []string{"for i := 0; i < 3; i++ { f(); g() }", "h()"}},
+		{"for i := 0; i < 3; i++ { f(); g() }; h()", []string{
+			"for i := 0; i < 3; i++ { f(); g() }",
+			"h()",
+		}},
 		{"if v := f(func() { a; b }); v { c }", []string{"if v := f(func() { a; b }); v { c }"}},
 		{"switch x := y; { case true: }\nz", []string{"switch x := y; { case true: }", "z"}},
 		{"L:\nfor {\n}\n", []string{"L:\nfor {\n}"}},
-		{"func f() {}\nfunc (t T) g() {}\nfunc() {}()", []string{"func f() {}", "func (t T) g() {}", "func() {}()"}},
+		{"func f() {}\nfunc (t T) g() {}\nfunc() {}()", []string{
+			"func f() {}", "func (t T) g() {}",
+			"func() {}()",
+		}},
 		{"f(\n1,\n2,\n)", []string{"f(\n1,\n2,\n)"}},
 		{"/* c */ a // d\n\n", []string{"a"}},
 		{"s := `a;\nb`", []string{"s := `a;\nb`"}},
@@ -40,7 +46,8 @@ func TestSplit(t *testing.T) {
 		}
 	}
 	kinds := []kind{importDecl, typeDecl, constDecl, varDecl, function, method, statement}
-	for i, p := range split("import \"a\"\ntype t int\nconst c = 1\nvar v int\nfunc f() {}\nfunc (t) m() {}\nfunc(t) int { return 1 }(2)") {
+	for i, p := range split(
+		"import \"a\"\ntype t int\nconst c = 1\nvar v int\nfunc f() {}\nfunc (t) m() {}\nfunc(t) int { return 1 }(2)") {
 		if p.kind != kinds[i] {
 			t.Errorf("%q is of kind %d, wanted %d", p.text, p.kind, kinds[i])
 		}
@@ -56,9 +63,12 @@ func TestDocIsTheCommentBefore(t *testing.T) {
 
 func TestIsComplete(t *testing.T) {
 	for code, want := range map[string]string{
-		"": "complete", "x := 1": "complete", "if x {": "incomplete", "f(1,": "incomplete", "`raw": "incomplete", "\"open": "invalid",
-		"a b": "invalid", ")": "invalid", "x +": "incomplete", "x++": "complete", "/* c": "incomplete", "type T struct": "incomplete",
-		"package main\nfunc main() {}": "complete", "package main\nfunc main() {": "incomplete", "return": "complete",
+		"": "complete", "x := 1": "complete", "if x {": "incomplete", "f(1,": "incomplete",
+		"`raw": "incomplete", "\"open": "invalid",
+		"a b": "invalid", ")": "invalid", "x +": "incomplete", "x++": "complete",
+		"/* c": "incomplete", "type T struct": "incomplete",
+		"package main\nfunc main() {}": "complete", "package main\nfunc main() {": "incomplete",
+		"return": "complete",
 	} {
 		if got, _ := IsComplete(code); got != want {
 			t.Errorf("%q is %s, wanted %s", code, got, want)
@@ -96,7 +106,8 @@ func k() { L: for range 3 { break L } }
 // of other cells. TestBothLinkers tests features that need two cells.
 func session(t *testing.T) *Session {
 	t.Helper()
-	s, err := NewSession(importer.ForCompiler(token.NewFileSet(), "source", nil), map[string]string{"fmt": "fmt", "strings": "strings", "io": "io"},
+	s, err := NewSession(importer.ForCompiler(token.NewFileSet(), "source", nil),
+		map[string]string{"fmt": "fmt", "strings": "strings", "io": "io"},
 		"package main\nfunc Check__() {}\nfunc Result__(...any) {}\nfunc Var__(string, any) {}\nfunc Keep__(any) {}\nfunc main() {}\n")
 	if err != nil {
 		t.Fatal(err)
@@ -106,12 +117,14 @@ func session(t *testing.T) *Session {
 
 func TestTranslate(t *testing.T) {
 	s := session(t)
-	u, err := s.Translate(1, "cell1.go", "X := strings.Repeat(\"a\", 2)\nvar Y, Z = 1, []io.Reader{}\nX + fmt.Sprint(Y)")
+	u, err := s.Translate(1, "cell1.go",
+		"X := strings.Repeat(\"a\", 2)\nvar Y, Z = 1, []io.Reader{}\nX + fmt.Sprint(Y)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"var X string\n", "var Y int\n", "var Z []io__.Reader\n", `Var__("X", &X)`, "/*line cell1.go:1:1*/X = /*line cell1.go:1:6*/strings.Repeat",
+		"var X string\n", "var Y int\n", "var Z []io__.Reader\n", `Var__("X", &X)`,
+		"/*line cell1.go:1:1*/X = /*line cell1.go:1:6*/strings.Repeat",
 		"Result__(/*line cell1.go:3:1*/X + fmt.Sprint(Y))", "import io \"io\"", "package main",
 	} {
 		if !strings.Contains(u.Source, want) {
@@ -143,14 +156,19 @@ func TestTranslateErrors(t *testing.T) {
 
 // FuzzTranslate passes any text to the front end, which must return a unit or errors.
 func FuzzTranslate(f *testing.F) {
-	for _, seed := range []string{"x := 1", "func f() {", "}", "L: goto L", "import (", "var a, b", "type T[P any] struct{}", "package p", "a :=", ":= 1", "/*line x:1*/a", "func (", "x.y := 2", "00\x89\n0"} {
+	for _, seed := range []string{
+		"x := 1", "func f() {", "}", "L: goto L", "import (", "var a, b",
+		"type T[P any] struct{}", "package p", "a :=", ":= 1", "/*line x:1*/a", "func (",
+		"x.y := 2", "00\x89\n0",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, code string) {
 		if len(code) > 1000 || strings.Contains(code, "import") {
 			return
 		}
-		s, err := NewSession(importer.Default(), map[string]string{}, "package main\nfunc Check__() {}\nfunc Result__(...any) {}\nfunc Var__(string, any) {}\nfunc Keep__(any) {}\nfunc main() {}\n")
+		s, err := NewSession(importer.Default(), map[string]string{},
+			"package main\nfunc Check__() {}\nfunc Result__(...any) {}\nfunc Var__(string, any) {}\nfunc Keep__(any) {}\nfunc main() {}\n")
 		if err != nil {
 			t.Fatal(err)
 		}

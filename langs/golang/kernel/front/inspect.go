@@ -38,7 +38,8 @@ func (s *Session) Inspect(code string, cursor int) (Subject, bool) {
 		var found types.Object
 		ast.Inspect(p.file, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok && found == nil && id.Name == code[start:end] {
-				if at := s.fset.Position(id.Pos()); at.Line == line && at.Column == col && at.Filename == "cell.go" {
+				if at := s.fset.Position(id.Pos()); at.Line == line && at.Column == col &&
+					at.Filename == "cell.go" {
 					if found = p.info.Uses[id]; found == nil {
 						found = p.info.Defs[id]
 					}
@@ -138,7 +139,9 @@ func (s *Session) own(o types.Object, x *Subject) {
 		d = nil
 		for _, t := range s.decls {
 			for _, m := range t.methods {
-				if m.name == o.Name() && strings.Contains(types.TypeString(f.Signature().Recv().Type(), nil), "."+t.name) {
+				if m.name == o.Name() &&
+					strings.Contains(types.TypeString(f.Signature().Recv().Type(), nil), "."+
+						t.name) {
 					d = m
 				}
 			}
@@ -159,7 +162,8 @@ func (s *Session) own(o types.Object, x *Subject) {
 
 // supportDoc returns the comment of a declaration of cell 0.
 func supportDoc(code string, o types.Object) (text string) {
-	f, err := parser.ParseFile(token.NewFileSet(), "", code, parser.ParseComments|parser.SkipObjectResolution)
+	f, err := parser.ParseFile(token.NewFileSet(), "", code,
+		parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return ""
 	}
@@ -206,7 +210,8 @@ func pages(path string) *doc.Package {
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, n := range names {
-		if f, err := parser.ParseFile(fset, filepath.Join(dir, n), nil, parser.ParseComments|parser.SkipObjectResolution); err == nil {
+		if f, err := parser.ParseFile(fset, filepath.Join(dir, n), nil,
+			parser.ParseComments|parser.SkipObjectResolution); err == nil {
 			files = append(files, f)
 		}
 	}

@@ -25,7 +25,10 @@ func instrument(src string) (string, error) {
 	var edits []edit
 	check := func(p token.Pos) {
 		at := fset.PositionFor(p, true)
-		edits = append(edits, edit{fset.PositionFor(p, false).Offset, fmt.Sprintf("Check__();/*line %s:%d:%d*/", at.Filename, at.Line, at.Column)})
+		edits = append(edits, edit{
+			fset.PositionFor(p, false).Offset,
+			fmt.Sprintf("Check__();/*line %s:%d:%d*/", at.Filename, at.Line, at.Column),
+		})
 	}
 	function := func(b *ast.BlockStmt) {
 		if b != nil && calls(b) {
@@ -46,7 +49,8 @@ func instrument(src string) (string, error) {
 			function(x.Body)
 		case *ast.LabeledStmt: // a label of a for, switch or select must stay directly before it
 			switch x.Stmt.(type) {
-			case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
+			case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt,
+				*ast.SelectStmt:
 			default:
 				check(x.Stmt.Pos())
 			}

@@ -13,7 +13,8 @@ func (s *Session) Program(seq int, file, code string) (*Unit, error) {
 	u := &Unit{Seq: seq, File: file, Code: code, Path: Path(seq)}
 	errs := &Errors{Name: "SyntaxError", Code: code}
 	u.Source = "/*line " + file + ":1:1*/" + code
-	f, err := parser.ParseFile(s.fset, "gen.go", u.Source, parser.ParseComments|parser.SkipObjectResolution)
+	f, err := parser.ParseFile(s.fset, "gen.go", u.Source,
+		parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		errs.syntax(err)
 		return nil, errs
@@ -27,7 +28,10 @@ func (s *Session) Program(seq int, file, code string) (*Unit, error) {
 		errs.add(s.fset.Position(f.Name.Pos()), "function main is undeclared in the main package")
 		return nil, errs
 	}
-	conf := types.Config{Importer: s, GoVersion: goVersion, Error: func(err error) { s.typeError(errs, err.(types.Error)) }}
+	conf := types.Config{
+		Importer: s, GoVersion: goVersion,
+		Error: func(err error) { s.typeError(errs, err.(types.Error)) },
+	}
 	u.pkg, _ = conf.Check(u.Path, s.fset, []*ast.File{f}, nil)
 	if len(errs.List) > 0 {
 		return nil, errs

@@ -81,7 +81,8 @@ type decl struct {
 func NewSession(packages types.Importer, std map[string]string, support string) (*Session, error) {
 	s := &Session{
 		fset: token.NewFileSet(), packages: packages, std: std,
-		imports: map[string]imported{}, units: map[string]*Unit{}, latest: map[string]*Unit{}, decls: map[string]*decl{},
+		imports: map[string]imported{}, units: map[string]*Unit{}, latest: map[string]*Unit{},
+		decls: map[string]*decl{},
 	}
 	u := &Unit{File: "support.go", Code: support, Path: Path(0), Source: support}
 	f, err := parser.ParseFile(s.fset, u.File, support, parser.SkipObjectResolution)
@@ -129,7 +130,8 @@ func (s *Session) Accept(u *Unit) {
 	}
 	for _, m := range u.methods {
 		if t := s.decls[m.recv]; t != nil {
-			t.methods = append(slices.DeleteFunc(t.methods, func(o *decl) bool { return o.name == m.name }), m)
+			t.methods = append(slices.DeleteFunc(t.methods,
+				func(o *decl) bool { return o.name == m.name }), m)
 		}
 	}
 	maps.Copy(s.imports, u.imports)

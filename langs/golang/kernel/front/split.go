@@ -118,14 +118,18 @@ func header(src string, list []lexeme) bool {
 	switch list[0].tok {
 	case token.FOR, token.IF, token.SWITCH:
 		text := src[list[0].off:list[len(list)-1].end]
-		_, err := parser.ParseFile(token.NewFileSet(), "", "package p;func _(){"+text+"\n}", parser.SkipObjectResolution)
+		_, err := parser.ParseFile(token.NewFileSet(), "", "package p;func _(){"+text+"\n}",
+			parser.SkipObjectResolution)
 		return err != nil
 	}
 	return false
 }
 
 func newPiece(src string, list []lexeme, after int) piece {
-	p := piece{off: list[0].off, text: src[list[0].off:list[len(list)-1].end], doc: comment(src[after:list[0].off])}
+	p := piece{
+		off: list[0].off, text: src[list[0].off:list[len(list)-1].end],
+		doc: comment(src[after:list[0].off]),
+	}
 	switch list[0].tok {
 	case token.IMPORT:
 		p.kind = importDecl
@@ -154,7 +158,8 @@ func funcKind(list []lexeme) kind {
 			depth++
 		case token.RPAREN:
 			if depth--; depth == 0 {
-				if i+2 < len(list) && list[i+1].tok == token.IDENT && list[i+2].tok == token.LPAREN {
+				if i+2 < len(list) && list[i+1].tok == token.IDENT &&
+					list[i+2].tok == token.LPAREN {
 					return method
 				}
 				return statement
@@ -216,14 +221,17 @@ func IsComplete(code string) (state, indent string) {
 	if n := len(list); n > 0 {
 		// A line that ends in an operator, a comma or a dot continues.
 		switch t := list[n-1].tok; {
-		case t.IsOperator() && t != token.SEMICOLON && t != token.RPAREN && t != token.RBRACE && t != token.RBRACK && t != token.INC && t != token.DEC:
+		case t.IsOperator() && t != token.SEMICOLON && t != token.RPAREN && t != token.RBRACE &&
+			t != token.RBRACK && t != token.INC && t != token.DEC:
 			return "incomplete", ""
-		case t.IsKeyword() && t != token.BREAK && t != token.CONTINUE && t != token.RETURN && t != token.FALLTHROUGH:
+		case t.IsKeyword() && t != token.BREAK && t != token.CONTINUE && t != token.RETURN &&
+			t != token.FALLTHROUGH:
 			return "incomplete", ""
 		}
 	}
 	if program(code) {
-		if _, err := parser.ParseFile(token.NewFileSet(), "", code, parser.SkipObjectResolution); err != nil {
+		if _, err := parser.ParseFile(token.NewFileSet(), "", code,
+			parser.SkipObjectResolution); err != nil {
 			return "invalid", ""
 		}
 		return "complete", ""
@@ -238,12 +246,15 @@ func IsComplete(code string) (state, indent string) {
 
 // parse parses a piece at its position in the cell, and returns its declarations, or its
 // statements.
-func (p piece) parse(fset *token.FileSet, file, src string) (decls []ast.Decl, stmts []ast.Stmt, err error) {
+func (p piece) parse(fset *token.FileSet,
+	file, src string,
+) (decls []ast.Decl, stmts []ast.Stmt, err error) {
 	open, shut := "package p;", "\n"
 	if p.kind == statement {
 		open, shut = "package p;func _(){", "\n}"
 	}
-	f, err := parser.ParseFile(fset, "", open+mark(file, src, p.off)+p.text+shut, parser.SkipObjectResolution)
+	f, err := parser.ParseFile(fset, "", open+mark(file, src, p.off)+p.text+shut,
+		parser.SkipObjectResolution)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -251,7 +262,10 @@ func (p piece) parse(fset *token.FileSet, file, src string) (decls []ast.Decl, s
 		return f.Decls, nil, nil
 	}
 	if len(f.Decls) != 1 {
-		return nil, nil, scanner.ErrorList{{Pos: token.Position{Filename: file, Line: lineOf(src, p.off), Column: columnOf(src, p.off)}, Msg: "unexpected }"}}
+		return nil, nil, scanner.ErrorList{{Pos: token.Position{
+			Filename: file,
+			Line:     lineOf(src, p.off), Column: columnOf(src, p.off),
+		}, Msg: "unexpected }"}}
 	}
 	return nil, f.Decls[0].(*ast.FuncDecl).Body.List, nil
 }

@@ -52,7 +52,9 @@ func (s *Session) Translate(seq int, file, code string) (*Unit, error) {
 	return u, err
 }
 
-func (s *Session) translate(seq int, file, code string, functions bool) (u *Unit, err error, carried bool) {
+func (s *Session) translate(seq int, file, code string,
+	functions bool,
+) (u *Unit, err error, carried bool) {
 	var keep *token.File // the final source, to which later errors may refer
 	defer func() { s.forget(keep) }()
 	d := s.draft(seq, file, code)
@@ -81,8 +83,11 @@ func (s *Session) translate(seq int, file, code string, functions bool) (u *Unit
 // draft parses the pieces of a cell.
 func (s *Session) draft(seq int, file, code string) *draft {
 	d := &draft{
-		s:    s,
-		u:    &Unit{Seq: seq, File: file, Code: code, Path: Path(seq), imports: map[string]imported{}},
+		s: s,
+		u: &Unit{
+			Seq: seq, File: file, Code: code, Path: Path(seq),
+			imports: map[string]imported{},
+		},
 		errs: &Errors{Name: "SyntaxError", Code: code},
 		own:  map[string]bool{}, vars: map[string]string{}, extra: map[string]string{},
 	}
@@ -130,7 +135,8 @@ func (d *draft) addImports(fset *token.FileSet, decls []ast.Decl) {
 				d.errs.add(fset.Position(i.Path.Pos()), msg)
 			}
 			if path == "C" {
-				fail(`import "C" is not possible in a cell: there is no C compiler; run cgo code as a program`)
+				fail(
+					`import "C" is not possible in a cell: there is no C compiler; run cgo code as a program`)
 				continue
 			}
 			pkg, err := d.s.packages.Import(path)
@@ -158,7 +164,10 @@ func (d *draft) addDecls(p piece, decls []ast.Decl, offset func(token.Pos) int) 
 	for _, x := range decls {
 		switch x := x.(type) {
 		case *ast.FuncDecl:
-			e := &decl{name: x.Name.Name, text: p.text, doc: p.doc, mark: here(0), uses: identifiers(x)}
+			e := &decl{
+				name: x.Name.Name, text: p.text, doc: p.doc, mark: here(0),
+				uses: identifiers(x),
+			}
 			if x.Recv != nil {
 				e.recv = receiver(x)
 				d.u.methods = append(d.u.methods, e)
@@ -181,7 +190,8 @@ func (d *draft) addDecls(p piece, decls []ast.Decl, offset func(token.Pos) int) 
 						doc = spec.Doc.Text()
 					}
 					d.u.decls = append(d.u.decls, &decl{
-						name: spec.Name.Name, isType: true, text: p.text[from:to], doc: doc, mark: here(from), uses: identifiers(spec),
+						name: spec.Name.Name, isType: true, text: p.text[from:to], doc: doc,
+						mark: here(from), uses: identifiers(spec),
 					})
 				case *ast.ValueSpec:
 					for _, n := range spec.Names {
@@ -198,7 +208,10 @@ func (d *draft) addVars(p piece, decls []ast.Decl, offset func(token.Pos) int) {
 		for _, spec := range x.(*ast.GenDecl).Specs {
 			v := spec.(*ast.ValueSpec)
 			from, to := offset(v.Pos()), offset(v.End())
-			t := step{piece: piece{kind: varDecl, text: p.text[from:to], off: p.off + from, doc: p.doc}}
+			t := step{piece: piece{
+				kind: varDecl, text: p.text[from:to], off: p.off + from,
+				doc: p.doc,
+			}}
 			blank := true
 			for _, n := range v.Names {
 				t.names = append(t.names, n.Name)
@@ -231,7 +244,10 @@ func (d *draft) addStatement(p piece, st ast.Stmt, offset func(token.Pos) int, l
 		for _, x := range st.Lhs {
 			id, ok := x.(*ast.Ident)
 			if !ok {
-				d.errs.add(token.Position{Filename: d.u.File, Line: lineOf(d.u.Code, p.off), Column: columnOf(d.u.Code, p.off)},
+				d.errs.add(token.Position{
+					Filename: d.u.File, Line: lineOf(d.u.Code, p.off),
+					Column: columnOf(d.u.Code, p.off),
+				},
 					"non-name on left side of :=")
 				return
 			}
@@ -275,7 +291,8 @@ func (d *draft) firstPass() *pass {
 			if fresh {
 				op = " := "
 			}
-			b.WriteString(d.here(t.off) + strings.Join(t.names, ", ") + op + d.here(t.off+t.valueAt))
+			b.WriteString(d.here(t.off) + strings.Join(t.names, ", ") + op +
+				d.here(t.off+t.valueAt))
 			t.at = b.Len()
 			b.WriteString(t.value)
 		case !t.asIs:
@@ -310,7 +327,8 @@ func (d *draft) firstPass() *pass {
 	// The types of the names.
 	p.vars = map[string]types.Type{}
 	for id, o := range p.info.Defs {
-		if v, ok := o.(*types.Var); ok && slices.Contains(d.hoist, id.Name) && p.local == v.Parent() {
+		if v, ok := o.(*types.Var); ok && slices.Contains(d.hoist, id.Name) &&
+			p.local == v.Parent() {
 			p.vars[id.Name] = v.Type()
 		}
 	}
@@ -352,7 +370,8 @@ func (d *draft) aboutHoisted(msg string) bool {
 func (d *draft) declare(p *pass) {
 	for _, n := range d.hoist {
 		t := types.Default(p.vars[n])
-		if old, ok := d.s.object(n).(*types.Var); ok && !d.own[n] && !d.carries(n) && types.Identical(old.Type(), t) {
+		if old, ok := d.s.object(n).(*types.Var); ok && !d.own[n] && !d.carries(n) &&
+			types.Identical(old.Type(), t) {
 			continue
 		}
 		text, err := d.typeText(t)
@@ -364,8 +383,12 @@ func (d *draft) declare(p *pass) {
 					break
 				}
 			}
-			d.errs.add(token.Position{Filename: d.u.File, Line: lineOf(d.u.Code, off), Column: columnOf(d.u.Code, off)},
-				fmt.Sprintf("%s would have the type %s, which has no name outside its package: convert it, or keep it inside of a block or function", n, err))
+			d.errs.add(token.Position{
+				Filename: d.u.File, Line: lineOf(d.u.Code, off),
+				Column: columnOf(d.u.Code, off),
+			},
+				fmt.Sprintf(
+					"%s would have the type %s, which has no name outside its package: convert it, or keep it inside of a block or function", n, err))
 			continue
 		}
 		d.vars[n] = text
@@ -377,7 +400,8 @@ func (d *draft) declare(p *pass) {
 func (d *draft) typeText(t types.Type) (text, what string) {
 	if mentions(t, func(o *types.TypeName) bool {
 		p := o.Pkg()
-		if p == nil || o.Exported() || strings.HasPrefix(p.Path(), "cells/") && o.Parent() == p.Scope() {
+		if p == nil || o.Exported() || strings.HasPrefix(p.Path(), "cells/") &&
+			o.Parent() == p.Scope() {
 			return false
 		}
 		what = p.Name() + "." + o.Name()
@@ -427,7 +451,8 @@ func (d *draft) secondPass(first *pass) {
 		case t.asIs:
 			b.WriteString(d.here(t.off) + d.qualify(first, t, t.text))
 		case t.value != "":
-			b.WriteString(d.here(t.off) + strings.Join(t.names, ", ") + " = " + d.here(t.off+t.valueAt) + d.qualify(first, t, t.value))
+			b.WriteString(d.here(t.off) + strings.Join(t.names, ", ") + " = " +
+				d.here(t.off+t.valueAt) + d.qualify(first, t, t.value))
 		default:
 			for _, n := range t.names {
 				if n != "_" {
@@ -443,7 +468,8 @@ func (d *draft) secondPass(first *pass) {
 		b.WriteString("\n}\nfunc main() {}\n")
 	}
 	b.WriteString("func init() { Keep__(Cell__) }\n")
-	p := d.check(d.source()+vars.String(), b.String(), func(e types.Error) { d.s.typeError(d.errs, e) })
+	p := d.check(d.source()+vars.String(), b.String(),
+		func(e types.Error) { d.s.typeError(d.errs, e) })
 	if len(d.errs.List) > 0 {
 		return
 	}
@@ -471,7 +497,8 @@ func (d *draft) qualify(p *pass, t *step, text string) string {
 	}
 	var uses []use
 	for id, o := range p.info.Uses {
-		if o.Pkg() == nil || o.Pkg().Path() == d.u.Path || !strings.HasPrefix(o.Pkg().Path(), "cells/") || d.vars[id.Name] == "" {
+		if o.Pkg() == nil || o.Pkg().Path() == d.u.Path ||
+			!strings.HasPrefix(o.Pkg().Path(), "cells/") || d.vars[id.Name] == "" {
 			continue
 		}
 		if o.Parent() != o.Pkg().Scope() {
@@ -509,7 +536,8 @@ type pass struct {
 // without it they are collected.
 func (d *draft) check(decls, body string, report func(types.Error)) *pass {
 	p := &pass{info: &types.Info{
-		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
+		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
+		Uses:   map[*ast.Ident]types.Object{},
 		Scopes: map[ast.Node]*types.Scope{}, Selections: map[*ast.SelectorExpr]*types.Selection{},
 	}}
 	bare, err := parser.ParseFile(token.NewFileSet(), "", "package main\n"+decls+body, 0)
@@ -530,7 +558,9 @@ func (d *draft) check(decls, body string, report func(types.Error)) *pass {
 	}
 	conf := types.Config{Importer: d.s, GoVersion: goVersion, Error: func(err error) {
 		e := err.(types.Error)
-		if strings.HasSuffix(e.Msg, "imported and not used") || strings.Contains(e.Msg, "imported and not used as") || strings.Contains(e.Msg, "imported as") && strings.Contains(e.Msg, "and not used") {
+		if strings.HasSuffix(e.Msg, "imported and not used") ||
+			strings.Contains(e.Msg, "imported and not used as") ||
+			strings.Contains(e.Msg, "imported as") && strings.Contains(e.Msg, "and not used") {
 			return
 		}
 		if report != nil {
@@ -637,8 +667,10 @@ func (p *pass) isVoid(t *step) bool {
 		}
 		if call, ok := ast.Unparen(st.X).(*ast.CallExpr); ok {
 			if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
-				if f, ok := p.info.Uses[sel.Sel].(*types.Func); ok && f.Pkg() != nil && f.Pkg().Path() == "fmt" &&
-					(strings.HasPrefix(f.Name(), "Print") || strings.HasPrefix(f.Name(), "Fprint")) {
+				if f, ok := p.info.Uses[sel.Sel].(*types.Func); ok && f.Pkg() != nil &&
+					f.Pkg().Path() == "fmt" &&
+					(strings.HasPrefix(f.Name(), "Print") ||
+						strings.HasPrefix(f.Name(), "Fprint")) {
 					void = true
 				}
 			}

@@ -112,7 +112,8 @@ func Func[T any](name string) (T, error) {
 func runtimeInstall(uncaught func(any), alarm func(), maxStack uintptr)
 
 //go:linkname osInstall os.cellInstall
-func osInstall(write func(int, []byte), read func([]byte) (int, error), start func(), exit func(int))
+func osInstall(write func(int, []byte), read func([]byte) (int, error), start func(),
+	exit func(int))
 
 //go:linkname enter runtime.cellEnter
 func enter(n uint32)

@@ -25,7 +25,8 @@ func (a *assembly) remove() { os.RemoveAll(a.dir) }
 
 func (a *assembly) run(ctx context.Context, args ...string) error {
 	all := append([]string{
-		"-p", a.p.ImportPath, "-I", a.dir, "-I", includeDir, "-D", "GOOS_linux", "-D", "GOARCH_amd64", "-D", "GOAMD64_v1",
+		"-p", a.p.ImportPath, "-I", a.dir, "-I", includeDir, "-D", "GOOS_linux", "-D",
+		"GOARCH_amd64", "-D", "GOAMD64_v1",
 		"-D", "GOBUILDMODE_shared=1", "-dynlink", "-linkshared",
 	}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(toolDir, "asm"), all...)
@@ -42,7 +43,10 @@ func (c *Cache) assemble(p listed) (*assembly, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &assembly{dir: dir, symabis: filepath.Join(dir, "symabis"), header: filepath.Join(dir, "go_asm.h"), p: p}
+	a := &assembly{
+		dir: dir, symabis: filepath.Join(dir, "symabis"),
+		header: filepath.Join(dir, "go_asm.h"), p: p,
+	}
 	if err := os.WriteFile(a.header, nil, 0o600); err != nil {
 		return nil, err
 	}
@@ -58,7 +62,8 @@ func (a *assembly) add(ctx context.Context, archive string) error {
 		}
 		a.objects = append(a.objects, o)
 	}
-	cmd := exec.CommandContext(ctx, goBin, append([]string{"tool", "pack", "r", archive}, a.objects...)...)
+	cmd := exec.CommandContext(ctx, goBin, append([]string{"tool", "pack", "r", archive},
+		a.objects...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("pack: %w: %s", err, strings.TrimSpace(string(out)))
 	}

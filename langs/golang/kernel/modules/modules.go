@@ -51,14 +51,18 @@ type module struct {
 
 // New returns a cache that compiles with chain.
 func New(dir tools.Dir, chain *tools.Chain, work string) *Cache {
-	c := &Cache{dir: dir, chain: chain, work: work, std: map[string]string{}, found: map[string]*module{}, ctx: context.Background()}
+	c := &Cache{
+		dir: dir, chain: chain, work: work, std: map[string]string{},
+		found: map[string]*module{}, ctx: context.Background(),
+	}
 	c.gc = importer.ForCompiler(token.NewFileSet(), "gc", c.open)
 	return c
 }
 
 // preferred is the package for a name that several packages have.
 var preferred = map[string]string{
-	"template": "text/template", "rand": "math/rand", "pprof": "runtime/pprof", "scanner": "text/scanner", "types": "go/types",
+	"template": "text/template", "rand": "math/rand", "pprof": "runtime/pprof",
+	"scanner": "text/scanner", "types": "go/types",
 }
 
 // Std maps the names of the standard library's packages to their paths.
@@ -70,7 +74,8 @@ func (c *Cache) Std() map[string]string {
 	root = filepath.Dir(root)
 	filepath.WalkDir(root, func(file string, d os.DirEntry, err error) error {
 		p, ok := strings.CutSuffix(strings.TrimPrefix(file, root+"/"), ".a")
-		if err != nil || !ok || strings.Contains("/"+p+"/", "/internal/") || strings.HasPrefix(p, "vendor/") || strings.HasPrefix(p, "cmd/") {
+		if err != nil || !ok || strings.Contains("/"+p+"/", "/internal/") ||
+			strings.HasPrefix(p, "vendor/") || strings.HasPrefix(p, "cmd/") {
 			return nil
 		}
 		name := path.Base(p)
@@ -160,7 +165,8 @@ func (c *Cache) find(path string) error {
 	}
 	for _, p := range list {
 		if p.Error != nil {
-			return errors.New(strings.Replace(p.Error.Err, " (/usr/local/go/src/"+p.ImportPath+")", "", 1))
+			return errors.New(strings.Replace(p.Error.Err, " (/usr/local/go/src/"+p.ImportPath+")",
+				"", 1))
 		}
 		if p.Standard || p.ImportPath == "unsafe" || c.found[p.ImportPath] != nil {
 			continue
@@ -196,7 +202,8 @@ func (c *Cache) module() (dir string, flags []string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, err
 	}
-	return dir, []string{"-mod=mod"}, os.WriteFile(file, []byte("module session\n\ngo 1.26\n"), 0o644)
+	return dir, []string{"-mod=mod"}, os.WriteFile(file, []byte("module session\n\ngo 1.26\n"),
+		0o644)
 }
 
 var goListHead = regexp.MustCompile(`(?m)^go: `)
@@ -208,10 +215,14 @@ func (c *Cache) list(path string) ([]listed, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, listTimeout)
 	defer cancel()
-	args := append([]string{"list", "-e", "-deps", "-json=ImportPath,Dir,Name,Standard,GoFiles,CgoFiles,SFiles,EmbedFiles,EmbedPatterns,Imports,ImportMap,Module,Error"}, flags...)
+	args := append([]string{
+		"list", "-e", "-deps",
+		"-json=ImportPath,Dir,Name,Standard,GoFiles,CgoFiles,SFiles,EmbedFiles,EmbedPatterns,Imports,ImportMap,Module,Error",
+	}, flags...)
 	cmd := exec.CommandContext(ctx, goBin, append(args, "--", path)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS=linux", "GOARCH=amd64", "GOTOOLCHAIN=local")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS=linux", "GOARCH=amd64",
+		"GOTOOLCHAIN=local")
 	cmd.WaitDelay = time.Second
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

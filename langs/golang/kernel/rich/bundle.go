@@ -48,7 +48,8 @@ func (b Bundle) methods(v any) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			b[plainType] = fmt.Sprintf("%s\n(a method for display panicked: %.500v)", b[plainType], r)
+			b[plainType] = fmt.Sprintf("%s\n(a method for display panicked: %.500v)", b[plainType],
+				r)
 		}
 	}()
 	if x, ok := v.(interface{ HTML() string }); ok {
@@ -141,7 +142,10 @@ func Show(kind string, v any) Bundle {
 		return Bundle{"application/json": JSON(v), plainType: Text(v)}
 	case "png", "jpeg":
 		data, _ := v.([]byte)
-		return Bundle{"image/" + kind: base64.StdEncoding.EncodeToString(data), plainType: fmt.Sprintf("%s of %d bytes", strings.ToUpper(kind), len(data))}
+		return Bundle{
+			"image/" + kind: base64.StdEncoding.EncodeToString(data),
+			plainType:       fmt.Sprintf("%s of %d bytes", strings.ToUpper(kind), len(data)),
+		}
 	case "table":
 		return Table(v)
 	case "chart":
@@ -178,9 +182,11 @@ func chart(v any) Bundle {
 func plot(kind string, v any) Bundle {
 	field := func(name string, x any) map[string]any {
 		t := "quantitative"
-		if r := reflect.ValueOf(x); r.Kind() == reflect.Slice && r.Type().Elem().Kind() == reflect.String {
+		if r := reflect.ValueOf(x); r.Kind() == reflect.Slice &&
+			r.Type().Elem().Kind() == reflect.String {
 			t = "nominal"
-		} else if r.Kind() == reflect.Slice && r.Type().Elem().PkgPath() == "time" && r.Type().Elem().Name() == "Time" {
+		} else if r.Kind() == reflect.Slice && r.Type().Elem().PkgPath() == "time" &&
+			r.Type().Elem().Name() == "Time" {
 			t = "temporal"
 		}
 		return map[string]any{"field": name, "type": t}
@@ -199,7 +205,10 @@ func plot(kind string, v any) Bundle {
 		return 0
 	}
 	var rows []any
-	spec := map[string]any{"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "mark": kind}
+	spec := map[string]any{
+		"$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+		"mark":    kind,
+	}
 	if kind == "histogram" {
 		for i := range count(v) {
 			rows = append(rows, map[string]any{"x": at(v, i)})
@@ -217,7 +226,8 @@ func plot(kind string, v any) Bundle {
 		spec["encoding"] = map[string]any{"x": field("x", xy[0]), "y": field("y", xy[1])}
 	}
 	spec["data"] = map[string]any{"values": rows}
-	return Bundle{chartType: JSON(spec), plainType: fmt.Sprintf("%s chart of %d points", kind, len(rows))}
+	return Bundle{chartType: JSON(spec), plainType: fmt.Sprintf("%s chart of %d points", kind,
+		len(rows))}
 }
 
 // escape escapes text for HTML.

@@ -58,7 +58,8 @@ func TestText(t *testing.T) {
 	if got := Text(make([]int, 5000)); !strings.HasSuffix(got, "… (5000 in all)}") {
 		t.Errorf("a long list ends in %q", got[len(got)-40:])
 	}
-	if got := Text(strings.Repeat("x", 3*MaxText)); len(got) > MaxText+100 || !strings.Contains(got, "cut off") {
+	if got := Text(strings.Repeat("x", 3*MaxText)); len(got) > MaxText+100 ||
+		!strings.Contains(got, "cut off") {
 		t.Errorf("a huge text has %d bytes", len(got))
 	}
 }
@@ -67,7 +68,8 @@ func TestShortCallsNothing(t *testing.T) {
 	if got := Short(reflect.ValueOf(loud{1}), 200); got != "rich.loud{n: 1}" {
 		t.Errorf("got %s", got)
 	}
-	if got := Short(reflect.ValueOf(strings.Repeat("ö", 500)), 200); len(got) > 200 || !strings.HasSuffix(got, "…") {
+	if got := Short(reflect.ValueOf(strings.Repeat("ö", 500)), 200); len(got) > 200 ||
+		!strings.HasSuffix(got, "…") {
 		t.Errorf("got %d bytes", len(got))
 	}
 }
@@ -97,7 +99,8 @@ func TestJSONNeverFails(t *testing.T) {
 }
 
 func TestBundles(t *testing.T) {
-	if b := Forms(image.NewGray(image.Rect(0, 0, 2, 2))); !strings.HasPrefix(b["image/png"].(string), "iVBOR") {
+	if b := Forms(image.NewGray(image.Rect(0, 0, 2, 2))); !strings.HasPrefix(
+		b["image/png"].(string), "iVBOR") {
 		t.Errorf("a picture gave %v", b)
 	}
 	if b := Forms((*image.Gray)(nil)); b["image/png"] != nil {
@@ -117,14 +120,16 @@ func TestBundles(t *testing.T) {
 	if b := Show("chart", "no json"); b[chartType] != nil {
 		t.Errorf("got %v", b)
 	}
-	if b := Show("line", [2]any{[]int{1}, []float64{math.NaN()}}); !json.Valid(b[chartType].(json.RawMessage)) {
+	if b := Show("line", [2]any{[]int{1}, []float64{math.NaN()}}); !json.Valid(
+		b[chartType].(json.RawMessage)) {
 		t.Errorf("got %v", b)
 	}
 }
 
 func TestSize(t *testing.T) {
 	for want, v := range map[string]any{
-		"3": "abc", "2 × 3": [][]int{{1, 2, 3}, {4, 5, 6}}, "2": [][]int{{1}, {}}, "": 1, "1": map[int]int{1: 1},
+		"3": "abc", "2 × 3": [][]int{{1, 2, 3}, {4, 5, 6}}, "2": [][]int{{1}, {}}, "": 1,
+		"1": map[int]int{1: 1},
 	} {
 		if got := Size(reflect.ValueOf(v)); got != want {
 			t.Errorf("%v has size %q, wanted %q", v, got, want)

@@ -89,7 +89,8 @@ func (p *printer) value(v reflect.Value, depth int, typed bool) {
 		return
 	}
 	switch v.Kind() {
-	case reflect.Bool, reflect.Complex64, reflect.Complex128, reflect.Float32, reflect.Float64, reflect.Uintptr,
+	case reflect.Bool, reflect.Complex64, reflect.Complex128, reflect.Float32, reflect.Float64,
+		reflect.Uintptr,
 		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		p.put(fmt.Sprint(v))
@@ -239,7 +240,8 @@ func (p *printer) list(v reflect.Value, depth int, typed bool) {
 	if !typed {
 		p.put(Type(v.Type()))
 	}
-	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 && v.Type().Elem().PkgPath() == "" {
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 &&
+		v.Type().Elem().PkgPath() == "" {
 		if b := v.Bytes(); len(b) > 0 && utf8.Valid(b) {
 			p.put("(")
 			p.quoted(string(b[:min(len(b), p.limit)]))
@@ -341,7 +343,8 @@ func Type(t reflect.Type) string {
 		if i < 0 {
 			return b.String() + s
 		}
-		before := i > 0 && (s[i-1] == '_' || s[i-1] == '.' || s[i-1] == '/' || s[i-1] >= '0' && s[i-1] <= '9' || s[i-1] >= 'a' && s[i-1] <= 'z' || s[i-1] >= 'A' && s[i-1] <= 'Z')
+		before := i > 0 && (s[i-1] == '_' || s[i-1] == '.' || s[i-1] == '/' || s[i-1] >= '0' &&
+			s[i-1] <= '9' || s[i-1] >= 'a' && s[i-1] <= 'z' || s[i-1] >= 'A' && s[i-1] <= 'Z')
 		b.WriteString(s[:i])
 		if before {
 			b.WriteString("main.")

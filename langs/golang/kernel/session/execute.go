@@ -52,13 +52,15 @@ func (s *Session) execute(q wire.Request) wire.Reply {
 		n := int(code)
 		reply.ExitCode = &n
 		if n != 0 && fail == nil { // not an error of the code: it is not shown as one
-			reply.Status, reply.EName, reply.EValue = "error", "Exit", fmt.Sprintf("exit status %d", n)
+			reply.Status, reply.EName, reply.EValue = "error", "Exit", fmt.Sprintf("exit status %d",
+				n)
 		}
 	}
 	if fail != nil {
 		reply.Status, reply.EName, reply.EValue = "error", fail.name, clip(fail.value, maxValue)
 		s.message(r.cell, "error", map[string]any{
-			"ename": fail.name, "evalue": reply.EValue, "traceback": clipLines(fail.traceback, maxTraceback),
+			"ename": fail.name, "evalue": reply.EValue,
+			"traceback": clipLines(fail.traceback, maxTraceback),
 		})
 	}
 	return reply
@@ -102,7 +104,9 @@ func guard(err *error) {
 }
 
 // build translates, compiles and links. An interrupt stops it.
-func (s *Session) build(r *run, seq int, file, code string) (u *front.Unit, o *tools.Object, err error) {
+func (s *Session) build(r *run, seq int,
+	file, code string,
+) (u *front.Unit, o *tools.Object, err error) {
 	defer guard(&err)
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
@@ -256,7 +260,8 @@ func (s *Session) uncaught(v any) {
 		return // the cell has already ended because of another panic
 	}
 	s.message(r.cell, "error", map[string]any{
-		"ename": f.name, "evalue": clip(f.value, maxValue), "traceback": clipLines(f.traceback, maxTraceback),
+		"ename": f.name, "evalue": clip(f.value, maxValue),
+		"traceback": clipLines(f.traceback, maxTraceback),
 	})
 }
 

@@ -38,7 +38,8 @@ func (s *Session) exit(code int) {
 		if r != nil {
 			cell = r.cell
 		}
-		s.out.Stderr(cell, fmt.Appendf(nil, "exit status %d of a goroutine that a cell has left running: it ends, the session does not\n", code))
+		s.out.Stderr(cell, fmt.Appendf(nil,
+			"exit status %d of a goroutine that a cell has left running: it ends, the session does not\n", code))
 	case r.exitCode.CompareAndSwap(-1, int32(code&0xFF)):
 		r.halt(nil)
 		atomic.StoreUint32(s.alarm, 1)
@@ -199,7 +200,8 @@ func (s *Session) bundle(cell uint32, kind string, b rich.Bundle, more map[strin
 	}
 	if size > wire.MaxBody*3/4 {
 		text, _ := b["text/plain"].(string)
-		s.out.Stderr(cell, []byte("a bundle of "+itoa(size)+" bytes was reduced to its text: the limit is "+itoa(wire.MaxBody*3/4)+"\n"))
+		s.out.Stderr(cell, []byte("a bundle of "+itoa(size)+
+			" bytes was reduced to its text: the limit is "+itoa(wire.MaxBody*3/4)+"\n"))
 		b = rich.Bundle{"text/plain": clip(text, rich.MaxText)}
 	}
 	more["data"], more["metadata"] = b, map[string]any{}

@@ -18,7 +18,8 @@ func (s *Session) help(q wire.Request, r *wire.Reply) {
 		s.mu.Lock()
 		list, start, end := s.front.Complete(q.Code, at)
 		s.mu.Unlock()
-		r.Start, r.End = utf8.RuneCountInString(q.Code[:start]), utf8.RuneCountInString(q.Code[:end])
+		r.Start, r.End = utf8.RuneCountInString(q.Code[:start]),
+			utf8.RuneCountInString(q.Code[:end])
 		for _, m := range list {
 			r.Matches = append(r.Matches, wire.Match{Text: m.Text, Type: m.Type})
 		}
@@ -50,7 +51,8 @@ func (s *Session) page(x front.Subject, detail int) map[string]any {
 		parts, mark = append(parts, x.Source), append(mark, "```go\n"+x.Source+"\n```")
 	}
 	return map[string]any{
-		"text/plain": clip(strings.Join(parts, "\n\n"), maxTraceback), "text/markdown": clip(strings.Join(mark, "\n\n"), maxTraceback),
+		"text/plain":    clip(strings.Join(parts, "\n\n"), maxTraceback),
+		"text/markdown": clip(strings.Join(mark, "\n\n"), maxTraceback),
 	}
 }
 

@@ -54,9 +54,13 @@ func memTotal() uint64 {
 			}
 		}
 	}
-	for _, name := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+	for _, name := range []string{
+		"/sys/fs/cgroup/memory.max",
+		"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+	} {
 		if b, err := os.ReadFile(name); err == nil {
-			if n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 && n < total {
+			if n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64); err == nil &&
+				n > 0 && n < total {
 				total = n
 			}
 		}
@@ -80,5 +84,6 @@ func heap() uint64 {
 }
 
 func (m *memory) message() string {
-	return fmt.Sprintf("out of memory: the session's objects take more than %d MiB; the cell was stopped, and its variables stay", m.limit>>20)
+	return fmt.Sprintf(
+		"out of memory: the session's objects take more than %d MiB; the cell was stopped, and its variables stay", m.limit>>20)
 }

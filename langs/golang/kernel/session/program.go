@@ -39,7 +39,9 @@ func (s *Session) program(r *run, seq int, file, code string) *failure {
 	return nil
 }
 
-func (s *Session) buildProgram(ctx context.Context, seq int, file, code string) (o *tools.Object, err error) {
+func (s *Session) buildProgram(ctx context.Context, seq int,
+	file, code string,
+) (o *tools.Object, err error) {
 	defer guard(&err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +50,8 @@ func (s *Session) buildProgram(ctx context.Context, seq int, file, code string) 
 	if err != nil {
 		return nil, err
 	}
-	o, err = s.chain.Build(ctx, u.Path, file, u.Source, s.modules.Needed(u.Imports, func(string) bool { return false }))
+	o, err = s.chain.Build(ctx, u.Path, file, u.Source,
+		s.modules.Needed(u.Imports, func(string) bool { return false }))
 	var c *tools.CompileError
 	if errors.As(err, &c) {
 		return nil, front.CompilerErrors(c.Output, code)

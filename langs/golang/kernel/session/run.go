@@ -69,7 +69,10 @@ func (x *runs) begin(q wire.Request) *run {
 	defer x.mu.Unlock()
 	x.waiting--
 	x.last++
-	r := &run{id: x.last, cell: q.Cell, noInput: q.NoInput, silent: q.Silent, stop: make(chan struct{})}
+	r := &run{
+		id: x.last, cell: q.Cell, noInput: q.NoInput, silent: q.Silent,
+		stop: make(chan struct{}),
+	}
 	r.exitCode.Store(-1)
 	x.byID[r.id], x.current = r, r
 	x.now.Store(r)
@@ -117,7 +120,8 @@ func (s *Session) sweep() {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		time.Sleep(wait)
 		x.mu.Lock()
-		list := slices.DeleteFunc(slices.Clone(x.stoppedRuns()), func(r *run) bool { return host.Live(r.id) == 0 })
+		list := slices.DeleteFunc(slices.Clone(x.stoppedRuns()),
+			func(r *run) bool { return host.Live(r.id) == 0 })
 		x.stopped.Store(&list)
 		idle := x.current == nil
 		x.mu.Unlock()

@@ -46,7 +46,8 @@ type Session struct {
 	chain          *tools.Chain
 	modules        *modules.Cache
 
-	mu       sync.Mutex // guards the two fields below; held while a cell is built, not while it runs
+	// guards the two fields below; held while a cell is built, not while it runs
+	mu       sync.Mutex
 	front    *front.Session
 	pointers map[string]any // pointers to the session's variables, by name
 
@@ -82,7 +83,8 @@ func New(dir tools.Dir, work string, out *wire.Output) (*Session, error) {
 	if err := s.load(s.front.Support(), nil); err != nil {
 		return nil, fmt.Errorf("cell 0: %w", err)
 	}
-	type install = func(func(), func([]any), func(string, any), func(string, any, string, bool), func(bool),
+	type install = func(func(), func([]any), func(string, any), func(string, any, string, bool),
+		func(bool),
 		func(string, bool) (string, error)) *uint32
 	f, err := host.Func[install](front.Path(0) + ".Install__")
 	if err != nil {
@@ -90,7 +92,10 @@ func New(dir tools.Dir, work string, out *wire.Output) (*Session, error) {
 	}
 	s.alarm = f(s.check, s.result, s.variable, s.display, s.clear, s.ask)
 	host.Install(
-		host.Runtime{Uncaught: s.uncaught, Alarm: func() { atomic.StoreUint32(s.alarm, 1) }, MaxStack: maxStack},
+		host.Runtime{
+			Uncaught: s.uncaught, Alarm: func() { atomic.StoreUint32(s.alarm, 1) },
+			MaxStack: maxStack,
+		},
 		host.Files{Write: s.write, Read: s.read, Start: s.out.Settle, Exit: s.exit},
 	)
 	s.memory.measure()
@@ -123,8 +128,9 @@ func (s *Session) load(u *front.Unit, also []tools.Package) error {
 // meanwhile.
 func (s *Session) Serve(in io.Reader) error {
 	s.out.Reply(wire.Reply{Op: "ready", Status: "ok", Info: &wire.Info{
-		Language: "golang", Version: runtime.Version()[len("go"):], Implementation: "compiled cells",
-		FileExtension: ".go", MIMEType: "text/x-go", PID: os.Getpid(),
+		Language: "golang", Version: runtime.Version()[len("go"):],
+		Implementation: "compiled cells",
+		FileExtension:  ".go", MIMEType: "text/x-go", PID: os.Getpid(),
 		Banner: runtime.Version() + ": each cell is compiled and loaded into one process",
 	}})
 	cells, questions := make(chan wire.Request, maxWaiting), make(chan wire.Request, maxWaiting)
@@ -190,14 +196,18 @@ func (s *Session) Serve(in io.Reader) error {
 			if q.Op == "execute" {
 				s.runs.waits(-1)
 			}
-			s.refuse(q, fmt.Sprintf("%d requests wait for the kernel, which is the limit", maxWaiting))
+			s.refuse(q, fmt.Sprintf("%d requests wait for the kernel, which is the limit",
+				maxWaiting))
 		}
 	}
 }
 
 func (s *Session) refuse(q wire.Request, why string) {
 	if q.ID != 0 {
-		s.out.Reply(wire.Reply{Op: "reply", ID: q.ID, Status: "error", EName: "KernelError", EValue: why})
+		s.out.Reply(wire.Reply{
+			Op: "reply", ID: q.ID, Status: "error", EName: "KernelError",
+			EValue: why,
+		})
 	}
 }
 
@@ -207,7 +217,8 @@ func (s *Session) reseed(q wire.Request) wire.Reply {
 	var seed [32]byte
 	if n, err := hex.Decode(seed[:], []byte(q.Seed)); err != nil || n != len(seed) {
 		if q.Seed != "" {
-			r.Status, r.EName, r.EValue = "error", "KernelError", "the seed is not 64 hexadecimal digits"
+			r.Status, r.EName, r.EValue = "error", "KernelError",
+				"the seed is not 64 hexadecimal digits"
 			return r
 		}
 		rand.Read(seed[:]) // never fails
@@ -230,7 +241,8 @@ func (s *Session) message(cell uint32, kind string, content map[string]any) {
 		return
 	}
 	if len(b) > wire.MaxBody {
-		s.out.Stderr(cell, fmt.Appendf(nil, "a %s of %d bytes was left out: the limit is %d\n", kind, len(b), wire.MaxBody))
+		s.out.Stderr(cell, fmt.Appendf(nil, "a %s of %d bytes was left out: the limit is %d\n",
+			kind, len(b), wire.MaxBody))
 		return
 	}
 	s.out.Message(cell, b)

@@ -36,14 +36,17 @@ func (s *Session) trace(head string, pcs []uintptr) []string {
 			file := filepath.Base(f.File)
 			line := s.line(file, f.Line)
 			list = push(list, frame{name, file + ":" + strconv.Itoa(f.Line), line, 1})
-		case strings.HasPrefix(f.Function, "runtime."), strings.HasPrefix(f.Function, "internal/runtime/"), strings.HasPrefix(f.Function, "time.cellFunc."),
+		case strings.HasPrefix(f.Function, "runtime."), strings.HasPrefix(f.Function,
+			"internal/runtime/"), strings.HasPrefix(f.Function, "time.cellFunc."),
 			strings.Contains(f.Function, "/langs/golang/kernel/"), f.Function == "":
 		default:
-			list = push(list, frame{f.Function + "(…)", filepath.Base(f.File) + ":" + strconv.Itoa(f.Line), "", 1})
+			list = push(list, frame{f.Function + "(…)", filepath.Base(f.File) + ":" +
+				strconv.Itoa(f.Line), "", 1})
 		}
 	}
 	// The frames that called the cell belong to the kernel.
-	for len(list) > 0 && list[len(list)-1].line == "" && !strings.HasPrefix(list[len(list)-1].at, "cell") {
+	for len(list) > 0 && list[len(list)-1].line == "" && !strings.HasPrefix(list[len(list)-1].at,
+		"cell") {
 		list = list[:len(list)-1]
 	}
 	out := []string{head, ""}

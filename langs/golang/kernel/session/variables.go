@@ -77,7 +77,10 @@ func (s *Session) answer(q wire.Request) (r wire.Reply) {
 	r = wire.Reply{Op: "reply", ID: q.ID, Status: "ok"}
 	defer func() {
 		if v := recover(); v != nil {
-			r = wire.Reply{Op: "reply", ID: q.ID, Status: "error", EName: "KernelError", EValue: fmt.Sprint(v)}
+			r = wire.Reply{
+				Op: "reply", ID: q.ID, Status: "error", EName: "KernelError",
+				EValue: fmt.Sprint(v),
+			}
 		}
 	}()
 	switch q.Op {

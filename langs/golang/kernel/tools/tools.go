@@ -100,7 +100,9 @@ type Object struct {
 
 // Build compiles and links a cell. also are the packages that it adds: they become part of its
 // object.
-func (c *Chain) Build(ctx context.Context, path, file, source string, also []Package) (*Object, error) {
+func (c *Chain) Build(ctx context.Context, path, file, source string,
+	also []Package,
+) (*Object, error) {
 	base := filepath.Join(c.work, strings.ReplaceAll(path, "/", "-"))
 	o := &Object{File: base + ".so", Path: path, archive: base + ".a", also: also}
 	src := base + ".go"
@@ -116,7 +118,8 @@ func (c *Chain) Build(ctx context.Context, path, file, source string, also []Pac
 	if err := os.WriteFile(config, []byte(c.config.String()+extra.String()), 0o600); err != nil {
 		return nil, err
 	}
-	out, err := c.run(ctx, &c.compiler, append(c.compileFlags(path, config), "-complete", "-o", o.archive, src))
+	out, err := c.run(ctx, &c.compiler, append(c.compileFlags(path, config), "-complete", "-o",
+		o.archive, src))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -124,7 +127,8 @@ func (c *Chain) Build(ctx context.Context, path, file, source string, also []Pac
 		return nil, &CompileError{c.clean(out, err)}
 	}
 	config += ".link"
-	if err := os.WriteFile(config, []byte(c.held.String()+extra.String()+fmt.Sprintf("packagefile %s=%s\n", path, o.archive)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(c.held.String()+extra.String()+
+		fmt.Sprintf("packagefile %s=%s\n", path, o.archive)), 0o600); err != nil {
 		return nil, err
 	}
 	if out, err := c.run(ctx, &c.linker, c.linkFlags(path, config, o)); err != nil {
@@ -139,7 +143,9 @@ func (c *Chain) Build(ctx context.Context, path, file, source string, also []Pac
 
 // Compile makes the archive of a package that a cell needs. flags are additional flags, imports the
 // packages that it may import.
-func (c *Chain) Compile(ctx context.Context, path, archive string, imports []Package, flags, files []string) error {
+func (c *Chain) Compile(ctx context.Context, path, archive string, imports []Package,
+	flags, files []string,
+) error {
 	var lines strings.Builder
 	lines.WriteString(c.config.String())
 	for _, p := range imports {
@@ -189,7 +195,10 @@ func (c *Chain) Drop(o *Object) {
 func (c *Chain) moreFile() string { return filepath.Join(c.work, "more.syms") }
 
 func (c *Chain) compileFlags(path, config string) []string {
-	flags := []string{"-p", path, "-lang=go1.26", "-dynlink", "-importcfg", config, "-pack", "-c=2", "-nolocalimports", "-trimpath", c.work}
+	flags := []string{
+		"-p", path, "-lang=go1.26", "-dynlink", "-importcfg", config, "-pack", "-c=2",
+		"-nolocalimports", "-trimpath", c.work,
+	}
 	if c.patch {
 		flags = append(flags, "-installsuffix", "dynlink", "-linkshared")
 	}
@@ -197,7 +206,10 @@ func (c *Chain) compileFlags(path, config string) []string {
 }
 
 func (c *Chain) linkFlags(path, config string, o *Object) []string {
-	flags := []string{"-o", o.File, "-importcfg", config, "-pluginpath", path, "-buildmode=plugin", "-s", "-w"}
+	flags := []string{
+		"-o", o.File, "-importcfg", config, "-pluginpath", path, "-buildmode=plugin",
+		"-s", "-w",
+	}
 	if c.patch {
 		flags = append(flags, "-installsuffix", "dynlink")
 	}
@@ -257,7 +269,8 @@ func (c *Chain) environment() []string {
 	}
 	if c.patch {
 		lib := filepath.Join(string(c.dir), "lib")
-		env = append(env, "CELLS_SYMS="+lib+"/std.syms", "CELLS_TYPES="+lib+"/std.types", "CELLS_MORE="+c.moreFile())
+		env = append(env, "CELLS_SYMS="+lib+"/std.syms", "CELLS_TYPES="+lib+"/std.types",
+			"CELLS_MORE="+c.moreFile())
 	}
 	return env
 }

@@ -94,7 +94,10 @@ func (o *Output) Message(cell uint32, body []byte) {
 func (o *Output) Reply(r Reply) {
 	body, err := json.Marshal(r)
 	if err != nil || len(body) > MaxBody {
-		body, _ = json.Marshal(Reply{Op: r.Op, ID: r.ID, Status: "error", EName: "KernelError", EValue: "the reply could not be encoded"})
+		body, _ = json.Marshal(Reply{
+			Op: r.Op, ID: r.ID, Status: "error", EName: "KernelError",
+			EValue: "the reply could not be encoded",
+		})
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,6 +168,7 @@ func (o *Output) clear() bool {
 func unread(fd int) bool {
 	const fionread = 0x541B
 	var n int32
-	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), fionread, uintptr(unsafe.Pointer(&n)))
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), fionread,
+		uintptr(unsafe.Pointer(&n)))
 	return errno == 0 && n > 0
 }

@@ -18,7 +18,8 @@ func frameOf(kind byte, body string) []byte {
 
 func TestRead(t *testing.T) {
 	in := bytes.NewReader(bytes.Join([][]byte{
-		frameOf(control, `{"op":"execute","id":7,"cell":3,"code":"x"}`), frameOf(control, `{"op":1,"id":8}`), frameOf(9, "x"),
+		frameOf(control, `{"op":"execute","id":7,"cell":3,"code":"x"}`),
+		frameOf(control, `{"op":1,"id":8}`), frameOf(9, "x"),
 	}, nil))
 	if q, err := Read(in); err != nil || q.Op != "execute" || q.ID != 7 || q.Cell != 3 {
 		t.Errorf("%+v, %v", q, err)

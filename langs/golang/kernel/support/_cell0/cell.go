@@ -24,7 +24,8 @@ var kernel__ struct {
 
 // Install__ is called by the kernel, once.
 func Install__(check func(), result func([]any), local func(string, any),
-	display func(string, any, string, bool), clear func(bool), input func(string, bool) (string, error),
+	display func(string, any, string, bool), clear func(bool),
+	input func(string, bool) (string, error),
 ) *uint32 {
 	kernel__.check, kernel__.result, kernel__.local = check, result, local
 	kernel__.display, kernel__.clear, kernel__.input = display, clear, input

@@ -7,7 +7,8 @@ import (
 
 func TestFirst(t *testing.T) {
 	member := func(name, body string) string {
-		return fmt.Sprintf("%-16s%-12d%-6d%-6d%-8s%-10d`\n%s", name, 0, 0, 0, "644", len(body), body)
+		return fmt.Sprintf("%-16s%-12d%-6d%-6d%-8s%-10d`\n%s", name, 0, 0, 0, "644", len(body),
+			body)
 	}
 	head := magic + member("__.PKGDEF", "export")
 	got, err := first([]byte(head + member("_go_.o", "code")))

@@ -63,7 +63,8 @@ func write(goroot, src, out string) (places int, err error) {
 		}
 		// One file serves both type checkers, which differ in their package clause.
 		clause := "package " + filepath.Base(filepath.Dir(rel))
-		if err := put(rel, []byte(strings.Replace(string(text), "\npackage types\n", "\n"+clause+"\n", 1))); err != nil {
+		if err := put(rel, []byte(strings.Replace(string(text), "\npackage types\n", "\n"+clause+
+			"\n", 1))); err != nil {
 			return 0, err
 		}
 	}

@@ -46,9 +46,11 @@ func TestMovedPlacesAreReported(t *testing.T) {
 			if !method {
 				name = e.in
 			}
-			moved := strings.NewReplacer("func "+name+"(", "func moved"+name+"(", ") "+name+"(", ") moved"+name+"(",
+			moved := strings.NewReplacer("func "+name+"(", "func moved"+name+"(", ") "+name+"(",
+				") moved"+name+"(",
 				"type "+name+" struct", "type moved"+name+" struct").Replace(string(src))
-			if _, _, err := apply(rel, []byte(moved), list); err == nil || !strings.Contains(err.Error(), "there is no") {
+			if _, _, err := apply(rel, []byte(moved), list); err == nil ||
+				!strings.Contains(err.Error(), "there is no") {
 				t.Errorf("%s without %s: %v", rel, e.in, err)
 			}
 		}
@@ -81,10 +83,22 @@ type T struct { n int }
 		want    string
 		problem string
 	}{
-		{e: edit{in: "T.f", at: "a == 1", text: or("z")}, n: 1, want: "if (a   ==\n\t\t1 || z) && b == 2 {"},
-		{e: edit{in: "T.f", at: "var b int", how: after, text: "; h()"}, n: 1, want: "var b  int; h()"},
-		{e: edit{in: "T.f", at: "if a == 1 && b == 2", how: before, text: "h(); "}, n: 1, want: "h(); if a"},
-		{e: edit{in: "T.f", at: "if a == 1 && b == 2", how: inside, text: " h();"}, n: 1, want: "2 { h();"},
+		{
+			e: edit{in: "T.f", at: "a == 1", text: or("z")}, n: 1,
+			want: "if (a   ==\n\t\t1 || z) && b == 2 {",
+		},
+		{
+			e: edit{in: "T.f", at: "var b int", how: after, text: "; h()"}, n: 1,
+			want: "var b  int; h()",
+		},
+		{
+			e: edit{in: "T.f", at: "if a == 1 && b == 2", how: before, text: "h(); "}, n: 1,
+			want: "h(); if a",
+		},
+		{
+			e: edit{in: "T.f", at: "if a == 1 && b == 2", how: inside, text: " h();"}, n: 1,
+			want: "2 { h();",
+		},
 		{e: edit{in: "T.f", at: "case 1, 2:", how: inside, text: " h();"}, n: 1, want: "2: h();"},
 		{e: edit{in: "T.f", how: inside, text: " h();"}, n: 1, want: "f(a int) { h();"},
 		{e: edit{in: "T", text: "; m int "}, n: 1, want: "n int ; m int }"},

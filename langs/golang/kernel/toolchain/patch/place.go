@@ -65,11 +65,13 @@ func apply(rel string, src []byte, list []edit) (text []byte, places int, err er
 			return nil, 0, fmt.Errorf("%s: %s: %w", rel, e.in, err)
 		}
 		if want := max(e.n, 1); len(found) != want {
-			return nil, 0, fmt.Errorf("%s: %s has %d places %q, expected %d", rel, e.in, len(found), e.at, want)
+			return nil, 0, fmt.Errorf("%s: %s has %d places %q, expected %d", rel, e.in, len(found),
+				e.at, want)
 		}
 		for _, p := range found {
 			from, to := offset(p[0]), offset(p[1])
-			changes = append(changes, insertion{from, to, strings.ReplaceAll(e.text, "$", string(src[from:to]))})
+			changes = append(changes,
+				insertion{from, to, strings.ReplaceAll(e.text, "$", string(src[from:to]))})
 		}
 		places += len(found)
 	}

@@ -29,7 +29,8 @@ var cells struct {
 	loaded bool
 	syms   []byte // content of CELLS_SYMS
 	more   []byte // content of CELLS_MORE
-	types  []byte // content of CELLS_TYPES: count, records of hash, offset, length, then sizes and masks
+	// content of CELLS_TYPES: count, records of hash, offset, length, then sizes and masks
+	types  []byte
 	ntypes int
 }
 
@@ -81,7 +82,8 @@ func cellHas(name string) bool {
 	h := cellHash(name)
 	in := func(table []byte) bool {
 		n := len(table) / 8
-		i := sort.Search(n, func(i int) bool { return binary.LittleEndian.Uint64(table[i*8:]) >= h })
+		i := sort.Search(
+			n, func(i int) bool { return binary.LittleEndian.Uint64(table[i*8:]) >= h })
 		return i < n && binary.LittleEndian.Uint64(table[i*8:]) == h
 	}
 	return in(cells.syms) || in(cells.more)
@@ -123,7 +125,8 @@ func cellExternal(ctxt *Link, s loader.Sym) bool {
 	}
 	ldr := ctxt.loader
 	t, v, name := ldr.SymType(s), ldr.SymVersion(s), ldr.SymName(s)
-	if t == 0 || t == sym.SDYNIMPORT || t == sym.SHOSTOBJ || ldr.AttrSpecial(s) || name == "" || v >= sym.SymVerStatic {
+	if t == 0 || t == sym.SDYNIMPORT || t == sym.SHOSTOBJ || ldr.AttrSpecial(s) || name == "" ||
+		v >= sym.SymVerStatic {
 		return false
 	}
 	switch {
@@ -225,7 +228,8 @@ func cellHostlink(ctxt *Link) bool {
 		return false
 	}
 	object := filepath.Join(*flagTmpdir, "go.o")
-	out, err := exec.Command("ld", "-shared", "-z", "now", "-z", "relro", "--hash-style=gnu", "-o", *flagOutfile, object).CombinedOutput()
+	out, err := exec.Command("ld", "-shared", "-z", "now", "-z", "relro", "--hash-style=gnu", "-o",
+		*flagOutfile, object).CombinedOutput()
 	if err != nil {
 		Exitf("ld: %v\n%s", err, out)
 	}

@@ -20,13 +20,15 @@ func cellType(ctxt *Link, s loader.Sym) (size, ptrdata int64, mask []byte, ok bo
 	}
 	h := cellHash(ctxt.loader.SymName(s))
 	rec := cells.types[8:]
-	i := sort.Search(cells.ntypes, func(i int) bool { return binary.LittleEndian.Uint64(rec[i*16:]) >= h })
+	i := sort.Search(cells.ntypes,
+		func(i int) bool { return binary.LittleEndian.Uint64(rec[i*16:]) >= h })
 	if i == cells.ntypes || binary.LittleEndian.Uint64(rec[i*16:]) != h {
 		Exitf("cells: the layout of %s is not known", ctxt.loader.SymName(s))
 	}
 	off, n := binary.LittleEndian.Uint32(rec[i*16+8:]), binary.LittleEndian.Uint32(rec[i*16+12:])
 	b := cells.types[off : off+n]
-	return int64(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:])), b[16:], true
+	return int64(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:])), b[16:],
+		true
 }
 
 // cellSize is decodetypeSize for a type whose data may not have been read.
@@ -75,7 +77,8 @@ func cellDump(ctxt *Link) {
 	for i, n := 1, ldr.NDef(); i < n; i++ {
 		s := loader.Sym(i)
 		name := ldr.SymName(s)
-		if !strings.HasPrefix(name, "type:") || strings.HasPrefix(name, "type:.") || !ldr.IsGoType(s) || len(ldr.Data(s)) < 48 {
+		if !strings.HasPrefix(name, "type:") || strings.HasPrefix(name, "type:.") ||
+			!ldr.IsGoType(s) || len(ldr.Data(s)) < 48 {
 			continue
 		}
 		d := ldr.Data(s)
@@ -122,7 +125,8 @@ func cellFill(ctxt *Link, mask []byte, off int64, t loader.Sym) {
 		}
 	case abi.Struct:
 		for i := 0; i < decodetypeStructFieldCount(ldr, arch, t); i++ {
-			cellFill(ctxt, mask, off+decodetypeStructFieldOffset(ldr, arch, t, i), decodetypeStructFieldType(ctxt, arch, t, i))
+			cellFill(ctxt, mask, off+decodetypeStructFieldOffset(ldr, arch, t, i),
+				decodetypeStructFieldType(ctxt, arch, t, i))
 		}
 	default:
 		own := decodetypeGcmask(ctxt, t)

@@ -14,7 +14,9 @@ var cells struct {
 }
 
 //go:linkname cellInstall
-func cellInstall(write func(int, []byte), read func([]byte) (int, error), start func(), exit func(int)) {
+func cellInstall(write func(int, []byte), read func([]byte) (int, error), start func(),
+	exit func(int),
+) {
 	cells.write, cells.read, cells.start, cells.exit = write, read, start, exit
 	cells.files = [3]*file{Stdin.file, Stdout.file, Stderr.file}
 }
@@ -22,7 +24,8 @@ func cellInstall(write func(int, []byte), read func([]byte) (int, error), start 
 // cellStream reports whether f is the standard output or error that the process began with. The
 // descriptor's number does not suffice: after a close, the next file gets it.
 func cellStream(f *File) bool {
-	return cells.write != nil && f != nil && f.file != nil && (f.file == cells.files[1] && f.pfd.Sysfd == 1 || f.file == cells.files[2] && f.pfd.Sysfd == 2)
+	return cells.write != nil && f != nil && f.file != nil && (f.file == cells.files[1] &&
+		f.pfd.Sysfd == 1 || f.file == cells.files[2] && f.pfd.Sysfd == 2)
 }
 
 func cellWrite(f *File, b []byte) (int, error, bool) {
@@ -34,7 +37,8 @@ func cellWrite(f *File, b []byte) (int, error, bool) {
 }
 
 func cellRead(f *File, b []byte) (int, error, bool) {
-	if cells.read == nil || f == nil || f.file == nil || f.file != cells.files[0] || f.pfd.Sysfd != 0 {
+	if cells.read == nil || f == nil || f.file == nil || f.file != cells.files[0] ||
+		f.pfd.Sysfd != 0 {
 		return 0, nil, false
 	}
 	n, err := cells.read(b)

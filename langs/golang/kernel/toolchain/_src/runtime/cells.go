@@ -11,9 +11,10 @@ import (
 // belong to no cell, nothing here has an effect.
 var cells struct {
 	uncaught func(v any) // called with an unrecovered panic value v, in the goroutine that ends
-	alarm    func()      // called when a stack has grown beyond maxStack; must not allocate or block
-	maxStack uintptr     // bytes
-	maxHeap  uint64      // bytes
+	// called when a stack has grown beyond maxStack; must not allocate or block
+	alarm    func()
+	maxStack uintptr // bytes
+	maxHeap  uint64  // bytes
 }
 
 //go:linkname cellInstall
@@ -97,7 +98,8 @@ func cellStackGrows(gp *g, size uintptr) {
 // cellLarge panics when an object of 32 KiB or more would exceed the limit.
 func cellLarge(size uintptr) {
 	gp := getg()
-	if gp.cell == 0 || cells.maxHeap == 0 || uint64(size)+gcController.heapLive.Load() <= cells.maxHeap {
+	if gp.cell == 0 || cells.maxHeap == 0 || uint64(size)+
+		gcController.heapLive.Load() <= cells.maxHeap {
 		return
 	}
 	if gp.m.curg != gp || gp.m.locks != 0 || gp.m.mallocing != 0 || gp.m.preemptoff != "" {

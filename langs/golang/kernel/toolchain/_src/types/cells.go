@@ -8,7 +8,8 @@ func cellPath(path string) bool { return len(path) > 6 && path[:6] == "cells/" }
 // cellImport reports whether a dot import of a cell declares name here, exported or not. It makes
 // room for the name: the last imported cell is used.
 func (check *Checker) cellImport(from *Package, file *Scope, name string) bool {
-	if !cellPath(from.path) || !cellPath(check.pkg.path) || name == "_" || name == "init" || name == "main" {
+	if !cellPath(from.path) || !cellPath(check.pkg.path) || name == "_" || name == "init" ||
+		name == "main" {
 		return false
 	}
 	delete(file.elems, name)
