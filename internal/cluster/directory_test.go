@@ -79,9 +79,10 @@ func withLease(b cluster.Heartbeat, lease time.Duration) cluster.Heartbeat {
 }
 
 func heartbeatOf(node cluster.NodeID) cluster.Heartbeat {
-	return cluster.Heartbeat{Node: node, Instance: "disk-of-" + string(
-		node,
-	), Lease: long, Info: cluster.NodeInfo{Address: string(node) + ":1", Most: 4}}
+	return cluster.Heartbeat{
+		Node: node, Instance: "disk-of-" + string(node), Lease: long,
+		Info: cluster.NodeInfo{Address: string(node) + ":1", Most: 4},
+	}
 }
 
 func register(t *testing.T, d cluster.Registry, b cluster.Heartbeat) cluster.Token {
@@ -328,9 +329,8 @@ func conformHeartbeat(t *testing.T, d directory) {
 		t.Errorf("a heartbeat changed the incarnation from %d to %d", a, again)
 	}
 	all, err := d.Nodes(ctx)
-	if err != nil || len(
-		all,
-	) != 1 || all[0].Sessions != 3 || all[0].Ready["python"] != 2 || all[0].Age > 10*time.Second {
+	if err != nil || len(all) != 1 || all[0].Sessions != 3 || all[0].Ready["python"] != 2 ||
+		all[0].Age > 10*time.Second {
 		t.Fatalf("nodes: %+v %v", all, err)
 	}
 	b.Instance = "another disk"

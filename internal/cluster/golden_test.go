@@ -203,9 +203,8 @@ func readRedis(t *testing.T, r redisCluster) {
 	if err != nil || len(nodes) != 1 || nodes[0].Ready["python"] != 4 || !nodes[0].Draining {
 		t.Errorf("nodes: %+v, %v", nodes, err)
 	}
-	if is, data, err := r.KeyTableStore().Load(
-		ctx, 0,
-	); err != nil || is != 7 || string(data) != "table" {
+	if is, data, err := r.KeyTableStore().Load(ctx, 0); err != nil || is != 7 ||
+		string(data) != "table" {
 		t.Errorf("the table of keys: %d, %q, %v", is, data, err)
 	}
 	if b, err := r.OneTimeStore().Take(ctx, "name"); err != nil || string(b) != "thing" {
@@ -238,9 +237,8 @@ func readRedis(t *testing.T, r redisCluster) {
 	}
 	n := register(t, r, heartbeatOf("n2"))
 	sums, err := r.Report(ctx, "n2", n, long, []cluster.NodeUsage{{Holder: "tenant:a"}})
-	if err != nil || !sums[0].Reclaim || len(
-		sums[0].Used,
-	) != 2 || sums[0].Used[0] != 2 || sums[0].Used[1] != 3 {
+	if err != nil || !sums[0].Reclaim || len(sums[0].Used) != 2 || sums[0].Used[0] != 2 ||
+		sums[0].Used[1] != 3 {
 		t.Errorf("what others hold: %+v, %v", sums, err)
 	}
 }

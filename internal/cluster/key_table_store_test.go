@@ -281,9 +281,7 @@ func TestKeysWithoutStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, "the doubt", func() bool {
-		n, _ := a.News(
-			0,
-		)
+		n, _ := a.News(0)
 		return n.Away && n.GraceMS > 0 && n.GraceMS <= 60_000
 	})
 	if !opens(a, secret) {

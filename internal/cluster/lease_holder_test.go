@@ -138,9 +138,8 @@ func TestFence(t *testing.T) {
 		}
 		testenv.Eventually(t, "a's other session", func() bool { return owns(a, "s_2") })
 		if owns(a, "s_1") || !owns(b, "s_1") || tokenOf(a, "s_2") <= kept {
-			t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", owns(
-				a, "s_1",
-			), owns(b, "s_1"), tokenOf(a, "s_2"), kept)
+			t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", owns(a, "s_1"),
+				owns(b, "s_1"), tokenOf(a, "s_2"), kept)
 		}
 	})
 }

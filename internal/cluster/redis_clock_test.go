@@ -86,9 +86,7 @@ func TestRedisClockSet(t *testing.T) {
 		t.Errorf("token %d after %d, by a clock that was set back", token, before)
 	}
 	testenv.Eventually(t, "its sessions, after that", func() bool {
-		return owns(
-			b, "s_1",
-		) && owns(b, "s_2") && owns(b, "s_3")
+		return owns(b, "s_1") && owns(b, "s_2") && owns(b, "s_3")
 	})
 	cut.shut.Store(false)
 	testenv.Eventually(t, "the news for who had it", func() bool { return tokenOf(a, "s_1") == 0 })

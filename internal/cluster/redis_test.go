@@ -186,9 +186,8 @@ func TestRedisKeysEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if endless := strings.HasSuffix(
-			k, ":directory",
-		) || strings.HasSuffix(k, ":nodes"); (ttl <= 0) != endless {
+		if endless := strings.HasSuffix(k, ":directory") ||
+			strings.HasSuffix(k, ":nodes"); (ttl <= 0) != endless {
 			t.Errorf("%s has %s to live", k, ttl)
 		}
 	}

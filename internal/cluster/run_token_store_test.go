@@ -84,9 +84,10 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 			t.Errorf("ticket %s is %q, want %q", id, got, want)
 		}
 	}
-	token := cluster.RunToken{ID: "one", Data: []byte(
-		"thing",
-	), Origin: chat, Life: time.Minute, Uses: 3, Concurrent: 2, PerMinute: 50}
+	token := cluster.RunToken{
+		ID: "one", Data: []byte("thing"), Origin: chat, Life: time.Minute,
+		Uses: 3, Concurrent: 2, PerMinute: 50,
+	}
 	named(a, false)
 	found(a, "one", "")
 	begin(a, "one", "p", time.Minute, cluster.RunTokenUnknown)
@@ -191,9 +192,10 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 func TestRunTokenPlacesEnd(t *testing.T) {
 	b := startRedis(t).join(t, "c").RunTokenStore()
 	ctx := t.Context()
-	if err := b.Add(ctx, cluster.RunToken{ID: "one", Data: []byte(
-		"x",
-	), Origin: chat, Life: time.Minute, Uses: 1000, Concurrent: 1, PerMinute: 600}, 1); err != nil {
+	if err := b.Add(ctx, cluster.RunToken{
+		ID: "one", Data: []byte("x"), Origin: chat,
+		Life: time.Minute, Uses: 1000, Concurrent: 1, PerMinute: 600,
+	}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if v, _, err := b.Begin(

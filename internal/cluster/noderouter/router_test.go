@@ -123,9 +123,8 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 		if !there || tenant != who.Tenant {
 			return nil, missing
 		}
-		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(
-			t.Session,
-		), cluster.ClaimTakeOver, 0, time.Now().Add(time.Hour)); err != nil {
+		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(t.Session),
+			cluster.ClaimTakeOver, 0, time.Now().Add(time.Hour)); err != nil {
 			return nil, err
 		}
 		k.sessions[t.Session] = tenant
@@ -226,9 +225,10 @@ func startNodesSeen(
 		address := ln.Addr().String()
 		secured, err := id.Secure(ln, nil)
 		must(err)
-		k := &testNode{id: cluster.NodeID(name), ln: ln, links: make(
-			chan *noderpc.Link, 100,
-		), sessions: map[string]string{}, volumes: map[string]bool{}, parked: &parked}
+		k := &testNode{
+			id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100),
+			sessions: map[string]string{}, volumes: map[string]bool{}, parked: &parked,
+		}
 		k.keeper, err = cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
 			Node: k.id, Instance: name, Lease: 30 * time.Second,
 			Info: func() cluster.NodeInfo { return cluster.NodeInfo{Address: address, Most: 100} },
@@ -378,9 +378,8 @@ func TestLinkHoldsBack(t *testing.T) {
 	}
 	for i := range frames {
 		got, err := l.Next()
-		if err != nil || len(
-			got.Body,
-		) != size+2 || got.Body[2] != byte(i) || got.Body[size+1] != byte(i) {
+		if err != nil || len(got.Body) != size+2 || got.Body[2] != byte(i) ||
+			got.Body[size+1] != byte(i) {
 			t.Fatalf("frame %d: %d bytes, %v", i, len(got.Body), err)
 		}
 	}

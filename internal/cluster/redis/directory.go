@@ -33,9 +33,8 @@ func (d Directory) Heartbeat(
 	out, err := d.c.run(ctx, op, d.c.scripts.heartbeat, []string{
 		d.c.directoryKey(), d.c.node(h.Node), d.c.nodesKey(),
 	},
-		string(h.Node), h.Instance, number(
-			h.Incarnation,
-		), number(h.Floor), h.Lease.Milliseconds(), info, d.c.eventsChannel())
+		string(h.Node), h.Instance, number(h.Incarnation), number(h.Floor), h.Lease.Milliseconds(),
+		info, d.c.eventsChannel())
 	if err != nil {
 		return cluster.HeartbeatReply{}, err
 	}
@@ -69,9 +68,8 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 		d.c.directoryKey(), d.c.session(c.Session), d.c.node(c.Node), d.c.nodesKey(),
 	},
 		string(c.Session), string(c.Node), number(c.Incarnation), string(c.Mode), number(c.Last),
-		c.Lease.Milliseconds(), life.Milliseconds(), d.c.node(
-			"",
-		), d.c.eventsChannel(), c.Grace.Milliseconds(), number(c.Now))
+		c.Lease.Milliseconds(), life.Milliseconds(), d.c.node(""), d.c.eventsChannel(),
+		c.Grace.Milliseconds(), number(c.Now))
 	if err != nil {
 		return 0, err
 	}

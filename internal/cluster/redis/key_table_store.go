@@ -53,9 +53,11 @@ func (s KeyTableStore) Replace(ctx context.Context, was, is uint64, data []byte)
 	case out[0] == "other":
 		return fault.New(fault.Conflict, op, "another version is there")
 	case out[0] == "young":
-		return &fault.Error{Kind: fault.Restarting, Op: op, RetryAfter: int(
-			settleTime / time.Second,
-		), Message: "the key table is new on this server and may not be complete yet"}
+		return &fault.Error{
+			Kind: fault.Restarting, Op: op,
+			RetryAfter: int(settleTime / time.Second),
+			Message:    "the key table is new on this server and may not be complete yet",
+		}
 	}
 	return nil
 }

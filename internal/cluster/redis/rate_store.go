@@ -23,9 +23,7 @@ func (r RateStore) Settle(ctx context.Context, all []cluster.Consumption) ([]flo
 	const op = "redis.rates"
 	if len(all) > cluster.MaxConsumptions {
 		return nil, fault.New(fault.TooLarge, op,
-			"%d quotas are settled at once, at most %d can be", len(
-				all,
-			), cluster.MaxConsumptions)
+			"%d quotas are settled at once, at most %d can be", len(all), cluster.MaxConsumptions)
 	}
 	keys, args := make([]string, len(all)), make([]any, 0, 3*len(all))
 	for i, s := range all {

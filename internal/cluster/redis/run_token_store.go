@@ -49,9 +49,7 @@ func (s RunTokenStore) Add(ctx context.Context, g cluster.RunToken, most int) er
 	}
 	out, err := s.c.run(ctx, op, s.c.scripts.runTokenAdd, s.keys(g.ID, g.Origin),
 		g.ID, g.Data, g.Uses, g.Concurrent, g.PerMinute, g.Life.Milliseconds(), most, g.Origin,
-		flag(
-			g.Embed,
-		))
+		flag(g.Embed))
 	if err == nil && out[0] == "full" {
 		err = fault.New(fault.Exhausted, op, "%d run tickets are out", most)
 	}
