@@ -41,10 +41,10 @@ test('bytes that are no request end the driver with a message', async (t) => {
   size.writeUInt32BE(9 << 20, 0);
   size[4] = 1;
   for (const [data, message] of [
-    [frame(Buffer.from('{"op":')), /no JSON/],
-    [frame(Buffer.from('[1]')), /no object/],
-    [frame(Buffer.from('null')), /no object/],
-    [frame(Buffer.from([0xff, 0xfe])), /no JSON/],
+    [frame(Buffer.from('{"op":')), /not JSON/],
+    [frame(Buffer.from('[1]')), /not an object/],
+    [frame(Buffer.from('null')), /not an object/],
+    [frame(Buffer.from([0xff, 0xfe])), /not JSON/],
     [size, /9437184 bytes: the limit is 8388608/],
   ]) {
     const kernel = await start(t);

@@ -39,7 +39,7 @@ func (s *Session) exit(code int) {
 			cell = r.cell
 		}
 		s.out.Stderr(cell, fmt.Appendf(nil,
-			"exit status %d of a goroutine that a cell has left running: it ends, the session does not\n", code))
+			"exit status %d of a goroutine that a cell has left running: the goroutine ends, the session does not\n", code))
 	case r.exitCode.CompareAndSwap(-1, int32(code&0xFF)):
 		r.halt(nil)
 		atomic.StoreUint32(s.alarm, 1)
