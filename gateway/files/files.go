@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/surface"
@@ -21,8 +20,6 @@ import (
 )
 
 const (
-	// maxPath bounds a path, in bytes.
-	maxPath = 4096
 	// maxChange bounds the body of a change, in bytes.
 	maxChange = 256 << 10
 	// changeLimit is how long a folder may take to be copied or removed. The node has the same
@@ -141,23 +138,7 @@ func pathOf(r *http.Request) (string, error) {
 	if err != nil {
 		return "", fault.Invalid("files.path", "path", "the path is not percent-encoded correctly")
 	}
-	return name, checkPath(name)
-}
-
-func checkPath(name string) error {
-	const op = "files.path"
-	switch {
-	case len(name) > maxPath:
-		return fault.Invalid(op, "path", "a path has at most %d bytes", maxPath)
-	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return fault.Invalid(op, "path", "a path is UTF-8 without NUL")
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == ".." {
-			return fault.Invalid(op, "path", "a path must not contain ..")
-		}
-	}
-	return nil
+	return name, surface.CheckPath("files.path", name)
 }
 
 // head answers with the properties of a file in headers.

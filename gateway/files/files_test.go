@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/golden"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -34,7 +35,7 @@ func TestPaths(t *testing.T) {
 		{"..", "", ""},
 		{"a/%2e%2e/b", "", ""},
 		{"a%00", "", ""},
-		{strings.Repeat("a", maxPath+1), "", ""},
+		{strings.Repeat("a", surface.MaxPath+1), "", ""},
 	} {
 		r := httptest.NewRequest("GET", "/v1/sessions/s_1/files/"+x.target, nil)
 		r.SetPathValue("id", "s_1")

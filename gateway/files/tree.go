@@ -50,7 +50,7 @@ func (s *Surface) change(w http.ResponseWriter, r *http.Request) error {
 		return s.call(w, r, s.cfg.Call, http.StatusCreated, protocol.OpFileMkdir, ref,
 			new(protocol.File))
 	case "move", "copy":
-		if err := checkPath(p.To); err != nil || p.To == "" {
+		if err := surface.CheckPath("files.path", p.To); err != nil || p.To == "" {
 			return fault.Invalid(op, "to", "the operation needs a target path without ..")
 		}
 		name := map[string]string{"move": protocol.OpFileMove, "copy": protocol.OpFileCopy}[p.Op]

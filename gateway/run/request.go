@@ -2,9 +2,7 @@ package run
 
 import (
 	"encoding/base64"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/surface"
@@ -19,8 +17,7 @@ const (
 	MaxOutput      = 64 << 20
 
 	maxFiles    = 64
-	maxPath     = 4096 // bytes
-	maxLanguage = 64   // bytes
+	maxLanguage = 64 // bytes
 	// grace is how long after its timeout a run that cannot be interrupted is abandoned.
 	grace = 10 * time.Second
 )
@@ -99,7 +96,7 @@ func (p *Request) Check() error {
 
 func (f *File) check() error {
 	const op = "run.file"
-	if err := checkPath(f.Path); err != nil {
+	if err := surface.CheckPath("run.file", f.Path); err != nil {
 		return err
 	}
 	switch f.Encoding {
@@ -118,19 +115,3 @@ func (f *File) check() error {
 
 // timeout is how long the code may take.
 func (p *Request) timeout() time.Duration { return time.Duration(p.TimeoutMS) * time.Millisecond }
-
-func checkPath(name string) error {
-	const op = "run.file"
-	switch {
-	case len(name) > maxPath:
-		return fault.Invalid(op, "path", "a path has at most %d bytes", maxPath)
-	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return fault.Invalid(op, "path", "a path is UTF-8 without NUL")
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == ".." {
-			return fault.Invalid(op, "path", "a path has no .. in it")
-		}
-	}
-	return nil
-}
