@@ -5,10 +5,6 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Events takes events for the feeds of tenants. Emit does not block, and ignores an event without
-// a tenant.
-type Events interface{ Emit(e event.Event) }
-
 func (m *Manager) emit(e event.Event) {
 	if m.cfg.Events != nil {
 		m.cfg.Events.Emit(e)

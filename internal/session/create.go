@@ -111,7 +111,7 @@ func (c *creation) reserve(ctx context.Context) (err error) {
 	m := c.m
 	c.place, err = m.admission.Reserve(ctx, op,
 		"this node has all the sessions it can; delete one or try again later",
-		m.cfg.sessionRequest(c.owner, c.want.Limits), func() error {
+		m.cfg.SessionRequest(c.owner, c.want.Limits), func() error {
 			if c.asked.KeepAlive {
 				if err := m.totals.CheckKeepAlive(op, m.cfg.MaxKeepAlive); err != nil {
 					return err
@@ -168,7 +168,7 @@ func (c *creation) assemble() (*Session, error) {
 		ID: c.id, Tenant: c.owner.Tenant, Subject: c.owner.Subject, Template: c.asked.Template,
 		Layout: i.Layout, Limits: w.Limits,
 		Language: w.Language, Env: c.asked.Env, Created: now, Info: i.Info,
-		Durable: c.m.cfg.durable(c.asked),
+		Durable: c.m.cfg.IsDurable(c.asked),
 	}
 	status := snapshot.Status{
 		Name: c.asked.Name, Labels: w.Labels, Policy: w.Policy,

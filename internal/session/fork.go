@@ -48,7 +48,7 @@ func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc
 	for range n {
 		r, err := m.admission.Reserve(ctx, op,
 			"this node has not the room for so many more sessions; delete some or try again later",
-			m.cfg.sessionRequest(p, l), func() error {
+			m.cfg.SessionRequest(p, l), func() error {
 				if enter != nil {
 					if err := enter(); err != nil {
 						return err

@@ -199,7 +199,7 @@ func (j *janitor) hibernateIdle(s *Session, since time.Time) {
 // evictUnderPressure evicts an idle session in the background if the sandboxes
 // use more memory than they may.
 func (j *janitor) evictUnderPressure() {
-	if j.m.cfg.memoryShort(0) {
+	if j.m.cfg.MemoryShort(0) {
 		j.inBackground(j.hibernating, func() { admissionNode{j.m}.EvictIdle(j.m.ctx, "") })
 	}
 }

@@ -1,3 +1,6 @@
+// Package session keeps the sessions of a node. A session is a claimed sandbox,
+// the agent in it, and channels, each with a log. Package nodeapi calls it for
+// the operations of package protocol.
 package session
 
 import (
@@ -23,6 +26,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/ownership"
 	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/session/series"
+	"github.com/sandgate/sandgate/internal/session/settings"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/session/stats"
 	"github.com/sandgate/sandgate/internal/session/totals"
@@ -31,6 +35,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
+
+// Config has the settings of a Manager.
+type Config = settings.Config
 
 // Manager keeps the sessions of one node.
 //
@@ -73,7 +80,7 @@ type Manager struct {
 // New returns a manager whose pools begin to fill.
 func New(cfg Config) (*Manager, error) {
 	const op = "session.new"
-	cfg, err := cfg.resolve()
+	cfg, err := cfg.Resolve()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +94,7 @@ func New(cfg Config) (*Manager, error) {
 		Disk: cfg.LogDisk, Logger: m.log,
 	})
 	m.owner = ownership.New(ownership.Config{
-		Directory: cfg.Directory, Retention: cfg.retention(), Fenced: &m.stats.Fenced.Int64,
+		Directory: cfg.Directory, Retention: cfg.Retention(), Fenced: &m.stats.Fenced.Int64,
 	})
 	m.egress = proxy.NewService(cfg.Egress, proxy.Options{
 		Audit: cfg.Audit, Go: m.work.Go,

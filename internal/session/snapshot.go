@@ -71,7 +71,7 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal,
 	b := branch{dir: dir, event: "started", Branch: snapshot.Branch{
 		Tenant: p.Tenant, Subject: p.Subject, Origin: c.ID, Name: r.Name, Labels: w.Labels,
 		Env: r.Env, Lifetime: w.Lifetime,
-		Durable: m.cfg.durable(r), Policy: w.Policy, Network: network,
+		Durable: m.cfg.IsDurable(r), Policy: w.Policy, Network: network,
 	}}
 	s, err := b.start(ctx, m, c, id)
 	if err != nil {

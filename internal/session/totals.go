@@ -21,7 +21,7 @@ func (s *Session) share() totals.Share {
 		c.Disk = s.stored
 		return c
 	}
-	u := s.m.cfg.sandboxUse(s.spec.Limits)
+	u := s.m.cfg.SandboxUse(s.spec.Limits)
 	c.NanoCPUs, c.Memory = int64(math.Round(u.CPUs*1e9)), u.MemoryBytes
 	return c
 }

@@ -25,7 +25,7 @@ func newWarm(m *Manager) (*warm.Manager, error) {
 	c := m.cfg
 	return warm.New(warm.Config{
 		Backend: c.Backend, DataDir: c.DataDir, Languages: c.Languages,
-		DefaultLanguage: c.defaultLanguage(),
+		DefaultLanguage: c.DefaultLanguage(),
 		Limits:          c.Limits, Pools: c.Pools, Parallel: c.PoolParallel,
 		PoolMemory: c.PoolMemory,
 		ClaimWait:  c.ClaimWait,
@@ -39,7 +39,7 @@ func newWarm(m *Manager) (*warm.Manager, error) {
 func newRequests(m *Manager) *request.Checker {
 	c := m.cfg
 	return request.New(request.Config{
-		Languages: c.Languages, DefaultLanguage: c.defaultLanguage(), Templates: m.warm,
+		Languages: c.Languages, DefaultLanguage: c.DefaultLanguage(), Templates: m.warm,
 		Egress: c.Egress, Limits: c.Limits, MaxLimits: c.MaxLimits,
 		Lifetime: c.Lifetime, MaxLifetime: c.MaxLifetime, DeleteAfter: c.DeleteAfter,
 		PauseAfter:     c.PauseAfter,
@@ -62,7 +62,7 @@ func (h warmHost) MayStore(name, subject string) error {
 }
 
 // MemoryShort implements warm.Host.
-func (h warmHost) MemoryShort(need int64) bool { return h.m.cfg.memoryShort(need) }
+func (h warmHost) MemoryShort(need int64) bool { return h.m.cfg.MemoryShort(need) }
 
 // NewSink implements warm.Host.
 func (h warmHost) NewSink() warm.Sink {

@@ -1,7 +1,6 @@
-// Package session keeps the sessions of a node. A session is a claimed sandbox,
-// the agent in it, and channels, each with a log. Package nodeapi calls it for
-// the operations of package protocol.
-package session
+// Package settings has the settings of a node's sessions, with their defaults, and what follows
+// from them.
+package settings
 
 import (
 	"log/slog"
@@ -12,7 +11,9 @@ import (
 	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
+	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/names"
@@ -26,7 +27,11 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// Config has the settings of a Manager. Backend, DataDir and Languages have no
+// Events takes events for the feeds of tenants. Emit does not block, and ignores an event without
+// a tenant.
+type Events interface{ Emit(e event.Event) }
+
+// Config has the settings of a session.Manager. Backend, DataDir and Languages have no
 // defaults. Each other field has the default that its comment names.
 type Config struct {
 	// Backend starts and restores sandboxes.
@@ -159,7 +164,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (c Config) resolve() (Config, error) {
+// Resolve returns the settings with their defaults. Errors: Host without a required setting,
+// InvalidArgument.
+func (c Config) Resolve() (Config, error) {
 	const op = "session.config"
 	if c.Backend == nil || c.DataDir == "" || len(c.Languages) == 0 {
 		return c, fault.New(fault.Host, op, "a node needs a host, a data directory and languages")
@@ -199,10 +206,10 @@ func (c Config) resolve() (Config, error) {
 		c.Logger = slog.Default()
 	}
 	if c.Pools == nil {
-		c.Pools = map[string]int{c.defaultLanguage(): 2}
+		c.Pools = map[string]int{c.DefaultLanguage(): 2}
 	}
 	for name := range c.Pools {
-		if _, ok := c.language(name); !ok {
+		if _, ok := c.Language(name); !ok {
 			return c, fault.Invalid(op, "pools", "there is no language %q", name)
 		}
 	}
@@ -216,32 +223,51 @@ func def[T comparable](v *T, value T) {
 	}
 }
 
-// defaultLanguage is python where there is one.
-func (c Config) defaultLanguage() string {
-	if m, ok := c.language("python"); ok {
+// DefaultLanguage is python where there is one.
+func (c Config) DefaultLanguage() string {
+	if m, ok := c.Language("python"); ok {
 		return m.Name
 	}
 	return c.Languages[0].Name
 }
 
-// retention is how long the directory keeps the record of a session; 0 means that it has no end.
-func (c Config) retention() time.Duration {
+// Retention is how long the directory keeps the record of a session; 0 means that it has no end.
+func (c Config) Retention() time.Duration {
 	if c.MaxLifetime == 0 {
 		return 0
 	}
 	return c.MaxLifetime + c.LostRetention
 }
 
-// durable reports whether a new session is durable.
-func (c Config) durable(r protocol.SessionCreate) bool {
+// IsDurable reports whether a new session is durable.
+func (c Config) IsDurable(r protocol.SessionCreate) bool {
 	if r.Durable != nil {
 		return *r.Durable
 	}
 	return c.Durable
 }
 
-// language finds a manifest by name or alias.
-func (c Config) language(name string) (kernel.Manifest, bool) {
+// Language finds a manifest by name or alias.
+func (c Config) Language(name string) (kernel.Manifest, bool) {
 	m, err := kernel.Find(c.Languages, name)
 	return m, err == nil
+}
+
+// SessionRequest returns the request for the place of a new session.
+func (c Config) SessionRequest(p noderpc.Principal, l protocol.Limits) admission.Request {
+	holder := admission.Holder{Tenant: p.Tenant, Subject: p.Subject}
+	return admission.ForSession(holder, c.SandboxUse(l))
+}
+
+// SandboxUse returns the part of its tenant's quota that a session with a sandbox
+// uses.
+func (c Config) SandboxUse(l protocol.Limits) tenant.Use {
+	l = warm.MergeLimits(c.Limits, l)
+	return tenant.Use{Running: 1, CPUs: l.CPUs, MemoryBytes: l.MemoryBytes}
+}
+
+// MemoryShort reports whether need more bytes would exceed the memory of all
+// sandboxes.
+func (c Config) MemoryShort(need int64) bool {
+	return c.Memory > 0 && c.Backend.Memory()+need > c.Memory
 }
