@@ -24,6 +24,7 @@ func TestGoldenMessages(t *testing.T) {
 		"session.snapshot params": SnapshotCreate{}, "session.snapshot result": Snapshot{},
 		"snapshot.get params": SnapshotRef{}, "snapshot.list result": SnapshotList{},
 		"session.watch params": SessionWatch{}, "node.drain result": Drained{},
+		"session.owner result": SessionOwner{},
 
 		"channel.open params": ChannelOpen{}, "channel.open result": Channel{},
 		"channel.close params": ChannelRef{}, "channel.list result": ChannelList{},

@@ -2,10 +2,28 @@ package protocol
 
 // The operations between gateways and nodes of a cluster. Clients cannot use them.
 const (
-	OpAdopt  = "session.adopt"
-	OpParked = "session.parked"
-	OpDrain  = "node.drain"
+	OpAdopt        = "session.adopt"
+	OpParked       = "session.parked"
+	OpSessionOwner = "session.owner"
+	OpDrain        = "node.drain"
 )
+
+// SessionOwner describes a session to a gateway that has a request for the session and does not know
+// its tenant.
+type SessionOwner struct {
+	// Tenant and Subject are whose session it is.
+	Tenant  string `json:"tenant"`
+	Subject string `json:"subject,omitempty"`
+	// State is as in Session. Suspended is true for a session that only session.resume resumes.
+	State     string            `json:"state"`
+	Suspended bool              `json:"suspended,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	// ExpiresMS is when the session ends; absent means never.
+	ExpiresMS int64 `json:"expires_ms,omitempty"`
+	// Ended is why a session has ended: deleted, or a reason as in Session. It is empty for a
+	// session that lives. Nodes remember sessions for a day after their end.
+	Ended string `json:"ended,omitempty"`
+}
 
 // Drained reports what happened to a node's sessions.
 type Drained struct {

@@ -170,6 +170,12 @@ func moveOperations() []Operation {
 			Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, OneSession: true,
 		},
+		// It neither resumes the session nor counts as its work.
+		{
+			Name: OpSessionOwner, Summary: "Report whose session it is, also for a while after its end",
+			Params: SessionRef{}, Result: SessionOwner{}, Scope: ScopeNode, Transport: Internal,
+			Target: SessionNode, Unaudited: true,
+		},
 		// The reply comes when no movable session is left on the node.
 		{
 			Name: OpDrain, Summary: "Move all sessions off a node",

@@ -39,6 +39,13 @@ type Sessions interface {
 	Delete(s *session.Session)
 }
 
+// Owners know whose sessions are, also for some time after their end.
+type Owners interface {
+	// Owner returns the owner of a session of any tenant. Errors: NotFound; Unavailable for a
+	// session that is being moved to another node.
+	Owner(id string) (protocol.SessionOwner, error)
+}
+
 // Lifecycle changes how long a session stays awake, and copies it.
 type Lifecycle interface {
 	Keepalive(s *session.Session, seconds int64) error
@@ -106,6 +113,7 @@ type Config struct {
 	// Names are the names of the node's sessions.
 	Names     *names.Names
 	Lifecycle Lifecycle
+	Owners    Owners
 	Migration Migration
 	Snapshots Snapshots
 	Templates Templates
@@ -138,9 +146,9 @@ type Config struct {
 func ConfigFor(m *session.Manager) Config {
 	return Config{
 		Sessions: m, Names: m.Names(),
-		Lifecycle: m, Migration: m.Migration(), Snapshots: m.Snapshots(),
-		Templates: m.Templates(),
-		Volumes:   m.Volumes(), Leases: m.Volumes(), Node: m,
+		Lifecycle: m, Owners: session.OwnersOf(m), Migration: m.Migration(),
+		Snapshots: m.Snapshots(), Templates: m.Templates(),
+		Volumes: m.Volumes(), Leases: m.Volumes(), Node: m,
 	}
 }
 

@@ -191,6 +191,7 @@ func sessionHandlers() []handler {
 		handle(protocol.OpSnapshot, sessionSnapshot),
 		handle(protocol.OpAdopt, sessionAdopt),
 		handle(protocol.OpParked, sessionParked),
+		handle(protocol.OpSessionOwner, sessionOwner),
 		handle(protocol.OpDrain, nodeDrain),
 	}
 }

@@ -152,6 +152,18 @@ func sessionParked(ctx context.Context, c *call, _ none) (protocol.SessionList, 
 	return protocol.SessionList{Sessions: all}, err
 }
 
+// sessionOwner reports the owner of a session of any tenant. Only the gateway's own principal may
+// request it.
+func sessionOwner(_ context.Context, c *call, p protocol.SessionRef) (protocol.SessionOwner,
+	error,
+) {
+	if c.principal.Tenant != noderpc.GatewayTenant {
+		return protocol.SessionOwner{}, fault.New(fault.PermissionDenied, c.op(),
+			"only a gateway asks for the owners of sessions")
+	}
+	return c.server.cfg.Owners.Owner(p.Session)
+}
+
 // nodeDrain moves all sessions away. Only the gateway's own principal may request it.
 func nodeDrain(ctx context.Context, c *call, _ none) (protocol.Drained, error) {
 	if c.principal.Tenant != noderpc.GatewayTenant {

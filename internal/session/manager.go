@@ -20,6 +20,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/durable"
+	"github.com/sandgate/sandgate/internal/session/ended"
 	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/names"
@@ -57,6 +58,7 @@ type Manager struct {
 	durable   durable.Store
 	volumes   *volume.Store
 	series    *series.Store
+	ended     *ended.Store
 	egress    *proxy.Service
 	admission *admission.Controller
 	migration *migrate.Migrator
@@ -119,22 +121,13 @@ func New(cfg Config) (*Manager, error) {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
 	}
-	if m.durable, err = durable.NewStore(filepath.Join(cfg.DataDir, "durable")); err != nil {
-		return nil, fault.Wrap(fault.Host, op, err)
+	if err := openStores(m); err != nil {
+		return nil, err
 	}
 	if m.warm, err = newWarm(m); err != nil {
 		return nil, err
 	}
 	m.provider, m.requests = m.warm, newRequests(m)
-	if m.volumes, err = volume.New(volume.Config{
-		Dir: filepath.Join(cfg.DataDir, "volumes"), Max: cfg.MaxVolumes,
-		MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log,
-	}); err != nil {
-		return nil, err
-	}
-	if m.series, err = series.Open(filepath.Join(cfg.DataDir, "series"), m.log); err != nil {
-		return nil, err
-	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.migration = newMigrator(m)
 	if err := (loader{m}).all(); err != nil {
@@ -157,6 +150,25 @@ func New(cfg Config) (*Manager, error) {
 		m.work.Go(m.migration.ResumeWorking)
 	}
 	return m, nil
+}
+
+// openStores opens what the manager keeps below its data directory, except snapshots.
+func openStores(m *Manager) (err error) {
+	cfg := m.cfg
+	if m.durable, err = durable.NewStore(filepath.Join(cfg.DataDir, "durable")); err != nil {
+		return fault.Wrap(fault.Host, "session.new", err)
+	}
+	if m.volumes, err = volume.New(volume.Config{
+		Dir: filepath.Join(cfg.DataDir, "volumes"), Max: cfg.MaxVolumes,
+		MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log,
+	}); err != nil {
+		return err
+	}
+	if m.series, err = series.Open(filepath.Join(cfg.DataDir, "series"), m.log); err != nil {
+		return err
+	}
+	m.ended, err = ended.Open(filepath.Join(cfg.DataDir, "ended"), m.log)
+	return err
 }
 
 // Names returns the names of the node's sessions.

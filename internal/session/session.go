@@ -187,11 +187,14 @@ func (s *Session) lose(reason, message string) {
 		s.m.emit(s.about().Ended(reason, message))
 	}
 	s.egress.Close()
-	named := s.status.Name != ""
+	named, known := s.status.Name != "", s.published
 	s.mu.Unlock()
 	ended := reason != "restarting" && reason != "moved"
 	if ended {
 		s.m.names.Free(s.spec.ID)
+	}
+	if ended && known {
+		s.remember(reason)
 	}
 	s.m.stats.SessionLost(reason)
 	s.measure(asleep, reason)

@@ -44,6 +44,20 @@ func (r *Router) call(
 	case protocol.NamedNode:
 		return r.callNamed(ctx, who, row, params)
 	}
+	if out, err = r.callNode(ctx, span, who, row, params); op == protocol.OpSessionOwner &&
+		fault.Is(err, fault.NotFound) {
+		// The directory forgets a session with its end. The node that had it does not.
+		return r.callOwners(ctx, who, row, params)
+	}
+	return out, err
+}
+
+// callNode sends a request to the one node that carries it out.
+func (r *Router) callNode(
+	ctx context.Context, span *trace.Span, who noderpc.Principal, row protocol.Operation,
+	params json.RawMessage,
+) (out json.RawMessage, err error) {
+	op := row.Name
 	known := r.isKnown(ctx, who, row, params)
 	n, err := r.node(ctx, who, row, params)
 	if err != nil {

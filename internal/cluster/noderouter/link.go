@@ -164,7 +164,7 @@ func callsAway(row protocol.Operation) bool {
 		protocol.NamedNode:
 		return row.Order != protocol.Inline
 	}
-	return false
+	return row.Name == protocol.OpSessionOwner // all nodes may have to be asked
 }
 
 // target returns the branch for a request, and records the number that it chooses or

@@ -39,6 +39,7 @@ type testNode struct {
 	volumes  map[string]bool
 	template protocol.Template // the only one
 	requests []string          // the names of the operations
+	ended    map[string]string // the reason for the end of sessions
 }
 
 func (k *testNode) ServeLink(_ context.Context, l *noderpc.Link) error {
@@ -141,6 +142,9 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 		return protocol.NodeStatus{
 			Version: "v", Sessions: len(k.sessions), Counters: map[string]int64{"n": 1},
 		}, nil
+	}
+	if reason := k.ended[t.Session]; reason != "" && r.Op == protocol.OpSessionOwner {
+		return protocol.SessionOwner{Tenant: who.Tenant, Ended: reason}, nil
 	}
 	if t.Session != "" && k.sessions[t.Session] != who.Tenant {
 		return nil, missing

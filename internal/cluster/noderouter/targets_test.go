@@ -286,3 +286,35 @@ func TestVolumeOfLiveNode(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnerOfEndedSession checks that the node which had a session is asked about its end, although
+// the directory has forgotten the session.
+func TestOwnerOfEndedSession(t *testing.T) {
+	r, all := startNodes(t, "a", "b")
+	session := all[1].make(t)
+	all[1].mu.Lock()
+	delete(all[1].sessions, session)
+	all[1].ended = map[string]string{session: "deleted"}
+	all[1].mu.Unlock()
+	all[1].keeper.Forget(within(t), cluster.SessionID(session))
+	ref := protocol.SessionRef{Session: session}
+	var o protocol.SessionOwner
+	if err := r.Call(within(t), alice, protocol.OpSessionOwner, ref, &o); err != nil ||
+		o.Ended != "deleted" {
+		t.Errorf("by a call: %+v, %v", o, err)
+	}
+	l, err := r.Open(within(t), alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	reply := l.roundTrip(t, 1, protocol.OpSessionOwner, 0, ref)
+	if reply.Error != nil || !strings.Contains(string(reply.Result), `"ended":"deleted"`) {
+		t.Errorf("over a link: %+v", reply)
+	}
+	ref.Session = "s_nobodys"
+	err = r.Call(within(t), alice, protocol.OpSessionOwner, ref, nil)
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("a session that never was: %v", err)
+	}
+}

@@ -1,0 +1,62 @@
+package session
+
+import (
+	"time"
+
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/session/ended"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Owners report whose sessions are.
+type Owners struct{ m *Manager }
+
+// OwnersOf returns the owners of a manager's sessions.
+func OwnersOf(m *Manager) Owners { return Owners{m} }
+
+// Owner returns the owner of a session of any tenant, also for some time after its end. It does
+// not count as work in the session. Errors: NotFound; Unavailable for a session that is being moved
+// to another node.
+func (o Owners) Owner(id string) (protocol.SessionOwner, error) {
+	const op = "session.owner"
+	m := o.m
+	m.mu.Lock()
+	s := m.sessions[id]
+	_, departed := m.departures.Tenant(id)
+	m.mu.Unlock()
+	if s == nil && departed || s != nil && s.moving.Load() {
+		return protocol.SessionOwner{}, errMoving(op)
+	}
+	if s != nil {
+		return s.owner(), nil
+	}
+	e, known := m.ended.Find(id, time.Now())
+	if !known {
+		return protocol.SessionOwner{}, cluster.NoSession(op)
+	}
+	return protocol.SessionOwner{
+		Tenant: e.Tenant, Subject: e.Subject, State: lost.String(), Ended: e.Reason,
+	}, nil
+}
+
+// owner returns whose session it is, and its state.
+func (s *Session) owner() protocol.SessionOwner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := protocol.SessionOwner{
+		Tenant: s.spec.Tenant, Subject: s.spec.Subject, State: s.state.String(),
+		Labels: s.status.Labels, Ended: s.reason,
+	}
+	if at, _ := s.status.Expiry(s.activity.Quiet()); !at.IsZero() {
+		o.ExpiresMS = at.UnixMilli()
+	}
+	return o
+}
+
+// remember records whose session it was that has ended, and why.
+func (s *Session) remember(reason string) {
+	s.m.ended.Remember(ended.Session{
+		ID: s.spec.ID, Tenant: s.spec.Tenant, Subject: s.spec.Subject, Reason: reason,
+		At: time.Now(),
+	})
+}
