@@ -33,7 +33,7 @@ func (g *Gateway) authorize(q *request) error {
 			q.port, badPort = ports.TargetOfPath(q.Params("id"), q.Params("port"))
 		}
 	}
-	ownHost := q.port != nil && q.port.OwnHost
+	ownHost := q.port != nil && q.port.OwnHost || q.route.ownHost
 	if !ownHost && !g.hostAllowed(host) {
 		return fault.New(fault.PermissionDenied, op,
 			"this server does not accept that Host; see allowed_hosts").For(fault.CauseHost)
@@ -46,10 +46,14 @@ func (g *Gateway) authorize(q *request) error {
 		g.stats.requests.Add(1)
 		return nil
 	}
-	if q.route.Access != protocol.ScopeOpen {
-		if err := g.authenticate(q, from); err != nil {
-			return err
-		}
+	switch {
+	case q.route.authenticate != nil:
+		err = g.authenticateForeign(q)
+	case q.route.Access != protocol.ScopeOpen:
+		err = g.authenticate(q, from)
+	}
+	if err != nil {
+		return err
 	}
 	if badPort != nil {
 		return badPort
@@ -82,6 +86,10 @@ func (g *Gateway) checkOrigin(q *request, host string) (requestOrigin, error) {
 	h := &q.Response().Header
 	if q.link != nil {
 		return from, q.checkLinkOrigin(from.header, host)
+	}
+	if q.route.anyOrigin {
+		allowAnyOrigin(q)
+		return from, nil
 	}
 	cross, err := g.originAllowed(from.header, host)
 	if err != nil && q.route.Run {

@@ -34,6 +34,9 @@ type Config struct {
 	// may include a scheme, http by default, and a port. Empty means that ports are reached only by
 	// paths.
 	PortsDomain string
+	// E2BDomain is the domain of clients of E2B: api.<domain>, <port>-<id>.<domain> and
+	// sandbox.<domain>. Empty means that such clients use the server's own address.
+	E2BDomain string
 	// Static is the web application, each file packed as name.gz: index.html, assets/, sandbox/.
 	// nil serves a page that describes the server.
 	Static fs.FS

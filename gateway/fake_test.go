@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -249,9 +250,26 @@ func (s *fakeLink) owned(id string) error {
 	return nil
 }
 
+// owner returns the owner of a session to the gateway.
+func (s *fakeLink) owner(req protocol.Request) (any, error) {
+	var ref protocol.SessionRef
+	_ = json.Unmarshal(req.Params, &ref)
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	tenant, ok := s.f.sessions[ref.Session]
+	if !ok || s.l.Principal().Tenant != noderpc.GatewayTenant {
+		return nil, fault.New(fault.NotFound, "fake", "there is no such session")
+	}
+	return sandbox.Owner{
+		Tenant: tenant, Subject: "ann", State: "running", Labels: s.f.labels[ref.Session],
+	}, nil
+}
+
 func (s *fakeLink) op(req protocol.Request) (any, error) {
 	f := s.f
 	switch req.Op {
+	case opSessionOwner:
+		return s.owner(req)
 	case protocol.OpAudit:
 		return struct{}{}, nil
 	case protocol.OpKeyCreate:

@@ -95,7 +95,7 @@ func (g *Gateway) reject(w http.ResponseWriter, err error) {
 }
 
 // checkHead rejects requests that net/http accepts and this server does not expect: a method that
-// no route has, and a target that is not a path. requestCheck has already rejected ambiguous
+// no route has, and a target that is not a path. Package httpcheck has already rejected ambiguous
 // headers.
 func checkHead(r *http.Request) error {
 	const op = "gateway.header"
@@ -145,7 +145,7 @@ func (x *exchange) copyResponse(resp *fasthttp.Response) {
 		h["Content-Type"] = nil // otherwise net/http would guess one
 	}
 	if x.r.Header.Get("Upgrade") != "" {
-		h.Set("Connection", "close") // see requestCheck
+		h.Set("Connection", "close") // see package httpcheck
 	}
 	x.w.WriteHeader(resp.StatusCode())
 	if len(resp.Body()) > 0 {
@@ -168,10 +168,16 @@ func (g *Gateway) newFiber() fasthttp.RequestHandler {
 		if _, ok := g.ports.Link(host); ok {
 			return g.serve(c, g.linkHost)
 		}
+		if r := matching(g.routes, c); r != nil {
+			return g.serve(c, r)
+		}
 		return c.Next()
 	})
 	for i := range g.routes {
 		r := &g.routes[i]
+		if r.match != nil {
+			continue
+		}
 		app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return g.serve(c, r) })
 	}
 	missing := &route{Path: noRoute, Access: protocol.ScopeOpen, handler: func(*request) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/e2b"
 	"github.com/sandgate/sandgate/gateway/files"
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/native"
@@ -52,6 +53,7 @@ type Gateway struct {
 	portHost    *route
 	linkHost    *route
 	health      *health.Surface
+	e2b         *e2b.Surface
 	stats       *counters
 	audit       *auditLog
 	credentials *credentialAPI
@@ -108,9 +110,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		slots: make(chan struct{}, cfg.Limits.InFlight),
 		own:   make(map[string]bool),
 	}
-	g.webhooks = webhook.New(webhook.Config{
-		Node: n, Who: gatewayItself(), Log: log, Version: cfg.Version, Allow: cfg.WebhookAllow,
-	})
+	g.webhooks = newWebhooks(g)
 	g.base, g.giveUp = context.WithCancel(context.Background())
 	g.leaving, g.setOut = context.WithCancel(g.base)
 	g.serving, g.served = context.WithCancel(context.Background())
@@ -155,6 +155,9 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	}
 	g.health = health.New(g.healthConfig())
 	g.portSurface = ports.New(g.portsConfig(domain))
+	if g.e2b, err = newE2B(g); err != nil {
+		return nil, err
+	}
 	if err := g.build(); err != nil {
 		return nil, err
 	}

@@ -50,6 +50,10 @@ func TestGoldenRoutes(t *testing.T) {
 			{r.Public, "public"},
 			{r.Cookie, "cookie"},
 			{r.Port, "port"},
+			{r.match != nil, "chosen"},
+			{r.ownHost, "any-host"},
+			{r.anyOrigin, "any-origin"},
+			{r.authenticate != nil, "own-credentials"},
 		} {
 			if f.is {
 				line += " " + f.name

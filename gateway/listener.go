@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandgate/sandgate/gateway/httpcheck"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -109,7 +110,7 @@ type conn struct {
 	// stall is how long a write may make no progress.
 	stall time.Duration
 	// check and refused belong to the goroutine that reads. Only one reads at a time.
-	check   requestCheck
+	check   httpcheck.Checker
 	refused error
 	// spoke is set with the first byte from the client.
 	spoke atomic.Bool
@@ -135,11 +136,11 @@ func connState(nc net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateIdle:
 		c.handling.Store(false)
-		if c.check.where == unchecked { // the upgrade was rejected
+		if c.check.Stopped() { // the upgrade was rejected
 			_ = c.Close()
 		}
 	case http.StateHijacked:
-		c.check.where = unchecked
+		c.check.Stop()
 	}
 }
 
@@ -154,7 +155,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if n > 0 && !c.spoke.Load() {
 		c.spoke.Store(true)
 	}
-	if good, bad := c.check.scan(p[:n]); bad != nil {
+	if good, bad := c.check.Scan(p[:n]); bad != nil {
 		c.refused = bad
 		if n = good; n == 0 {
 			return 0, bad
@@ -166,7 +167,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // late answers a request whose header does not arrive in time. A connection
 // that waits for its next request is closed without an answer.
 func (c *conn) late() {
-	if c.check.idle() && http.ConnState(c.state.Load()) == http.StateIdle {
+	if c.check.Idle() && http.ConnState(c.state.Load()) == http.StateIdle {
 		return
 	}
 	c.l.g.stats.badRequests.Add(1)

@@ -161,7 +161,9 @@ func (m *metrics) gauge(name, help string, read func() int64) {
 func (m *metrics) initLabels(g *Gateway) {
 	for _, r := range g.routes {
 		m.seconds.WithLabelValues(r.Path)
-		m.requests.WithLabelValues(r.Method, r.Path, "2xx")
+		if r.Method != "" {
+			m.requests.WithLabelValues(r.Method, r.Path, "2xx")
+		}
 	}
 }
 

@@ -71,6 +71,10 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	if x.answered {
 		return nil
 	}
+	if err != nil && r.writeError != nil {
+		q.failForeign(err)
+		return nil
+	}
 	switch {
 	case err != nil && r.Link:
 		q.writeLinkError(err)

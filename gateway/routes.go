@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -35,9 +38,21 @@ type route struct {
 	creates string
 	// Link marks the route of preview links.
 	Link bool
+	// foreign has the parts of a surface's route whose protocol is not Sandgate's.
+	foreign
 	// A route has one of the two: a handler of the native API, or a standard handler of a surface.
 	handler  func(*request) error
 	standard http.Handler
+}
+
+// foreign is the part of a route that only surfaces of other protocols have. The fields are those of
+// surface.Route.
+type foreign struct {
+	match        func(r *http.Request) bool
+	ownHost      bool
+	anyOrigin    bool
+	authenticate func(r *http.Request) (context.Context, noderpc.Principal, error)
+	writeError   surface.ErrorWriter
 }
 
 // table returns the routes of the native API. The open ones are the API's description, the sign-in,

@@ -5,10 +5,13 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/docs"
+	"github.com/sandgate/sandgate/gateway/e2b"
+	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/exec"
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/ports"
@@ -16,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/gateway/site"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/gateway/webhook"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/trace"
@@ -34,6 +38,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		recording.New(recording.Config{Node: surfaceNode{g}, Base: g.base, Call: g.cfg.Times.Call}),
 		docs.Surface{},
 		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
+		g.e2b,
 	}, g.cfg.Surfaces...)
 }
 
@@ -109,6 +114,35 @@ func (g *Gateway) portsConfig(d ports.Domain) ports.Config {
 	}
 }
 
+func newWebhooks(g *Gateway) *webhook.Worker {
+	return webhook.New(webhook.Config{
+		Node: g.node, Who: gatewayItself(), Log: g.log, Version: g.cfg.Version,
+		Allow: g.cfg.WebhookAllow,
+	})
+}
+
+// newE2B returns the surface for clients of E2B.
+func newE2B(g *Gateway) (*e2b.Surface, error) {
+	return e2b.New(e2b.Config{
+		Domain: g.cfg.E2BDomain, Node: surfaceNode{g}, Auth: g.auth, Owners: owners{g.node},
+		Ports: g.portSurface.Handler(), Log: g.log, Base: g.base, Call: g.cfg.Times.Call,
+		MaxBody: g.cfg.Limits.File, Go: g.start,
+	})
+}
+
+// owners finds the owners of sessions for surfaces whose credentials name a session alone.
+type owners struct{ node Node }
+
+// opSessionOwner is the operation that returns the owner of a session to the gateway.
+const opSessionOwner = "session.owner"
+
+func (o owners) Owner(ctx context.Context, session string) (sandbox.Owner, error) {
+	var out sandbox.Owner
+	err := o.node.Call(ctx, gatewayItself(), opSessionOwner, protocol.SessionRef{Session: session},
+		&out)
+	return out, err
+}
+
 // framing returns the origins whose pages may show the run button in a frame.
 func (g *Gateway) framing() ([]string, error) {
 	all, err := g.auth.RunTokens.Framing(g.base)
@@ -143,7 +177,9 @@ func (n surfaceNode) WriteFile(ctx context.Context, who noderpc.Principal, file 
 // routeOf converts a surface's route to a row of the route table. It rejects a route that lacks a
 // part that the contract requires.
 func routeOf(r surface.Route) (route, error) {
-	if r.Access == "" || r.Method == "" || r.Path == "" || r.Path[0] != '/' || r.Handler == nil {
+	found := r.Match != nil && r.Method == "" && r.Path != "" ||
+		r.Match == nil && r.Method != "" && strings.HasPrefix(r.Path, "/")
+	if r.Access == "" || !found || r.Handler == nil {
 		return route{}, fault.New(fault.Internal, "gateway.surface",
 			"the route %q %q lacks a method, a path, a handler or a scope", r.Method, r.Path)
 	}
@@ -155,6 +191,10 @@ func routeOf(r surface.Route) (route, error) {
 	return route{
 		Method: r.Method, Path: r.Path, Access: r.Access, Body: r.MaxBody,
 		Run: r.RunTokens, Port: r.Port, Upgrade: r.Upgrade, Public: r.Public, standard: r.Handler,
+		foreign: foreign{
+			match: r.Match, ownHost: r.OwnHost, anyOrigin: r.AnyOrigin,
+			authenticate: r.Authenticate, writeError: r.WriteError,
+		},
 	}, nil
 }
 
@@ -228,7 +268,9 @@ func (q *request) serveStandard(h http.Handler) {
 	x.answered = true
 	q.streams = true
 	copyHeader(x.w.Header(), &q.Response().Header)
-	call := &surface.Call{Who: q.who, RunToken: q.runToken, Trace: q.span.ID()}
+	call := &surface.Call{
+		Who: q.who, RunToken: q.runToken, Trace: q.span.ID(), WriteError: q.route.writeError,
+	}
 	ctx := surface.WithCall(trace.With(x.r.Context(), q.base()), call)
 	if q.port != nil {
 		ctx = ports.WithTarget(ctx, q.port)
@@ -257,7 +299,7 @@ func (q *request) serveStandard(h http.Handler) {
 		default:
 			call.Err = q.g.panicked(p)
 			if w.status == 0 {
-				surface.WriteError(w, call.Err, call.Trace)
+				call.Answer(w, call.Err)
 				p = nil
 			}
 		}

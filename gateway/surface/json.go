@@ -72,6 +72,15 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if s, ok := w.(interface{ Started() bool }); ok && s.Started() {
 		panic(http.ErrAbortHandler) // the gateway recovers and closes the connection
 	}
+	c.Answer(w, err)
+}
+
+// Answer answers with err in the form that the route's protocol has.
+func (c *Call) Answer(w http.ResponseWriter, err error) {
+	if c.WriteError != nil {
+		c.WriteError(w, err, c.Trace)
+		return
+	}
 	WriteError(w, err, c.Trace)
 }
 

@@ -56,8 +56,28 @@ type Route struct {
 	// Upgrade is set if the route counts as a connection and not as a request: the limit of
 	// concurrent requests does not apply.
 	Upgrade bool
-	Handler http.Handler
+	// Match chooses the requests of a route that is not found by its method and path: it takes
+	// every request for which Match returns true. Method is empty then, and Path only names the
+	// route in logs and metrics.
+	Match func(r *http.Request) bool
+	// OwnHost is set if the route takes requests with any Host. It must not accept credentials that
+	// browsers add by themselves.
+	OwnHost bool
+	// AnyOrigin is set if pages of every origin may use the route. It must not accept credentials
+	// that browsers add by themselves.
+	AnyOrigin bool
+	// Authenticate replaces the gateway's own authentication if the protocol has credentials of its
+	// own. It returns the context of the handler's request and the principal. The gateway still
+	// checks that the principal's credentials are valid, its scopes and its request quota.
+	Authenticate func(r *http.Request) (context.Context, noderpc.Principal, error)
+	// WriteError answers with an error if the protocol has error bodies of its own; nil means
+	// WriteError of this package.
+	WriteError ErrorWriter
+	Handler    http.Handler
 }
+
+// ErrorWriter answers a request with an error. trace is the id of the request's trace.
+type ErrorWriter func(w http.ResponseWriter, err error, trace string)
 
 // Call has the gateway's data about an authorized request.
 type Call struct {
@@ -67,6 +87,8 @@ type Call struct {
 	RunToken *auth.RunToken
 	// Trace is the id of the request's trace; empty without one.
 	Trace string
+	// WriteError is that of the route.
+	WriteError ErrorWriter
 	// Err is the error that the handler has reported by Fail.
 	Err error
 }

@@ -39,7 +39,8 @@ func keyCreate(a *app) *cobra.Command {
 		Long: `
 The secret is printed once, on standard output; the server stores its hash.`,
 		Example: `  sandgate key create --name ci --role driver --expires 720h
-  sandgate key create --tenant acme --role owner --max-sessions 10`,
+  sandgate key create --tenant acme --role owner --max-sessions 10
+  sandgate key create --e2b --name agents --role driver`,
 	}
 	p := protocol.KeyCreate{}
 	c.Flags().StringVar(&p.Name, "name", "", "its purpose, up to 64 bytes")
@@ -48,10 +49,14 @@ The secret is printed once, on standard output; the server stores its hash.`,
 	c.Flags().StringVar(&p.Tenant, "tenant", "", "its `tenant`; default your own")
 	expires := c.Flags().Duration("expires", 0,
 		"end it after this `time`, such as 720h; 0 means never")
+	e2b := c.Flags().Bool("e2b", false, "print the secret in the form that clients of E2B accept")
 	quotaFlags(c.Flags(), &p.Quota)
 	return a.withClient(c, func(ctx context.Context, server *wire.Client, _ []string) error {
 		p.ExpiresSeconds = int64(*expires / time.Second)
 		k, err := server.CreateKey(ctx, p)
+		if *e2b {
+			k.Secret = protocol.HexKey(k.Secret)
+		}
 		return a.printSecret(server, k, err)
 	})
 }

@@ -141,6 +141,7 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		Rates:          shared.rates,
 		Tracer:         tracer,
 		PortsDomain:    cfg.Ports,
+		E2BDomain:      cfg.E2B,
 		SignIn:         signIn(cfg, in.OIDCSecret),
 		Times:          gateway.Times{SelfCheck: selfCheck},
 		Limits: gateway.Limits{

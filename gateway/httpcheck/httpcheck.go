@@ -1,4 +1,6 @@
-package gateway
+// Package httpcheck reads the bytes of HTTP requests before net/http does, and finds headers that
+// two parsers may read differently.
+package httpcheck
 
 import (
 	"bytes"
@@ -8,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// requestCheck reads the bytes of the requests of one connection and finds headers that two HTTP
+// Checker reads the bytes of the requests of one connection and finds headers that two HTTP
 // parsers may read differently: folded lines, lines without a colon, a repeated header that must be
 // single, a body with two lengths. net/http accepts some of these, as RFC 9112 allows, and does not
 // keep their original form. A proxy in front of the gateway may read them differently, and then a
@@ -17,7 +19,7 @@ import (
 // It stores only the beginning of a line, and does not delay bytes. It agrees with net/http about
 // the end of a body. If it did not, net/http would reject the bytes that follow. The zero value
 // expects a request.
-type requestCheck struct {
+type Checker struct {
 	where checkState
 	// left is the length of the rest of a body or a chunk, in bytes.
 	left int64
@@ -59,12 +61,12 @@ const (
 	transferEncoding = 4
 )
 
-// idle reports whether no byte of a request has been read.
-func (s *requestCheck) idle() bool { return s.where == atRequestLine && s.size == 0 }
+// Idle reports whether no byte of a request has been read.
+func (s *Checker) Idle() bool { return s.where == atRequestLine && s.size == 0 }
 
-// scan reads the bytes of p. It returns the number of bytes before the first rejected line, and the
+// Scan reads the bytes of p. It returns the number of bytes before the first rejected line, and the
 // reason for the rejection.
-func (s *requestCheck) scan(p []byte) (n int, err error) {
+func (s *Checker) Scan(p []byte) (n int, err error) {
 	for n < len(p) {
 		switch s.where {
 		case unchecked:
@@ -77,7 +79,7 @@ func (s *requestCheck) scan(p []byte) (n int, err error) {
 				return n, nil
 			}
 			if s.where == inBody {
-				*s = requestCheck{}
+				*s = Checker{}
 			} else {
 				s.where = atChunkSize
 			}
@@ -97,7 +99,13 @@ func (s *requestCheck) scan(p []byte) (n int, err error) {
 	return n, nil
 }
 
-func (s *requestCheck) add(p []byte) {
+// Stop ends the check: the connection speaks another protocol from now on.
+func (s *Checker) Stop() { s.where = unchecked }
+
+// Stopped reports whether the connection may have stopped speaking HTTP.
+func (s *Checker) Stopped() bool { return s.where == unchecked }
+
+func (s *Checker) add(p []byte) {
 	if s.size < len(s.line) {
 		copy(s.line[s.size:], p)
 	}
@@ -111,7 +119,7 @@ func (s *requestCheck) add(p []byte) {
 }
 
 // endLine processes a complete line.
-func (s *requestCheck) endLine() error {
+func (s *Checker) endLine() error {
 	line := bytes.TrimRight(s.line[:min(s.size, len(s.line))], "\r")
 	size := s.size
 	s.size = 0
@@ -140,14 +148,14 @@ func (s *requestCheck) endLine() error {
 		}
 	case inTrailer:
 		if len(line) == 0 {
-			*s = requestCheck{}
+			*s = Checker{}
 		}
 	}
 	return nil
 }
 
 // header processes a line of size bytes. line is its beginning.
-func (s *requestCheck) header(line []byte, size int) error {
+func (s *Checker) header(line []byte, size int) error {
 	const op = "gateway.header"
 	if line[0] == ' ' || line[0] == '\t' {
 		return fault.New(fault.Malformed, op, "a header line is folded")
@@ -190,15 +198,15 @@ func (s *requestCheck) header(line []byte, size int) error {
 }
 
 // endHeader sets the state after the header.
-func (s *requestCheck) endHeader() {
+func (s *Checker) endHeader() {
 	switch {
 	case s.upgrade:
 		s.where = unchecked
 	case s.chunked:
-		*s = requestCheck{where: atChunkSize}
+		*s = Checker{where: atChunkSize}
 	case s.length > 0:
-		*s = requestCheck{where: inBody, left: s.length}
+		*s = Checker{where: inBody, left: s.length}
 	default:
-		*s = requestCheck{}
+		*s = Checker{}
 	}
 }

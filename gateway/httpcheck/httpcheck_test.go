@@ -1,4 +1,4 @@
-package gateway
+package httpcheck
 
 import (
 	"bufio"
@@ -11,9 +11,9 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// TestRequestCheck checks headers that two parsers may read differently. The check gets each text
+// TestChecker checks headers that two parsers may read differently. The check gets each text
 // at once and byte by byte.
-func TestRequestCheck(t *testing.T) {
+func TestChecker(t *testing.T) {
 	const get = "GET /a HTTP/1.1\r\nHost: h\r\n"
 	for name, c := range map[string]struct {
 		text string
@@ -61,7 +61,7 @@ func TestRequestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1, 7, len(c.text)} {
-				var s requestCheck
+				var s Checker
 				good, err := checkIn(&s, []byte(c.text), size)
 				switch {
 				case c.bad == "" && (err != nil || good != len(c.text)):
@@ -78,18 +78,18 @@ func TestRequestCheck(t *testing.T) {
 }
 
 // checkIn passes b to the check in parts of at most size bytes.
-func checkIn(s *requestCheck, b []byte, size int) (good int, err error) {
+func checkIn(s *Checker, b []byte, size int) (good int, err error) {
 	for len(b) > 0 && err == nil {
 		var n int
-		n, err = s.scan(b[:min(size, len(b))])
+		n, err = s.Scan(b[:min(size, len(b))])
 		good += n
 		b = b[min(size, len(b)):]
 	}
 	return good, err
 }
 
-// FuzzRequestCheck compares with net/http where a request ends.
-func FuzzRequestCheck(f *testing.F) {
+// FuzzChecker compares with net/http where a request ends.
+func FuzzChecker(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\nHost: a\nContent-Length: 3\n\nabc",
 		"\n:\r\n \t",
@@ -98,8 +98,8 @@ func FuzzRequestCheck(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var whole, parts requestCheck
-		n, err := whole.scan(b)
+		var whole, parts Checker
+		n, err := whole.Scan(b)
 		if m, perr := checkIn(&parts, b, 1); (err == nil) != (perr == nil) || err == nil && m != n {
 			t.Fatalf("at once %d, %v; byte by byte %d, %v", n, err, m, perr)
 		}
@@ -113,14 +113,14 @@ func FuzzRequestCheck(f *testing.F) {
 		}
 		end := len(b) - in.Buffered()
 		if end <= 4096-16 { // the reader's buffer holds all of it
-			var s requestCheck
-			if _, err := s.scan(b[:end]); err != nil || s.where == unchecked {
+			var s Checker
+			if _, err := s.Scan(b[:end]); err != nil || s.where == unchecked {
 				return
 			}
-			if !s.idle() {
+			if !s.Idle() {
 				t.Fatalf("net/http read a request of %d bytes, the check expects more: %+v", end, s)
 			}
-			if _, err := new(requestCheck).scan(b[:end-1]); err != nil {
+			if _, err := new(Checker).Scan(b[:end-1]); err != nil {
 				t.Fatal(err)
 			}
 		}
