@@ -48,7 +48,7 @@ func (g *Gateway) authorize(q *request) error {
 	}
 	switch {
 	case q.route.authenticate != nil:
-		err = g.authenticateForeign(q)
+		err = authenticateForeign(q)
 	case q.route.Access != protocol.ScopeOpen:
 		err = g.authenticate(q, from)
 	}

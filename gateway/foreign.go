@@ -27,7 +27,8 @@ func matching(routes []route, c *fiber.Ctx) *route {
 
 // authenticateForeign finds the principal of a request by the credentials of its protocol, and
 // checks that it may use the route now.
-func (g *Gateway) authenticateForeign(q *request) error {
+func authenticateForeign(q *request) error {
+	g := q.g
 	ctx, who, err := q.route.authenticate(q.x.r)
 	if err != nil {
 		return err

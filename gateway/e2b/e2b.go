@@ -71,7 +71,7 @@ type Surface struct {
 	control     *control.Plane
 }
 
-// New returns a Surface. Errors: InvalidArgument for a domain that is none.
+// New returns a Surface. Errors: InvalidArgument if the domain is not valid.
 func New(cfg Config) (*Surface, error) {
 	domain, err := sandbox.ParseDomain(cfg.Domain)
 	if err != nil {

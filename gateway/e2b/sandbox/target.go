@@ -23,7 +23,7 @@ type Target struct {
 	ID      string
 	Session string
 	Port    int
-	// Who is the principal of the request: the owner of the session.
+	// The principal Who makes the request. It is the owner of the session.
 	Who noderpc.Principal
 	// Token is set if the request has the sandbox's access token.
 	Token bool
@@ -105,8 +105,8 @@ func hostName(host string) string {
 	return strings.ToLower(host)
 }
 
-// Addressed reports whether a request is for a port of a sandbox: its host name says so, or one of
-// the two headers does.
+// Addressed reports whether a request is for a port of a sandbox: its host name has the form of one,
+// or it has one of the two headers.
 func (d Domain) Addressed(r *http.Request) bool {
 	if label, ok := d.label(r.Host); ok {
 		port, _, _ := strings.Cut(label, "-")
