@@ -320,6 +320,8 @@ func TestImportsRunDownwards(t *testing.T) {
 		"github.com/valyala/fasthttp": {"gateway"},
 		"go.etcd.io/bbolt":            {"internal/cluster/local"},
 		"github.com/coder/websocket":  {"gateway", "client", "bench", "e2e"},
+		"connectrpc.com/connect":      {"gateway/e2b"},
+		"github.com/bufbuild/":        {"gateway/e2b"},
 	}
 	all := imports(t)
 	for pkg, direct := range all {
