@@ -38,7 +38,9 @@ type Client struct {
 	id      uint64
 	pending []frame.Frame // received while a reply was awaited
 	failed  error         // the error at the end, returned after the records before it
+	epoch   uint64        // the epoch of the log
 	taken   int64         // the offset after the records of the last Next
+	acked   int64         // the offset up to which the output is acknowledged
 	input   []byte        // not sent yet
 	feeding bool          // the end of the input is not sent yet
 	sent    uint64        // the number of the last part
@@ -102,6 +104,7 @@ func (c *Client) connect(open *protocol.ChannelOpen, attach protocol.Attach) err
 	}
 	c.view = attached.Channel
 	c.view.ID = attach.Channel
+	c.epoch, c.taken, c.acked = attached.Epoch, attached.Offset, attached.Offset
 	return c.feed()
 }
 
@@ -110,6 +113,100 @@ func (c *Client) Channel() string { return c.view.ID }
 
 // View returns the channel as it was when the client attached to it.
 func (c *Client) View() protocol.Channel { return c.view }
+
+// Position returns the epoch of the log and the offset of the output that is not acknowledged. A
+// later Attach with both continues there.
+func (c *Client) Position() (epoch uint64, offset int64) { return c.epoch, c.acked }
+
+// Control makes a request about the process, such as a signal. It follows the rules of Request.
+func (c *Client) Control(op string, params any) error {
+	return c.request(op, channel, params, nil)
+}
+
+// Write passes input to the program and waits until the program's side has accepted it. End ends
+// the input after it. Write drops output, so it is for a client that does not call Next, and that
+// Start did not give input. Errors: those of the node, which refuses input that it cannot pass.
+func (c *Client) Write(data []byte, end bool) error {
+	for {
+		part := data[:min(len(data), protocol.MaxInput)]
+		data = data[len(part):]
+		last := len(data) == 0
+		if len(part) > 0 || end {
+			if err := c.put(part, last && end); err != nil {
+				return err
+			}
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// put sends one part of the input and waits for its confirmation.
+func (c *Client) put(part []byte, end bool) error {
+	c.sent++
+	f := frame.Frame{
+		Type: frame.Input, Channel: channel,
+		Body: append(binary.BigEndian.AppendUint64(nil, c.sent), part...),
+	}
+	if end {
+		f.Flags = frame.FlagEnd
+	}
+	if err := c.link.Send(f); err != nil {
+		return err
+	}
+	for {
+		f, err := c.frame()
+		if err != nil {
+			return err
+		}
+		switch {
+		case f.Channel == channel && f.Type == frame.Ack && len(f.Body) >= 8:
+			if binary.BigEndian.Uint64(f.Body) >= c.sent {
+				return nil
+			}
+		case f.Channel == channel && f.Type == frame.Records && len(f.Body) >= 8:
+			if err := c.discard(f.Body); err != nil {
+				return err
+			}
+		case f.Type == frame.Control:
+			if err := refused(f); err != nil {
+				return err
+			}
+			if err := c.event(f); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// discard acknowledges records without a use for them. Errors: Conflict if the process has ended.
+func (c *Client) discard(body []byte) error {
+	out, err := c.records(body)
+	if err != nil {
+		return err
+	}
+	for _, o := range out {
+		if o.Exit != nil {
+			return fault.New(fault.Conflict, "processclient.write", "the process has ended").
+				For(fault.CauseEnded)
+		}
+	}
+	return c.Ack()
+}
+
+// refused returns the reason of an event that refuses input; nil for other frames.
+func refused(f frame.Frame) error {
+	var reply protocol.Reply
+	if json.Unmarshal(f.Body, &reply) != nil || reply.Ch != channel || reply.Event != "error" {
+		return nil
+	}
+	var p fault.Public
+	if err := json.Unmarshal(reply.Params, &p); err != nil {
+		return fault.Wrap(fault.Internal, "processclient.write", err)
+	}
+	return p.Err("processclient.write")
+}
 
 // Request makes a request of the node and waits for its reply. Records that arrive meanwhile are
 // returned by Next later.
@@ -171,6 +268,9 @@ type Output struct {
 	Stdout, Stderr []byte
 	// Gap counts bytes that the log has dropped before this client read them.
 	Gap int64
+	// Restore brings a terminal into the state at this place: bytes for the terminal. It begins a
+	// view, and follows a gap.
+	Restore []byte
 	// Exit is how the process ended. No output follows.
 	Exit *protocol.Exit
 }
@@ -256,6 +356,10 @@ func (c *Client) records(body []byte) ([]Output, error) {
 			var gap frame.Gap
 			_ = json.Unmarshal(rec.Payload, &gap) // the log writes it
 			out = append(out, Output{Gap: gap.Bytes})
+		case frame.KindRestore:
+			var restore frame.Restore
+			_ = json.Unmarshal(rec.Payload, &restore) // the node writes it
+			out = append(out, Output{Restore: restore.Data})
 		case frame.KindExit:
 			exit := new(protocol.Exit)
 			if err := json.Unmarshal(rec.Payload, exit); err != nil {
@@ -269,6 +373,7 @@ func (c *Client) records(body []byte) ([]Output, error) {
 
 // Ack acknowledges the output of the last Next, so that the node may send as much again.
 func (c *Client) Ack() error {
+	c.acked = c.taken
 	body := binary.BigEndian.AppendUint64(nil, uint64(c.taken))
 	return c.link.Send(frame.Frame{Type: frame.Ack, Channel: channel, Body: body})
 }

@@ -13,9 +13,13 @@ import (
 )
 
 // Error returns err as an error of Connect. An error with a kind gets the code of the kind and the
-// message for clients. An error of Connect stays as it is, and nil stays nil.
+// message for clients. An error of Connect stays as it is, and nil stays nil. http.ErrAbortHandler
+// cuts the connection.
 func Error(err error) error {
 	var c *connect.Error
+	if errors.Is(err, http.ErrAbortHandler) {
+		panic(http.ErrAbortHandler)
+	}
 	if err == nil || errors.As(err, &c) {
 		return err
 	}
