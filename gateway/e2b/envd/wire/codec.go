@@ -12,7 +12,7 @@ import (
 type codec struct {
 	name      string
 	in, out   *mapper
-	marshal   func(proto.Message) ([]byte, error)
+	marshal   func(reflect.Value) ([]byte, error)
 	unmarshal func([]byte, proto.Message) error
 }
 
@@ -23,13 +23,13 @@ func codecs(in, out *mapper) []codec {
 	for _, name := range []string{"json", "json; charset=utf-8"} {
 		list = append(list, codec{
 			name: name, in: in, out: out,
-			marshal:   protojson.MarshalOptions{EmitDefaultValues: true}.Marshal,
+			marshal:   func(v reflect.Value) ([]byte, error) { return out.appendJSON(nil, v), nil },
 			unmarshal: protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal,
 		})
 	}
 	return append(list, codec{
 		name: "proto", in: in, out: out,
-		marshal:   proto.Marshal,
+		marshal:   func(v reflect.Value) ([]byte, error) { return proto.Marshal(out.encode(v)) },
 		unmarshal: proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal,
 	})
 }
@@ -38,7 +38,7 @@ func (c codec) Name() string { return c.name }
 
 // Marshal encodes a response.
 func (c codec) Marshal(v any) ([]byte, error) {
-	return c.marshal(c.out.encode(reflect.ValueOf(v).Elem()))
+	return c.marshal(reflect.ValueOf(v).Elem())
 }
 
 // Unmarshal decodes a request.

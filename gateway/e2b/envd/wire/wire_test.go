@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/dynamicpb"
 
@@ -301,7 +302,16 @@ func TestRoundTrip(t *testing.T) {
 			if !reflect.DeepEqual(got.Interface(), v.value) {
 				t.Errorf("%s as %s became %s", v.method, c.name, data)
 			}
+			reference, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(
+				m.encode(reflect.ValueOf(v.value).Elem()))
+			if err != nil {
+				t.Fatal(err)
+			}
 			var have, want any
+			if c.name == "json" && (json.Unmarshal(data, &have) != nil ||
+				json.Unmarshal(reference, &want) != nil || !reflect.DeepEqual(have, want)) {
+				t.Errorf("%s is %s, protojson has %s", v.method, data, reference)
+			}
 			if c.name == "json" && (json.Unmarshal(data, &have) != nil ||
 				json.Unmarshal([]byte(v.json), &want) != nil || !reflect.DeepEqual(have, want)) {
 				t.Errorf("%s is %s", v.method, data)
