@@ -58,6 +58,7 @@ func (s *Service) start(ctx context.Context, h http.Header, req *wire.StartReque
 	}
 	err = f.run(ctx, pingOf(h))
 	deadline, limited := ctx.Deadline()
+	limited = limited && h.Get(wire.TimeoutHeader) != "" // others are not about the process
 	switch {
 	case f.ended || f.lost || !limited:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || !time.Now().Before(deadline):

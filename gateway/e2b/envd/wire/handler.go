@@ -21,6 +21,9 @@ const (
 	minCompress = 1 << 10
 )
 
+// TimeoutHeader is the header with the time that a call may take, in milliseconds.
+const TimeoutHeader = "Connect-Timeout-Ms"
+
 // Service serves the methods of one service. Its methods are added before it serves.
 type Service struct {
 	schema  *Schema
@@ -150,6 +153,9 @@ func (c checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, http.StatusUnsupportedMediaType, connect.CodeUnimplemented,
 			"the method takes these content types: "+strings.Join(types, ", "))
 		return
+	}
+	if r.Header.Get(TimeoutHeader) == "0" {
+		r.Header.Del(TimeoutHeader) // clients mean no limit, Connect means no time at all
 	}
 	if c.whole {
 		const envelope = 5

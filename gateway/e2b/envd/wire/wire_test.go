@@ -233,9 +233,18 @@ func TestGzip(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	s := NewService(NewSchema(), ProcessService)
 	Unary(s, "List", func(ctx context.Context, _ http.Header, _ *ListRequest) (*ListResponse, error) {
+		if _, limited := ctx.Deadline(); !limited {
+			return &ListResponse{}, nil
+		}
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
+	for _, header := range []string{"Other", "Connect-Timeout-Ms"} {
+		a := call(s, "/process.Process/List", "application/json", []byte("{}"), header, "0")
+		if a.status != 200 {
+			t.Errorf("%s is 0: %+v", header, a)
+		}
+	}
 	a := call(s, "/process.Process/List", "application/json", []byte("{}"),
 		"Connect-Timeout-Ms", "1")
 	if a.status != 504 || a.code() != "deadline_exceeded" {
