@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -260,7 +259,7 @@ func (s *fakeLink) owner(req protocol.Request) (any, error) {
 	if !ok || s.l.Principal().Tenant != noderpc.GatewayTenant {
 		return nil, fault.New(fault.NotFound, "fake", "there is no such session")
 	}
-	return sandbox.Owner{
+	return protocol.SessionOwner{
 		Tenant: tenant, Subject: "ann", State: "running", Labels: s.f.labels[ref.Session],
 	}, nil
 }
@@ -268,7 +267,7 @@ func (s *fakeLink) owner(req protocol.Request) (any, error) {
 func (s *fakeLink) op(req protocol.Request) (any, error) {
 	f := s.f
 	switch req.Op {
-	case opSessionOwner:
+	case protocol.OpSessionOwner:
 		return s.owner(req)
 	case protocol.OpAudit:
 		return struct{}{}, nil

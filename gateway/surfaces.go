@@ -11,7 +11,6 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/docs"
 	"github.com/sandgate/sandgate/gateway/e2b"
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/exec"
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/ports"
@@ -133,13 +132,11 @@ func newE2B(g *Gateway) (*e2b.Surface, error) {
 // owners finds the owners of sessions for surfaces whose credentials name a session alone.
 type owners struct{ node Node }
 
-// opSessionOwner is the operation that returns the owner of a session to the gateway.
-const opSessionOwner = "session.owner"
-
-func (o owners) Owner(ctx context.Context, session string) (sandbox.Owner, error) {
-	var out sandbox.Owner
-	err := o.node.Call(ctx, gatewayItself(), opSessionOwner, protocol.SessionRef{Session: session},
-		&out)
+func (o owners) Owner(ctx context.Context, session string,
+) (protocol.SessionOwner, error) {
+	var out protocol.SessionOwner
+	err := o.node.Call(ctx, gatewayItself(), protocol.OpSessionOwner,
+		protocol.SessionRef{Session: session}, &out)
 	return out, err
 }
 

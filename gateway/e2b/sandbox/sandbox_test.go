@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -108,15 +109,17 @@ func TestTarget(t *testing.T) {
 
 // found is a source of owners that returns one answer.
 type found struct {
-	owner Owner
+	owner protocol.SessionOwner
 	err   error
 }
 
-func (f found) Owner(context.Context, string) (Owner, error) { return f.owner, f.err }
+func (f found) Owner(context.Context, string) (protocol.SessionOwner, error) {
+	return f.owner, f.err
+}
 
 // TestResolve checks that the error of a sandbox that does not run has the status 502 and says why.
 func TestResolve(t *testing.T) {
-	paused := Owner{Tenant: "t", Suspended: true}
+	paused := protocol.SessionOwner{Tenant: "t", Suspended: true}
 	resumes := paused
 	resumes.Labels = map[string]string{LabelOptions: Options{AutoResume: true}.Label()}
 	for name, c := range map[string]struct {
@@ -124,9 +127,9 @@ func TestResolve(t *testing.T) {
 		status int
 		text   string
 	}{
-		"running":     {found{owner: Owner{Tenant: "t", Subject: "key:a"}}, 0, ""},
-		"killed":      {found{owner: Owner{Ended: "killed"}}, 502, "killed"},
-		"expired":     {found{owner: Owner{Ended: "expired"}}, 502, "expired"},
+		"running":     {found{owner: protocol.SessionOwner{Tenant: "t", Subject: "key:a"}}, 0, ""},
+		"killed":      {found{owner: protocol.SessionOwner{Ended: "deleted"}}, 502, "killed"},
+		"expired":     {found{owner: protocol.SessionOwner{Ended: "expired"}}, 502, "expired"},
 		"never":       {found{err: fault.New(fault.NotFound, "op", "x")}, 502, "never existed"},
 		"paused":      {found{owner: paused}, 502, "paused"},
 		"auto resume": {found{owner: resumes}, 0, ""},
