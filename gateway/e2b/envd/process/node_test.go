@@ -26,6 +26,7 @@ type fakeNode struct {
 	links     map[*fakeLink]bool
 	fail      error // the error of Open
 	attached  int
+	full      int // how many starts are refused
 }
 
 type fakeProcess struct {
@@ -241,6 +242,10 @@ func (l *fakeLink) serve(req protocol.Request) (any, error) {
 
 func (l *fakeLink) open(open protocol.ChannelOpen) (any, error) {
 	switch {
+	case open.Argv[0] == "full":
+		if l.n.full--; l.n.full >= 0 {
+			return nil, fault.New(fault.Exhausted, "x", "there is no place")
+		}
 	case open.Cwd == "/missing":
 		return nil, fault.Invalid("x", "cwd", "there is no such folder")
 	case open.Argv[0] == "missing" || open.Argv[0] == "/bin/bash" && open.Env["NO_BASH"] != "":

@@ -309,6 +309,19 @@ func TestRefusedStarts(t *testing.T) {
 	}
 }
 
+// TestFullSession starts a process although others were faster, unless that happens too often.
+func TestFullSession(t *testing.T) {
+	r := newRig(t)
+	r.node.full = maxAttempts - 1
+	if v := r.stream("Start", `{"process":{"cmd":"full"}}`).next(); v.Start == nil {
+		t.Errorf("%+v", v)
+	}
+	r.node.full = maxAttempts
+	if got := r.stream("Start", `{"process":{"cmd":"full"}}`).all(); got != "resource_exhausted" {
+		t.Error(got)
+	}
+}
+
 // TestDeadline kills a process at the timeout of its request, but not when its client disconnects.
 func TestDeadline(t *testing.T) {
 	r := newRig(t)

@@ -20,6 +20,8 @@ const (
 	// defaultPing is the time without output after which a client gets a keepalive event, unless its
 	// request says otherwise.
 	defaultPing = 90 * time.Second
+	// maxAttempts is how often a process is started that another one left no place.
+	maxAttempts = 8
 	// lookEvery is how often a process is looked at whose client has gone and that has a deadline.
 	lookEvery = 30 * time.Second
 )
@@ -106,16 +108,22 @@ func (s *Service) open(ctx context.Context, t Target, open protocol.ChannelOpen)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Call)
 	defer cancel()
 	defer context.AfterFunc(s.cfg.Base, cancel)()
-	link, err := s.cfg.Node.Open(ctx, t.Who)
-	if err != nil {
-		return nil, err
+	for attempt := 1; ; attempt++ {
+		link, err := s.cfg.Node.Open(ctx, t.Who)
+		if err != nil {
+			return nil, err
+		}
+		c, err := processclient.Open(ctx, link, open, protocol.Attach{})
+		switch {
+		case noProgram(err) && open.Argv[0] == "/bin/bash":
+			open.Argv = append([]string{"/bin/sh"}, open.Argv[1:]...)
+		case fault.Is(err, fault.Exhausted) && attempt < maxAttempts:
+			// The node makes room by removing processes that have ended. One that starts at the same
+			// time may have taken the place.
+		default:
+			return c, err
+		}
 	}
-	c, err := processclient.Open(ctx, link, open, protocol.Attach{})
-	if noProgram(err) && open.Argv[0] == "/bin/bash" {
-		open.Argv = append([]string{"/bin/sh"}, open.Argv[1:]...)
-		return s.open(ctx, t, open)
-	}
-	return c, err
 }
 
 func noProgram(err error) bool {
