@@ -24,12 +24,15 @@ import (
 // rig is a service with a fake node, behind a server of net/http.
 type rig struct {
 	*testing.T
-	node *fakeNode
-	url  string
-	base context.CancelFunc
+	node   *fakeNode
+	url    string
+	client *http.Client
+	base   context.CancelFunc
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T) *rig { return newRigWith(t, (*httptest.Server).Start) }
+
+func newRigWith(t *testing.T, start func(*httptest.Server)) *rig {
 	node := newNode(t)
 	base, cancel := context.WithCancel(context.Background())
 	s := httptest.NewUnstartedServer(New(Config{
@@ -39,13 +42,13 @@ func newRig(t *testing.T) *rig {
 		},
 	}, wire.NewSchema()))
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	s.Start()
+	start(s)
 	t.Cleanup(func() {
 		cancel()
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return &rig{T: t, node: node, url: s.URL, base: cancel}
+	return &rig{T: t, node: node, url: s.URL, client: s.Client(), base: cancel}
 }
 
 // event is an event of a process, or the end of a stream.
@@ -87,7 +90,7 @@ func (r *rig) stream(method, body string, header ...string) *events {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := r.client.Do(req)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -166,7 +169,7 @@ func (r *rig) call(method, body string, header ...string) (answer, code string) 
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := r.client.Do(req)
 	if err != nil {
 		return "", "cut"
 	}
@@ -463,7 +466,7 @@ func TestStreamInput(t *testing.T) {
 	} {
 		body = append(body, envelope(m)...)
 	}
-	res, err := http.Post(r.url+"/process.Process/StreamInput", "application/connect+json",
+	res, err := r.client.Post(r.url+"/process.Process/StreamInput", "application/connect+json",
 		bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -472,6 +475,54 @@ func TestStreamInput(t *testing.T) {
 	if first, last := e.next(), e.next(); first.Code != "" || last.Code != "ok" ||
 		string(p.input) != "ab" {
 		t.Errorf("%+v %+v %q", first, last, p.input)
+	}
+}
+
+// TestHTTP2 streams output and input over HTTP/2. Input arrives while the client still sends.
+func TestHTTP2(t *testing.T) {
+	r := newRigWith(t, func(s *httptest.Server) {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	})
+	e := r.stream("Start", echo)
+	e.next()
+	p := r.node.next()
+	p.write(frame.KindStdout, "a")
+	if v := e.next(); string(v.Data.Stdout) != "a" {
+		t.Errorf("%+v", v)
+	}
+	body, input := io.Pipe()
+	req, err := http.NewRequest("POST", r.url+"/process.Process/StreamInput", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/connect+json")
+	sent := make(chan error, 1)
+	go func() {
+		res, err := r.client.Do(req)
+		if err == nil && res.ProtoMajor != 2 {
+			err = fmt.Errorf("the protocol is %s", res.Proto)
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, res.Body)
+		}
+		sent <- err
+	}()
+	for _, m := range []string{
+		`{"start":{"process":{"pid":101}}}`, `{"data":{"input":{"stdin":"YQ=="}}}`,
+	} {
+		if _, err := input.Write(envelope(m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.wait()
+	_ = input.Close()
+	if err := <-sent; err != nil || string(p.input) != "a" {
+		t.Errorf("%v %q", err, p.input)
+	}
+	r.node.cut(fault.New(fault.SandboxLost, "x", "it was killed"))
+	if got := e.all(); got != "cut" {
+		t.Error(got)
 	}
 }
 
@@ -575,7 +626,7 @@ func TestInvalidMessages(t *testing.T) {
 			{prefix + "json", cut[:len(cut)-1], "invalid_argument"},
 			{prefix + "proto", pack("\x0a\x05"), "invalid_argument"},
 		} {
-			res, err := http.Post(r.url+"/process.Process/"+method, c.contentType,
+			res, err := r.client.Post(r.url+"/process.Process/"+method, c.contentType,
 				bytes.NewReader(c.body))
 			if err != nil {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ const (
 	// defaultPing is the time without output after which a client gets a keepalive event, unless its
 	// request says otherwise.
 	defaultPing = 90 * time.Second
-	// maxAttempts is how often a process is started that another one left no place.
+	// maxAttempts is how often a process is started if others take its place.
 	maxAttempts = 8
 	// lookEvery is how often a process is looked at whose client has gone and that has a deadline.
 	lookEvery = 30 * time.Second
@@ -118,8 +118,8 @@ func (s *Service) open(ctx context.Context, t Target, open protocol.ChannelOpen)
 		case noProgram(err) && open.Argv[0] == "/bin/bash":
 			open.Argv = append([]string{"/bin/sh"}, open.Argv[1:]...)
 		case fault.Is(err, fault.Exhausted) && attempt < maxAttempts:
-			// The node makes room by removing processes that have ended. One that starts at the same
-			// time may have taken the place.
+			// The node makes room by removing processes that have ended. Another process that starts
+			// at the same time may have taken the place.
 		default:
 			return c, err
 		}
