@@ -8,6 +8,9 @@ from traitlets import Any
 # Types that only have a text, unless a formatter was registered for them.
 _TEXT = {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, range}
 
+# Types that may have forms for programs.
+_FORMS = {"Figure", "DataFrame"}
+
 
 class Formatter(DisplayFormatter):
     """Asks the dozen formatters only about values of other types. That saves half of the time of a
@@ -18,7 +21,11 @@ class Formatter(DisplayFormatter):
         if kind in _TEXT and not include and not exclude and not self._known(kind):
             text = self.formatters["text/plain"](obj)
             return ({} if text is None else {"text/plain": text}), {}
-        return super().format(obj, include=include, exclude=exclude)
+        data, metadata = super().format(obj, include=include, exclude=exclude)
+        if not include and not exclude and any(b.__name__ in _FORMS for b in kind.__mro__):
+            from . import forms  # it is not needed before
+            forms.add(kind, obj, data)
+        return data, metadata
 
     def _known(self, kind):
         for name, formatter in self.formatters.items():
