@@ -156,16 +156,27 @@ func TestErrors(t *testing.T) {
 // TestLost checks that the response is cut if the sandbox ends: clients then ask for its state.
 func TestLost(t *testing.T) {
 	lost, _ := json.Marshal(protocol.Lost{Reason: "deleted"})
-	r := newRig(t, &fakeNode{run: func(l *fakeLink, cell uint32, _ protocol.Execute) {
-		l.records(began(cell))
-		l.control(protocol.Reply{Event: protocol.EventLost, Ch: 1, Params: lost})
-	}})
-	defer func() {
-		if p := recover(); p != http.ErrAbortHandler {
-			t.Errorf("the response ended with %v", p)
-		}
-	}()
-	r.serve(context.Background(), newLiveResponse(), "POST", "/execute", `{"code":"x"}`)
+	failed := said(1, message.ErrorType, message.Error{EName: "SandboxLost", EValue: "deleted"})
+	for name, end := range map[string]func(l *fakeLink){
+		"an event": func(l *fakeLink) {
+			l.control(protocol.Reply{Event: protocol.EventLost, Ch: 1, Params: lost})
+		},
+		"an error of the cell": func(l *fakeLink) { l.records(failed, ended(1, "error")) },
+		"the link":             func(l *fakeLink) { _ = l.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, &fakeNode{run: func(l *fakeLink, cell uint32, _ protocol.Execute) {
+				l.records(began(cell))
+				end(l)
+			}})
+			defer func() {
+				if p := recover(); p != http.ErrAbortHandler {
+					t.Errorf("the response ended with %v", p)
+				}
+			}()
+			r.serve(context.Background(), newLiveResponse(), "POST", "/execute", `{"code":"x"}`)
+		})
+	}
 }
 
 // TestInvalid checks the answers to requests that are refused.

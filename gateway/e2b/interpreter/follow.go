@@ -163,6 +163,10 @@ func (e *execution) messageLines(b []byte, m message.Message) (_ []byte, ended b
 	case message.ErrorType:
 		var k message.Error
 		_ = json.Unmarshal(m.Content, &k) // an error of an unknown form is still an error
+		if k.EName == sandboxLost {
+			e.failed = fault.New(fault.SandboxLost, "interpreter.follow", "%s", k.EValue)
+			return b, true
+		}
 		return e.appendError(b, k.EName, k.EValue, strings.Join(k.Traceback, "\n")), false
 	case message.ExecuteReplyType:
 		return e.replyLines(b, m), true
@@ -189,8 +193,9 @@ func (e *execution) replyLines(b []byte, m message.Message) []byte {
 
 // The error of code whose context has ended, for clients and in our messages.
 const (
-	restarting = "ContextRestarting"
-	kernelDied = "KernelDied"
+	restarting  = "ContextRestarting"
+	kernelDied  = "KernelDied"
+	sandboxLost = "SandboxLost"
 )
 
 // colors are the sequences with which a traceback is coloured.
