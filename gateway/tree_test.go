@@ -86,6 +86,10 @@ func TestFileOps(t *testing.T) {
 			`file.list {"session":"fixed","path":"a/b","limit":7,"after":"eA"}`,
 		},
 		{
+			"GET", base + "/a?list&depth=3", "", 200,
+			`file.list {"session":"fixed","path":"a","depth":3}`,
+		},
+		{
 			"POST", base + "/a/b", `{"op":"mkdir"}`, 201,
 			`file.mkdir {"session":"fixed","path":"a/b"}`,
 		},
@@ -102,6 +106,7 @@ func TestFileOps(t *testing.T) {
 			`file.remove {"session":"fixed","path":"a","recursive":true}`,
 		},
 		{"GET", base + "/a?list&limit=x", "", 400, ""},
+		{"GET", base + "/a?list&depth=0", "", 400, ""},
 		{"POST", base + "/a", `{"op":"format"}`, 400, ""},
 		{"POST", base + "/a", `{"op":"move"}`, 400, ""},
 		{"POST", base + "/a", `{"op":"move","to":"../x"}`, 400, ""},

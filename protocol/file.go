@@ -33,6 +33,9 @@ type FileWatch struct {
 	FileRef
 	// Recursive includes all folders below the path, at most 2,048.
 	Recursive bool `json:"recursive,omitempty"`
+	// Each reports every change by itself, in the order of the changes, with the kinds moved and
+	// mode as well.
+	Each bool `json:"each,omitempty"`
 }
 
 // FileChanges are the changes since the previous event. Changes are collected for 50 ms.
@@ -51,7 +54,8 @@ type FileChanges struct {
 // FileChange is the change of one path. A moved file is removed at one path and created at another.
 type FileChange struct {
 	Path string `json:"path"`
-	// Kind is created, modified or removed.
+	// Kind is created, modified or removed. With FileWatch.Each it can also be moved, at the path
+	// that the file has left, and mode, for a change of the mode, the owner or the times.
 	Kind string `json:"kind"`
 	Dir  bool   `json:"dir,omitempty"`
 }
@@ -152,21 +156,38 @@ type FileRead struct {
 	IfRange string `json:"if_range,omitempty"`
 }
 
+// FileStat asks for the description of a file.
+type FileStat struct {
+	FileRef
+	// NoFollow describes a link itself and not the file that it leads to.
+	NoFollow bool `json:"no_follow,omitempty"`
+}
+
 // File describes a file.
 type File struct {
 	Path string `json:"path"`
-	// Type is file, folder, link, fifo, socket or device. A link is reported as link in a listing
-	// and in the result of a move or copy; otherwise links are followed.
+	// Type is file, folder, link, fifo, socket or device. A link is reported as link in a listing,
+	// in the result of a move or copy, and with NoFollow; otherwise links are followed.
 	Type       string `json:"type"`
 	Size       int64  `json:"size"`
 	Mode       uint32 `json:"mode"`
 	ModifiedMS int64  `json:"modified_ms"`
+	// UID and GID are the numbers of the owner and of the group. Owner and Group are their names in
+	// the sandbox, or the numbers where there are no names.
+	UID   uint32 `json:"uid"`
+	GID   uint32 `json:"gid"`
+	Owner string `json:"owner"`
+	Group string `json:"group"`
 	// Dir is true for a folder, and in a listing also for a link to a folder.
 	Dir bool `json:"dir"`
 	// ETag changes whenever the content or the mode changes.
 	ETag string `json:"etag"`
 	// Target is the destination of a link, as the link states it.
 	Target string `json:"target,omitempty"`
+	// LeadsTo is the absolute path of the file that a link leads to, and LeadsType the type of that
+	// file. Both are empty for a broken link.
+	LeadsTo   string `json:"leads_to,omitempty"`
+	LeadsType string `json:"leads_type,omitempty"`
 	// Raw is the name in base64 if it is not valid UTF-8. The protocol has no path for such a file:
 	// it is moved, read and removed together with its folder.
 	Raw string `json:"raw,omitempty"`
@@ -179,9 +200,12 @@ type FilePart struct {
 	Length int64 `json:"length"`
 }
 
-// FileList asks for the entries of a folder, sorted by the bytes of their names.
+// FileList asks for the entries of a folder, sorted by the bytes of their names. The entries of a
+// folder below it follow directly after that folder.
 type FileList struct {
 	FileRef
+	// Depth is the number of levels of folders, at most 64; 0 means 1. Links are not followed.
+	Depth int `json:"depth,omitempty"`
 	// Limit is the largest number of entries to return, at most 5,000; 0 means 1,000.
 	Limit int `json:"limit,omitempty"`
 	// After is the Next of the previous page.

@@ -21,7 +21,7 @@ func fileOperations() []Operation {
 		},
 		{
 			Name: OpFileStat, Summary: "Describe a file",
-			Params: FileRef{}, Result: File{}, Scope: ScopeRead,
+			Params: FileStat{}, Result: File{}, Scope: ScopeRead,
 			Target: SessionNode, OneSession: true, Unaudited: true,
 			REST: []Route{custom(http.MethodHead, files)},
 		},

@@ -42,7 +42,7 @@ func TestGoldenMessages(t *testing.T) {
 
 		"file.write params": FileWrite{}, "file.write result": File{},
 		"file.read params": FileRead{}, "file.read result": FilePart{},
-		"file.stat params": FileRef{},
+		"file.stat params": FileStat{}, "file.mkdir params": FileRef{},
 		"file.list params": FileList{}, "file.list result": FileListing{},
 		"file.move params": FileMove{}, "file.remove params": FileRemove{},
 		"file.watch params": FileWatch{}, "file.changes params": FileChangesQuery{},

@@ -31,7 +31,8 @@ func (s *Surface) get(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return s.call(w, r, s.cfg.Call, http.StatusOK, protocol.OpFileStat, ref, new(protocol.File))
+		p := protocol.FileStat{FileRef: ref, NoFollow: query.Get("follow") == "false"}
+		return s.call(w, r, s.cfg.Call, http.StatusOK, protocol.OpFileStat, p, new(protocol.File))
 	case query.Has("list"):
 		return s.list(w, r)
 	case query.Has("archive"):

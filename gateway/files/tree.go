@@ -22,6 +22,11 @@ func (s *Surface) list(w http.ResponseWriter, r *http.Request) error {
 			return fault.Invalid("files.list", "limit", "a limit is a number above 0")
 		}
 	}
+	if depth := query.Get("depth"); depth != "" {
+		if p.Depth, err = strconv.Atoi(depth); err != nil || p.Depth < 1 {
+			return fault.Invalid("files.list", "depth", "a depth is a number above 0")
+		}
+	}
 	return s.call(w, r, s.cfg.Call, http.StatusOK, protocol.OpFileList, p,
 		new(protocol.FileListing))
 }

@@ -64,7 +64,8 @@ func TestFileRoundTrip(t *testing.T) {
 		if s := info.Sys().(*syscall.Stat_t); int(s.Uid) != r.uid || s.Gid != 1000 {
 			t.Errorf("the file belongs to %d:%d", s.Uid, s.Gid)
 		}
-		if again, err := r.Files.Stat(r.ctx, path); err != nil || again != stat {
+		again, err := r.Files.Stat(r.ctx, wire.FileDescribe{Path: path})
+		if err != nil || again != stat {
 			t.Errorf("a second stat is %+v, %v", again, err)
 		}
 	}
@@ -76,7 +77,7 @@ func TestFileRoundTrip(t *testing.T) {
 	if out, _ := r.program(101, "./run.sh"); out != "ran\n" {
 		t.Errorf("the program printed %q", out)
 	}
-	if dir, err := r.Files.Stat(r.ctx, "a"); err != nil || !dir.Dir {
+	if dir, err := r.Files.Stat(r.ctx, wire.FileDescribe{Path: "a"}); err != nil || !dir.Dir {
 		t.Errorf("stat of a folder is %+v, %v", dir, err)
 	}
 	if names := leftovers(t, r.home); len(names) > 0 {

@@ -106,7 +106,7 @@ func TestFileConditions(t *testing.T) {
 		t.Errorf("temporary files are left: %v", names)
 	}
 	// The same size and the same time, but another content.
-	a, err := r.Files.Stat(r.ctx, "note")
+	a, err := r.Files.Stat(r.ctx, wire.FileDescribe{Path: "note"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestFileConditions(t *testing.T) {
 	if err := os.Chtimes(note, at, at); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := r.Files.Stat(r.ctx, "note"); err != nil || b.ETag == a.ETag {
+	if b, err := r.Files.Stat(r.ctx, wire.FileDescribe{Path: "note"}); err != nil || b.ETag == a.ETag {
 		t.Errorf("the ETag stayed %s, %v", b.ETag, err)
 	}
 }
@@ -559,4 +559,85 @@ func TestAbuse32_Archives(t *testing.T) {
 	w.WriteHeader(&h)
 	_, err = r.Files.WriteTree(r.ctx, 102, "into", &sparse)
 	agenttest.WantKind(t, err, fault.TooLarge)
+}
+
+// TestListDepth lists folders below a folder, in pages of all sizes.
+func TestListDepth(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.program(1, "mkdir -p d/a/b/c d/a-b d/z; touch d/a/b/c/deep d/a/x d/a.txt d/z/last d/a-b/y;"+
+		"ln -s z d/link; mkdir -m 300 d/closed; ln -s nowhere d/broken")
+	list := func(limit, depth int) (all []string) {
+		t.Helper()
+		for after := ""; ; {
+			page, err := r.Files.List(r.ctx, wire.FileList{
+				Path: "d", Depth: depth, Limit: limit, After: after,
+			})
+			if err != nil || len(page.Entries) > limit {
+				t.Fatal(len(page.Entries), err)
+			}
+			for _, e := range page.Entries {
+				all = append(all, strings.TrimPrefix(e.Path, r.home+"/d/"))
+			}
+			if after = page.Next; after == "" {
+				return all
+			}
+		}
+	}
+	for depth, want := range map[int]string{
+		0: "a a-b a.txt broken closed link z", 1: "a a-b a.txt broken closed link z",
+		2:  "a a/b a/x a-b a-b/y a.txt broken closed link z z/last",
+		3:  "a a/b a/b/c a/x a-b a-b/y a.txt broken closed link z z/last",
+		64: "a a/b a/b/c a/b/c/deep a/x a-b a-b/y a.txt broken closed link z z/last",
+	} {
+		for _, limit := range []int{1, 2, 3, 5, 100} {
+			if got := strings.Join(list(limit, depth), " "); got != want {
+				t.Errorf("depth %d in pages of %d: %s", depth, limit, got)
+			}
+		}
+	}
+	for _, depth := range []int{-1, 65} {
+		if _, err := r.Files.List(r.ctx, wire.FileList{Path: "d", Depth: depth}); fault.KindOf(
+			err) != fault.InvalidArgument {
+			t.Errorf("depth %d: %v", depth, err)
+		}
+	}
+}
+
+// TestDescribeLinks describes links, with and without following them, and the owners of files.
+func TestDescribeLinks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.program(1, "mkdir d; echo 123 > d/f; ln -s d/f one; ln -s one two; ln -s d dir;"+
+		"ln -s nowhere broken; ln -s loop loop")
+	home := r.home
+	for name, want := range map[string]wire.FileStat{
+		"two":    {Type: "link", Target: "one", LeadsTo: home + "/d/f", LeadsType: "file"},
+		"dir":    {Type: "link", Target: "d", LeadsTo: home + "/d", LeadsType: "folder", Dir: true},
+		"broken": {Type: "link", Target: "nowhere"},
+		"loop":   {Type: "link", Target: "loop"},
+		"d/f":    {Type: "file"},
+	} {
+		got, err := r.Files.Stat(r.ctx, wire.FileDescribe{Path: name, NoFollow: true})
+		if err != nil || got.Type != want.Type || got.Target != want.Target ||
+			got.Dir != want.Dir || got.LeadsTo != want.LeadsTo || got.LeadsType != want.LeadsType {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if int(got.UID) != r.uid || got.GID != 1000 || got.Owner != fmt.Sprint(r.uid) ||
+			got.Group == "" {
+			t.Errorf("%s is of %d %d %q %q", name, got.UID, got.GID, got.Owner, got.Group)
+		}
+	}
+	if got, err := r.Files.Stat(r.ctx, wire.FileDescribe{Path: "two"}); err != nil ||
+		got.Type != "file" || got.Size != 4 {
+		t.Errorf("followed: %+v, %v", got, err)
+	}
+	if _, err := r.Files.Stat(r.ctx, wire.FileDescribe{Path: "broken"}); fault.KindOf(
+		err) != fault.NotFound {
+		t.Error(err)
+	}
+	root, err := r.Files.Stat(r.ctx, wire.FileDescribe{Path: "/etc/passwd"})
+	if err != nil || root.Owner != "root" || root.Group != "root" {
+		t.Errorf("a file of root: %+v, %v", root, err)
+	}
 }

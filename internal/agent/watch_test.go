@@ -29,6 +29,11 @@ type watching struct {
 
 func (r *rig) watch(ch uint32, path string, recursive bool) *watching {
 	r.t.Helper()
+	return r.watchFiles(ch, wire.FileWatch{Path: path, Recursive: recursive})
+}
+
+func (r *rig) watchFiles(ch uint32, q wire.FileWatch) *watching {
+	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.ctx)
 	w := &watching{
 		r: r, kind: map[string][]string{}, news: make(chan struct{}, 1), stop: cancel,
@@ -36,7 +41,7 @@ func (r *rig) watch(ch uint32, path string, recursive bool) *watching {
 	}
 	opened := make(chan struct{})
 	go func() {
-		w.done <- r.Files.Watch(ctx, ch, wire.FileWatch{Path: path, Recursive: recursive},
+		w.done <- r.Files.Watch(ctx, ch, q,
 			func(wire.FileStat) { close(opened) }, func(c wire.FileChanges) error {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -141,6 +146,44 @@ func TestWatchFile(t *testing.T) {
 	if err := <-w.done; err != nil {
 		t.Errorf("the end of what is watched: %v", err)
 	}
+}
+
+// TestWatchEach compares the changes of files, each by itself and in order.
+func TestWatchEach(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.program(1, "mkdir d d/sub; echo 1 > d/old")
+	w := r.watchFiles(10, wire.FileWatch{Path: "d", Recursive: true, Each: true})
+	is := func(path string, want ...string) {
+		t.Helper()
+		path = filepath.Join(r.home, path)
+		w.until(fmt.Sprint(path, want), func() bool { return slices.Equal(w.kind[path], want) })
+	}
+	write := func(ch uint32, path string) {
+		t.Helper()
+		if _, err := r.Files.Write(r.ctx, ch, wire.FileWrite{Path: path},
+			strings.NewReader("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(20, "d/new")
+	is("d/new", wire.FileCreated, wire.FileModified)
+	write(21, "d/old")
+	is("d/old", wire.FileModified)
+	r.program(2, "chmod 600 d/old; mv d/old d/sub/moved; rm d/new; mv d/sub d/other")
+	is("d/old", wire.FileModified, wire.FileMode, wire.FileMoved)
+	is("d/sub/moved", wire.FileCreated)
+	is("d/new", wire.FileCreated, wire.FileModified, wire.FileRemoved)
+	is("d/sub", wire.FileMoved)
+	r.program(3, "echo 2 >> d/other/moved")
+	w.expect("d/other/moved", wire.FileModified)
+	w.mu.Lock()
+	for path := range w.kind {
+		if strings.Contains(path, ".sandgate-") {
+			t.Errorf("told of the temporary file %s", path)
+		}
+	}
+	w.mu.Unlock()
 }
 
 func TestWatchLimits(t *testing.T) {

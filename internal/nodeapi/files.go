@@ -24,7 +24,9 @@ func withFile[R any](ctx context.Context, c *call, p protocol.FileRef,
 func fileOf(f wire.FileStat) protocol.File {
 	return protocol.File{
 		Path: f.Path, Type: f.Type, Size: f.Size, Mode: f.Mode, ModifiedMS: f.Modified,
-		Dir: f.Dir, ETag: f.ETag, Target: f.Target, Raw: f.Raw,
+		UID: f.UID, GID: f.GID, Owner: f.Owner, Group: f.Group,
+		Dir: f.Dir, ETag: f.ETag, Target: f.Target, LeadsTo: f.LeadsTo, LeadsType: f.LeadsType,
+		Raw: f.Raw,
 	}
 }
 
@@ -36,11 +38,11 @@ func fileAfter(f wire.FileStat, err error) (protocol.File, error) {
 	return fileOf(f), nil
 }
 
-func fileStat(ctx context.Context, c *call, p protocol.FileRef) (protocol.File, error) {
-	return withFile(ctx, c, p,
+func fileStat(ctx context.Context, c *call, p protocol.FileStat) (protocol.File, error) {
+	return withFile(ctx, c, p.FileRef,
 		func(a *client.Client) (protocol.File, error) {
 			return fileAfter(a.Files.Stat(ctx,
-				p.Path))
+				wire.FileDescribe{Path: p.Path, NoFollow: p.NoFollow}))
 		})
 }
 
@@ -80,7 +82,9 @@ func fileRemove(ctx context.Context, c *call, p protocol.FileRemove) (none, erro
 
 func fileList(ctx context.Context, c *call, p protocol.FileList) (protocol.FileListing, error) {
 	return withFile(ctx, c, p.FileRef, func(a *client.Client) (protocol.FileListing, error) {
-		page, err := a.Files.List(ctx, wire.FileList{Path: p.Path, Limit: p.Limit, After: p.After})
+		page, err := a.Files.List(ctx, wire.FileList{
+			Path: p.Path, Depth: p.Depth, Limit: p.Limit, After: p.After,
+		})
 		if err != nil {
 			return protocol.FileListing{}, err
 		}

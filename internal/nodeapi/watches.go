@@ -61,7 +61,7 @@ func (c *call) watch(ctx context.Context, s *session.Session, p protocol.FileWat
 ) (err error) {
 	defer c.caught(c.op(), func(e error) { err = e })
 	return s.Agent().Files.Watch(ctx, s.Channels().NewWire(),
-		wire.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f wire.FileStat) {
+		wire.FileWatch{Path: p.Path, Recursive: p.Recursive, Each: p.Each}, func(f wire.FileStat) {
 			opened(fileOf(f))
 		}, func(f wire.FileChanges) error {
 			c.server.metrics.fileChanges.Add(int64(len(f.Changes)))

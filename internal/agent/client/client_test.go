@@ -103,7 +103,10 @@ func TestEveryWaiterLearnsOfTheEnd(t *testing.T) {
 		func() error { return f.Signal(ctx, 1, "SIGINT") },
 		func() error { return f.Close(ctx, 1) },
 		func() error { return f.Reseed(ctx, wire.Reseed{}) },
-		func() error { _, err := f.Files.Stat(ctx, "x"); return err },
+		func() error {
+			_, err := f.Files.Stat(ctx, wire.FileDescribe{Path: "x"})
+			return err
+		},
 		func() error {
 			_, err := f.Files.Write(ctx, 5, wire.FileWrite{},
 				strings.NewReader(strings.Repeat("x", 3*wire.Window)))

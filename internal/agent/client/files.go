@@ -62,9 +62,9 @@ func (f Files) ReadTree(ctx context.Context, ch uint32, p wire.TreeRead,
 }
 
 // Stat describes a file.
-func (f Files) Stat(ctx context.Context, path string) (wire.FileStat, error) {
+func (f Files) Stat(ctx context.Context, p wire.FileDescribe) (wire.FileStat, error) {
 	var s wire.FileStat
-	return s, f.m.call(ctx, wire.OpFileStat, 0, wire.FileRead{Path: path}, &s)
+	return s, f.m.call(ctx, wire.OpFileStat, 0, p, &s)
 }
 
 // List returns one page of the entries of a folder.

@@ -45,8 +45,9 @@ type Service struct {
 	cfg Config
 	// commit is held while a file takes its place, so that a write replaces
 	// exactly the file that it has checked.
-	commit  sync.Mutex
-	journal journal
+	commit   sync.Mutex
+	journal  journal
+	accounts accounts
 }
 
 // New returns a Service.
@@ -156,11 +157,15 @@ func statOf(path string, info fs.FileInfo) wire.FileStat {
 			mode |= value
 		}
 	}
-	return wire.FileStat{
+	stat := wire.FileStat{
 		Path: path, Type: typeOf(info.Mode()), Size: info.Size(), Mode: mode,
 		Modified: info.ModTime().UnixMilli(),
 		Dir:      info.IsDir(), ETag: etagOf(info),
 	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		stat.UID, stat.GID = st.Uid, st.Gid
+	}
+	return stat
 }
 
 func typeOf(m fs.FileMode) string {
@@ -236,7 +241,7 @@ func (s *Service) writeFile(path string, q wire.FileWrite, body io.Reader) (wire
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return wire.FileStat{}, fileError(op, err)
 	}
-	temp := temporary(dir)
+	temp := temporaryFor(path)
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return wire.FileStat{}, fileError(op, err)
@@ -281,6 +286,23 @@ func temporary(dir string) string {
 	var suffix [8]byte
 	rand.Read(suffix[:]) // never fails
 	return filepath.Join(dir, temporaryPrefix+hex.EncodeToString(suffix[:]))
+}
+
+// The names of files that are written begin with one of these, so that a watch knows whether the
+// write replaces a file.
+const (
+	freshPrefix   = temporaryPrefix + "n"
+	replacePrefix = temporaryPrefix + "r"
+)
+
+// temporaryFor returns an unused name beside path, for a file that takes the place of path.
+func temporaryFor(path string) string {
+	prefix := freshPrefix
+	if _, err := os.Lstat(path); err == nil {
+		prefix = replacePrefix
+	}
+	name := strings.TrimPrefix(filepath.Base(temporary("")), temporaryPrefix)
+	return filepath.Join(filepath.Dir(path), prefix+name)
 }
 
 // rename is os.Rename. It fails with EEXIST if to exists, unless replace is

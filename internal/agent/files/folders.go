@@ -1,14 +1,12 @@
 package files
 
 import (
-	"container/heap"
 	"encoding/base64"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -18,86 +16,6 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
-
-// maxListing is the most bytes of names in one page. Their JSON has at most six
-// times as many.
-const maxListing = 256 << 10
-
-// names is a heap of the n smallest names; its root is the greatest.
-type names []string
-
-func (h names) Len() int           { return len(h) }
-func (h names) Less(i, j int) bool { return h[i] > h[j] }
-func (h names) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *names) Push(x any)        { *h = append(*h, x.(string)) }
-func (h *names) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
-}
-
-// listFolder returns one page of a folder. It never keeps more names than the
-// page has.
-func listFolder(path string, q wire.FileList) (wire.FileListing, error) {
-	const op = "agent.file.list"
-	page := wire.FileListing{Path: path, Entries: []wire.FileStat{}}
-	limit := q.Limit
-	if limit == 0 {
-		limit = wire.DefaultEntries
-	}
-	if limit < 1 || limit > wire.MaxEntries {
-		return page, fault.Invalid(op, "limit", "a page has 1 to %d entries", wire.MaxEntries)
-	}
-	after, err := base64.RawURLEncoding.DecodeString(q.After)
-	if err != nil {
-		return page, fault.Invalid(op, "after", "this is not the next value of a page")
-	}
-	dir, err := openFolder(path)
-	if err != nil {
-		return page, fileError(op, err)
-	}
-	defer dir.Close()
-	kept := names{}
-	more := false
-	for {
-		some, err := dir.Readdirnames(1024)
-		for _, name := range some {
-			switch {
-			case len(after) > 0 && name <= string(after):
-			case len(kept) < limit:
-				heap.Push(&kept, name)
-			case name < kept[0]:
-				kept[0] = name
-				heap.Fix(&kept, 0)
-				more = true
-			default:
-				more = true
-			}
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return page, fileError(op, err)
-		}
-	}
-	slices.Sort(kept)
-	bytes := 0
-	for i, name := range kept {
-		if bytes += 2*len(name) + len(path); bytes > maxListing && i > 0 {
-			kept, more = kept[:i], true
-			break
-		}
-		if e, ok := entryOf(path, name); ok {
-			page.Entries = append(page.Entries, e)
-		}
-	}
-	if more {
-		page.Next = base64.RawURLEncoding.EncodeToString([]byte(kept[len(kept)-1]))
-	}
-	return page, nil
-}
 
 // openFolder opens a folder for reading its names.
 func openFolder(path string) (*os.File, error) {
@@ -116,18 +34,37 @@ func entryOf(dir, name string) (wire.FileStat, bool) {
 	}
 	e := statOf(path, info)
 	if info.Mode()&fs.ModeSymlink != 0 {
-		if target, err := os.Readlink(path); err == nil {
-			e.Target = strings.ToValidUTF8(target, "\uFFFD")
-		}
-		if to, err := os.Stat(path); err == nil {
-			e.Dir = to.IsDir()
-		}
+		e = followLink(e)
 	}
 	if !utf8.ValidString(name) {
 		e.Path = strings.ToValidUTF8(path, "\uFFFD")
 		e.Raw = base64.StdEncoding.EncodeToString([]byte(name))
 	}
 	return e, true
+}
+
+// followLink adds to the description of a link where the link leads.
+func followLink(e wire.FileStat) wire.FileStat {
+	if target, err := os.Readlink(e.Path); err == nil {
+		e.Target = strings.ToValidUTF8(target, "\uFFFD")
+	}
+	info, err := os.Stat(e.Path)
+	if err != nil {
+		return e
+	}
+	e.Dir, e.LeadsType = info.IsDir(), typeOf(info.Mode())
+	if to, err := filepath.EvalSymlinks(e.Path); err == nil {
+		e.LeadsTo = strings.ToValidUTF8(to, "\uFFFD")
+	}
+	return e
+}
+
+// describeFile describes a file, or with noFollow a link.
+func describeFile(path string, noFollow bool) (wire.FileStat, error) {
+	if !noFollow {
+		return statFile(path)
+	}
+	return statMoved("agent.file.stat", path)
 }
 
 func statFile(path string) (wire.FileStat, error) {
@@ -193,7 +130,11 @@ func statMoved(op, to string) (wire.FileStat, error) {
 	if err != nil {
 		return wire.FileStat{}, fileError(op, err)
 	}
-	return statOf(to, info), nil
+	stat := statOf(to, info)
+	if info.Mode()&fs.ModeSymlink != 0 {
+		stat = followLink(stat)
+	}
+	return stat, nil
 }
 
 func (s *Service) checkMove(op, from, to string) error {
@@ -242,7 +183,7 @@ func (s *Service) copyInto(from, to string, replace bool) error {
 	if _, err := os.Lstat(to); err == nil && !replace {
 		return syscall.EEXIST
 	}
-	temp := temporary(filepath.Dir(to))
+	temp := temporaryFor(to)
 	err := s.copyTree(from, temp)
 	if err == nil {
 		s.commit.Lock()

@@ -533,7 +533,8 @@ func parseEvents(b []byte) (events []watchEvent) {
 		name, _, _ := strings.Cut(string(b[unix.SizeofInotifyEvent:size]), "\x00")
 		events = append(events, watchEvent{
 			wd:   int32(binary.NativeEndian.Uint32(b)),
-			mask: binary.NativeEndian.Uint32(b[4:]), name: name,
+			mask: binary.NativeEndian.Uint32(b[4:]), cookie: binary.NativeEndian.Uint32(b[8:]),
+			name: name,
 		})
 		b = b[size:]
 	}

@@ -38,6 +38,9 @@ type Params struct {
 	Archive   string `json:"archive"`
 	Target    string `json:"target"`
 	Since     string `json:"since"`
+	Depth     int    `json:"depth"`
+	NoFollow  bool   `json:"no_follow"`
+	Each      bool   `json:"each"`
 }
 
 // Operation is an operation on files whose paths are checked.
@@ -94,9 +97,10 @@ func (s *Service) perform(o Operation, t Transfer) {
 	var err error
 	switch o.op {
 	case wire.OpFileStat:
-		result, err = statFile(path)
+		result, err = describeFile(path, q.NoFollow)
 	case wire.OpFileList:
-		result, err = listFolder(path, wire.FileList{Limit: q.Limit, After: q.After})
+		result, err = listFolder(path,
+			wire.FileList{Depth: q.Depth, Limit: q.Limit, After: q.After})
 	case wire.OpFileMkdir:
 		result, err = makeFolder(path)
 	case wire.OpFileMove:
@@ -110,7 +114,7 @@ func (s *Service) perform(o Operation, t Transfer) {
 	case wire.OpFileChanges:
 		result, err = s.journal.changes(q)
 	case wire.OpFileWatch:
-		watchFile(t, path, q.Recursive)
+		s.watchFile(t, path, q.Recursive, q.Each)
 		return
 	case wire.OpFileWrite:
 		result, err = s.writeFile(path, q.FileWrite, t)
@@ -119,7 +123,7 @@ func (s *Service) perform(o Operation, t Transfer) {
 	case wire.OpTreeRead:
 		var stat wire.FileStat
 		stat, err = openTree(path, wire.TreeRead{Archive: q.Archive})
-		t.Respond(stat, err)
+		t.Respond(s.owned(stat), err)
 		if err == nil {
 			out := &dataWriter{t: t}
 			if err = pack(path, q.Archive, out); err == nil {
@@ -135,11 +139,20 @@ func (s *Service) perform(o Operation, t Transfer) {
 			defer f.Close()
 			part, err = partOf(f, stat, q)
 		}
+		part.FileStat = s.owned(part.FileStat)
 		t.Respond(part, err)
 		if err == nil {
 			t.Finish(fileError("agent."+o.op, sendFile(t, f, part.Length)))
 		}
 		return
+	}
+	switch known := result.(type) {
+	case wire.FileStat:
+		result = s.owned(known)
+	case wire.FileListing:
+		for i, e := range known.Entries {
+			known.Entries[i] = s.owned(e)
+		}
 	}
 	t.Respond(result, err)
 }

@@ -43,20 +43,30 @@ type watcher struct {
 	wds       map[string]int32
 	order     []string // paths of changes in the order in which they came
 	kinds     map[string]wire.FileChange
-	more      bool // changes were left out
-	gone      bool // root is gone
+	each      bool              // report each change by itself
+	every     []wire.FileChange // the changes of a watch with each
+	written   writtenFile       // the last temporary file that was renamed
+	more      bool              // changes were left out
+	gone      bool              // root is gone
+}
+
+// writtenFile is a temporary file of the agent that is renamed. The next event has its new name.
+type writtenFile struct {
+	cookie  uint32
+	replace bool
 }
 
 type watchEvent struct {
-	wd   int32
-	mask uint32
-	name string
+	wd     int32
+	mask   uint32
+	cookie uint32 // is equal in both events of a rename
+	name   string
 }
 
 // watchFile watches until the transfer is aborted or the watched path is gone.
-func watchFile(t Transfer, path string, recursive bool) {
+func (s *Service) watchFile(t Transfer, path string, recursive, each bool) {
 	w := &watcher{
-		t: t, root: path, recursive: recursive, paths: map[int32]string{},
+		t: t, root: path, recursive: recursive, each: each, paths: map[int32]string{},
 		wds: map[string]int32{}, kinds: map[string]wire.FileChange{},
 	}
 	stat, err := w.open()
@@ -72,7 +82,7 @@ func watchFile(t Transfer, path string, recursive bool) {
 		defer close(done)
 		readEvents(w.file, events, quit)
 	}()
-	t.Respond(stat, nil)
+	t.Respond(s.owned(stat), nil)
 	err = w.run(events)
 	close(quit)
 	_ = w.file.Close()
@@ -213,7 +223,7 @@ func (w *watcher) run(events <-chan []watchEvent) error {
 			if w.gone {
 				return w.report()
 			}
-			if !waiting && (len(w.order) > 0 || w.more) {
+			if !waiting && (len(w.order) > 0 || len(w.every) > 0 || w.more) {
 				waiting = true
 				timer.Reset(watchPause)
 			}
@@ -252,6 +262,9 @@ func (w *watcher) handleEvent(e watchEvent) {
 		return
 	}
 	path, isDir := filepath.Join(dir, e.name), e.mask&unix.IN_ISDIR != 0
+	if w.each && w.noteEach(e, path, isDir) {
+		return
+	}
 	switch {
 	case e.mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
 		w.noteChange(path, wire.FileCreated, isDir)
@@ -282,8 +295,49 @@ func (w *watcher) unwatchBelow(path string) {
 	}
 }
 
-// noteChange merges a change with the unreported ones of the same path.
+// noteEach records what only a watch with each reports. It returns true if that is all.
+func (w *watcher) noteEach(e watchEvent, path string, isDir bool) bool {
+	if strings.HasPrefix(e.name, temporaryPrefix) {
+		// The agent writes a file. Only the rename to its own name counts.
+		if e.mask&unix.IN_MOVED_FROM != 0 {
+			w.written = writtenFile{e.cookie, strings.HasPrefix(e.name, replacePrefix)}
+		}
+		return true
+	}
+	switch {
+	case e.mask&unix.IN_MOVED_TO != 0 && e.cookie == w.written.cookie && e.cookie != 0:
+		if !w.written.replace {
+			w.noteChange(path, wire.FileCreated, isDir)
+		}
+		w.noteChange(path, wire.FileModified, isDir)
+		return true
+	case e.mask&unix.IN_MOVED_FROM != 0:
+		w.noteChange(path, wire.FileMoved, isDir)
+		if isDir {
+			w.unwatchBelow(path)
+		}
+		return true
+	case e.mask&unix.IN_ATTRIB != 0:
+		w.noteChange(path, wire.FileMode, isDir)
+		return true
+	}
+	return false
+}
+
+// noteChange merges a change with the unreported ones of the same path. A watch with each merges it
+// only with an equal change directly before it.
 func (w *watcher) noteChange(path, kind string, dir bool) {
+	if w.each {
+		change := wire.FileChange{Path: strings.ToValidUTF8(path, "\uFFFD"), Kind: kind, Dir: dir}
+		switch n := len(w.every); {
+		case n > 0 && w.every[n-1] == change:
+		case n >= MaxChanges:
+			w.more = true
+		default:
+			w.every = append(w.every, change)
+		}
+		return
+	}
 	before, there := w.kinds[path]
 	switch {
 	case !there && len(w.order) >= MaxChanges:
@@ -301,22 +355,24 @@ func (w *watcher) noteChange(path, kind string, dir bool) {
 
 // report sends the recorded changes, in lines of a limited size.
 func (w *watcher) report() error {
-	if len(w.order) == 0 && !w.more {
+	rest := w.every
+	for _, p := range w.order {
+		rest = append(rest, w.kinds[p])
+	}
+	if len(rest) == 0 && !w.more {
 		return nil
 	}
 	out := &dataWriter{t: w.t}
-	for rest := w.order; ; {
-		var line wire.FileChanges
+	for last := false; !last; {
 		size := 0
-		n := slices.IndexFunc(rest, func(p string) bool {
-			if size += 64 + 2*len(p); size > maxChangePut && len(line.Changes) > 0 {
-				return true
-			}
-			line.Changes = append(line.Changes, w.kinds[p])
-			return false
+		n := slices.IndexFunc(rest, func(c wire.FileChange) bool {
+			size += 64 + 2*len(c.Path)
+			return size > maxChangePut && size > 64+2*len(c.Path)
 		})
-		last := n < 0
-		line.Overflow = last && w.more
+		if last = n < 0; last {
+			n = len(rest)
+		}
+		line := wire.FileChanges{Changes: rest[:n], Overflow: last && w.more}
 		if line.Changes == nil {
 			line.Changes = []wire.FileChange{}
 		}
@@ -327,12 +383,9 @@ func (w *watcher) report() error {
 		if _, err := out.Write(append(data, '\n')); err != nil {
 			return err
 		}
-		if last {
-			break
-		}
 		rest = rest[n:]
 	}
-	w.order, w.more = nil, false
+	w.order, w.every, w.more = nil, nil, false
 	clear(w.kinds)
 	return out.flush()
 }

@@ -42,22 +42,39 @@ type FileRead struct {
 	IfRange string `json:"if_range,omitempty"`
 }
 
+// FileDescribe names a file that is described.
+type FileDescribe struct {
+	Path string `json:"path"`
+	// NoFollow describes a link and not the file that it leads to.
+	NoFollow bool `json:"no_follow,omitempty"`
+}
+
 // FileStat describes a file.
 type FileStat struct {
 	Path string `json:"path"`
 	// Type is file, folder, link, fifo, socket or device. It is link only in a
-	// listing. Elsewhere links are followed.
+	// listing, after a move, and with NoFollow. Elsewhere links are followed.
 	Type string `json:"type"`
 	Size int64  `json:"size"`
 	Mode uint32 `json:"mode"`
+	// UID and GID are the numbers of the owner and the group. Owner and Group are
+	// their names, or the numbers as texts if the sandbox has no names for them.
+	UID   uint32 `json:"uid"`
+	GID   uint32 `json:"gid"`
+	Owner string `json:"owner"`
+	Group string `json:"group"`
 	// Modified is in milliseconds since 1970 UTC.
 	Modified int64 `json:"modified_ms"`
 	// Dir says that it is a folder, or a link that leads to one.
 	Dir bool `json:"dir"`
 	// ETag changes whenever the content or the mode does.
 	ETag string `json:"etag"`
-	// Target is the text of a link.
-	Target string `json:"target,omitempty"`
+	// Target is the text of a link. LeadsTo is the absolute path of the file that
+	// the link leads to, and LeadsType the type of that file. Both are empty for a
+	// broken link.
+	Target    string `json:"target,omitempty"`
+	LeadsTo   string `json:"leads_to,omitempty"`
+	LeadsType string `json:"leads_type,omitempty"`
 	// Raw is the name, in base64, if it is not valid UTF-8. Path then has U+FFFD
 	// for the invalid bytes.
 	Raw string `json:"raw,omitempty"`
@@ -70,15 +87,19 @@ type FileOpened struct {
 	Length int64 `json:"length"`
 }
 
-// The maximum and default number of entries in one page of a listing.
+// The limits and defaults of a listing.
 const (
-	MaxEntries     = 5000
+	MaxEntries     = 5000 // entries in one page
 	DefaultEntries = 1000
+	MaxDepth       = 64 // levels of folders
 )
 
-// FileList requests the entries of a folder, in the order of the names' bytes.
+// FileList requests the entries of a folder, in the order of the names' bytes. The entries of a
+// folder below it follow directly after that folder.
 type FileList struct {
 	Path string `json:"path"`
+	// Depth is the number of levels of folders, at most MaxDepth; 0 means 1. Links are not followed.
+	Depth int `json:"depth,omitempty"`
 	// Limit is how many entries to return; 0 means DefaultEntries.
 	Limit int `json:"limit,omitempty"`
 	// After is the Next of the previous page.

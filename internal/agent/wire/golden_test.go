@@ -17,6 +17,7 @@ func TestGoldenWire(t *testing.T) {
 		"process.start result":  Started{},
 		"terminal.start params": StartTerminal{}, "resize params": Resize{},
 		"running result": Running{}, "signal params": Signal{},
+		"file.stat params":  FileDescribe{},
 		"file.write params": FileWrite{}, "file.read params": FileRead{},
 		"file.read result": FileOpened{},
 		"file.list params": FileList{}, "file.list result": FileListing{},

@@ -6,11 +6,13 @@ const (
 	MaxFolders = 2048 // folders of one watch
 )
 
-// The kinds of a FileChange.
+// The kinds of a FileChange. The last two occur only in a watch with Each.
 const (
 	FileCreated  = "created"
 	FileModified = "modified"
 	FileRemoved  = "removed"
+	FileMoved    = "moved"
+	FileMode     = "mode"
 )
 
 // FileWatch requests the changes of a file or a folder.
@@ -18,6 +20,9 @@ type FileWatch struct {
 	Path string `json:"path"`
 	// Recursive includes all folders below it, at most MaxFolders.
 	Recursive bool `json:"recursive,omitempty"`
+	// Each reports every change by itself, in the order of the changes. A file that is moved away
+	// is then moved, and a file whose mode, owner or times change has the kind mode.
+	Each bool `json:"each,omitempty"`
 }
 
 // FileChange is the change of a path since its last report. A moved file is

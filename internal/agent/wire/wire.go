@@ -48,7 +48,7 @@ const (
 	OpClose         = "close"          // → {}: ends the whole process tree
 	OpFileWrite     = "file.write"     // FileWrite, then Data until FlagEnd → FileStat; atomic
 	OpFileRead      = "file.read"      // FileRead → FileOpened, then Data until FlagEnd
-	OpFileStat      = "file.stat"      // FileRead → FileStat
+	OpFileStat      = "file.stat"      // FileDescribe → FileStat
 	OpFileList      = "file.list"      // FileList → FileListing
 	OpFileMkdir     = "file.mkdir"     // FileRead → FileStat; with its parents
 	OpFileMove      = "file.move"      // FileMove → FileStat
