@@ -258,6 +258,7 @@ port.links         unsupported unsupported unsupported
 port.open          unsupported unsupported unsupported
 port.unlink        unsupported unsupported unsupported
 session.adopt      unsupported unsupported unsupported
+session.owner      unsupported unsupported unsupported
 session.parked     unsupported unsupported unsupported
 template.build     unsupported unsupported unsupported
 run.once           unsupported unsupported unsupported

@@ -35,6 +35,14 @@ type SessionUpdate struct {
 	Labels *map[string]string `json:"labels,omitempty"`
 }
 
+// SessionHibernate writes a session to disk.
+type SessionHibernate struct {
+	Session string `json:"session"`
+	// Suspend means that only session.resume resumes the session. Other requests that need its
+	// sandbox are a conflict with the cause suspended.
+	Suspend bool `json:"suspend,omitempty"`
+}
+
 // SessionKeepalive reports that a client still uses the session. The session counts as busy for the
 // given time.
 type SessionKeepalive struct {

@@ -32,3 +32,32 @@ type Drained struct {
 	Parked int `json:"parked"`
 	Stayed int `json:"stayed"`
 }
+
+// moveOperations are only for gateways and nodes.
+func moveOperations() []Operation {
+	return []Operation{
+		{
+			Name: OpAdopt, Summary: "Take over a parked session from the blob store",
+			Params: SessionRef{}, Result: Session{}, Scope: ScopeNode, Transport: Internal,
+			Target: DirectNode, Effects: Writes, OneSession: true, Limit: MoveLimit,
+		},
+		// The result lists the parked sessions, which no node owns at present.
+		{
+			Name: OpParked, Summary: "List parked sessions",
+			Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
+			Target: DirectNode, OneSession: true,
+		},
+		// It neither resumes the session nor counts as its work.
+		{
+			Name: OpSessionOwner, Summary: "Report whose session it is, also for a while after its end",
+			Params: SessionRef{}, Result: SessionOwner{}, Scope: ScopeNode, Transport: Internal,
+			Target: SessionNode, Unaudited: true,
+		},
+		// The reply comes when no movable session is left on the node.
+		{
+			Name: OpDrain, Summary: "Move all sessions off a node",
+			Result: Drained{}, Scope: ScopeNode, Transport: Internal,
+			Target: DirectNode, Effects: Administers, Limit: MoveLimit,
+		},
+	}
+}

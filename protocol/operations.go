@@ -108,6 +108,13 @@ func sessionOperations() []Operation {
 			Target: SessionNode, Effects: Writes,
 			REST: []Route{{Method: http.MethodPatch, Path: one, Body: RequiredBody}},
 		},
+	}
+}
+
+// stateOperations change whether a session runs, and copy it.
+func stateOperations() []Operation {
+	const one = "/v1/sessions/{session}"
+	return []Operation{
 		// The reply comes when the sandbox is frozen.
 		{
 			Name: OpSessionPause, ID: "pauseSession",
@@ -127,14 +134,17 @@ func sessionOperations() []Operation {
 		},
 		{
 			Name: OpHibernate, ID: "hibernateSession",
-			Summary: "Write a session to disk; the next work in it resumes it",
-			Params:  SessionRef{}, Result: Session{}, Scope: ScopeWrite,
+			Summary: "Write a session to disk; the next work in it, or with suspend only a resume, resumes it",
+			Params:  SessionHibernate{}, Result: Session{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
-			REST: post(one+"/hibernate", NoBody),
+			REST: []Route{{
+				Method: http.MethodPost, Path: one + "/hibernate", Body: OptionalBody,
+				MaxBody: smallBody,
+			}},
 		},
 		// The reply comes when the sandbox runs.
 		{
-			Name: OpResume, ID: "resumeSession", Summary: "Resume a paused or hibernated session",
+			Name: OpResume, ID: "resumeSession", Summary: "Resume a paused, hibernated or suspended session",
 			Params: SessionRef{}, Result: Session{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
 			REST: post(one+"/resume", NoBody),
@@ -152,35 +162,6 @@ func sessionOperations() []Operation {
 			Params:  SnapshotCreate{}, Result: Snapshot{}, Scope: ScopeManage,
 			Target: SessionNode, Effects: Writes, Creates: true, Limit: SlowLimit,
 			REST: create(one+"/snapshots", OptionalBody),
-		},
-	}
-}
-
-// moveOperations are only for gateways and nodes.
-func moveOperations() []Operation {
-	return []Operation{
-		{
-			Name: OpAdopt, Summary: "Take over a parked session from the blob store",
-			Params: SessionRef{}, Result: Session{}, Scope: ScopeNode, Transport: Internal,
-			Target: DirectNode, Effects: Writes, OneSession: true, Limit: MoveLimit,
-		},
-		// The result lists the parked sessions, which no node owns at present.
-		{
-			Name: OpParked, Summary: "List parked sessions",
-			Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
-			Target: DirectNode, OneSession: true,
-		},
-		// It neither resumes the session nor counts as its work.
-		{
-			Name: OpSessionOwner, Summary: "Report whose session it is, also for a while after its end",
-			Params: SessionRef{}, Result: SessionOwner{}, Scope: ScopeNode, Transport: Internal,
-			Target: SessionNode, Unaudited: true,
-		},
-		// The reply comes when no movable session is left on the node.
-		{
-			Name: OpDrain, Summary: "Move all sessions off a node",
-			Result: Drained{}, Scope: ScopeNode, Transport: Internal,
-			Target: DirectNode, Effects: Administers, Limit: MoveLimit,
 		},
 	}
 }

@@ -178,6 +178,8 @@ type Session struct {
 	Language string `json:"language"`
 	// State is running, paused, hibernated, resuming or lost.
 	State string `json:"state"`
+	// Suspended is true for a hibernated session that only session.resume resumes.
+	Suspended bool `json:"suspended,omitempty"`
 	// Reason is why the session was lost: memory, killed, crashed, exited, host, expired, upgraded
 	// or moved.
 	Reason string `json:"reason,omitempty"`

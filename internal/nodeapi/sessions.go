@@ -109,19 +109,14 @@ func sessionKeepalive(_ context.Context, c *call,
 }
 
 func sessionHibernate(ctx context.Context, c *call,
-	p protocol.SessionRef,
+	p protocol.SessionHibernate,
 ) (protocol.Session, error) {
-	return changed(c, p.Session, func(s *session.Session) error { return s.Hibernate(ctx) })
+	return changed(c, p.Session,
+		func(s *session.Session) error { return s.Hibernate(ctx, p.Suspend) })
 }
 
 func sessionResume(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
-	return changed(c, p.Session, func(s *session.Session) error {
-		release, err := s.Acquire(ctx)
-		if err == nil {
-			release()
-		}
-		return err
-	})
+	return changed(c, p.Session, func(s *session.Session) error { return session.Resume(ctx, s) })
 }
 
 func sessionFork(ctx context.Context, c *call, p protocol.SessionFork) (protocol.Forks, error) {

@@ -33,7 +33,7 @@ type copying struct {
 }
 
 // runIdle is run for a session that may be at work, paused or hibernated. It waits
-// until no request is under way, and resumes the session.
+// until no request is under way, and resumes the session unless it is suspended.
 func (c copying) runIdle(ctx context.Context) (*snapshot.Capture, error) {
 	unlock, err := c.s.lockQuiet(ctx)
 	if err != nil {
@@ -41,6 +41,9 @@ func (c copying) runIdle(ctx context.Context) (*snapshot.Capture, error) {
 	}
 	unlock = sync.OnceFunc(unlock)
 	defer unlock()
+	if err := (suspension{c.s}).check(); err != nil {
+		return nil, err
+	}
 	if err := c.s.ensureRunning(ctx); err != nil {
 		return nil, err
 	}

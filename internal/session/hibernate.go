@@ -24,9 +24,9 @@ const (
 )
 
 // Hibernate writes the session's sandbox to disk and ends it. A resume continues
-// the programs in it. Hibernate waits for requests that are under way. If it fails,
-// the session continues as it was, unless it is lost.
-func (s *Session) Hibernate(ctx context.Context) (err error) {
+// the programs in it. With suspend, only Resume resumes it. Hibernate waits for requests that are
+// under way. If it fails, the session continues as it was, unless it is lost.
+func (s *Session) Hibernate(ctx context.Context, suspend bool) (err error) {
 	ctx, span := s.m.cfg.Tracer.Part(ctx, "hibernate")
 	span.Set(trace.Session, s.spec.ID)
 	defer func() { span.End(err) }()
@@ -35,6 +35,11 @@ func (s *Session) Hibernate(ctx context.Context) (err error) {
 		return err
 	}
 	defer release()
+	defer func() {
+		if err == nil && suspend {
+			suspension{s}.set(true)
+		}
+	}()
 	if s.is(hibernated) {
 		return nil
 	}

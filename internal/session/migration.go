@@ -50,7 +50,7 @@ func (v movable) Describe() migrate.Description {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d.Expires, d.Active, d.Token, d.Works = s.status.Expires, s.activity.LastActive(),
-		s.status.Token, s.status.Works
+		s.status.Token, s.status.Works && !s.status.Suspended
 	return d
 }
 
@@ -92,7 +92,7 @@ func (v movable) Freeze(ctx context.Context) (f migrate.Frozen, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.Expires, f.Works, f.Stored = s.status.Expires, s.status.Works, s.stored
+	f.Expires, f.Works, f.Stored = s.status.Expires, s.status.Works && !s.status.Suspended, s.stored
 	if at, _ := s.status.Expiry(s.activity.Quiet()); !at.IsZero() {
 		f.Expires = at // a parked session does no work
 	}

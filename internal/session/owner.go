@@ -28,7 +28,7 @@ func (o Owners) Owner(id string) (protocol.SessionOwner, error) {
 		return protocol.SessionOwner{}, errMoving(op)
 	}
 	if s != nil {
-		return s.owner(), nil
+		return ownerOf(s), nil
 	}
 	e, known := m.ended.Find(id, time.Now())
 	if !known {
@@ -39,13 +39,13 @@ func (o Owners) Owner(id string) (protocol.SessionOwner, error) {
 	}, nil
 }
 
-// owner returns whose session it is, and its state.
-func (s *Session) owner() protocol.SessionOwner {
+// ownerOf returns whose session it is, and its state.
+func ownerOf(s *Session) protocol.SessionOwner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := protocol.SessionOwner{
 		Tenant: s.spec.Tenant, Subject: s.spec.Subject, State: s.state.String(),
-		Labels: s.status.Labels, Ended: s.reason,
+		Suspended: s.status.Suspended, Labels: s.status.Labels, Ended: s.reason,
 	}
 	if at, _ := s.status.Expiry(s.activity.Quiet()); !at.IsZero() {
 		o.ExpiresMS = at.UnixMilli()
@@ -54,7 +54,7 @@ func (s *Session) owner() protocol.SessionOwner {
 }
 
 // remember records whose session it was that has ended, and why.
-func (s *Session) remember(reason string) {
+func remember(s *Session, reason string) {
 	s.m.ended.Remember(ended.Session{
 		ID: s.spec.ID, Tenant: s.spec.Tenant, Subject: s.spec.Subject, Reason: reason,
 		At: time.Now(),

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -26,12 +27,23 @@ func (m *Manager) Update(ctx context.Context, p noderpc.Principal, s *Session,
 			return err
 		}
 	}
+	change, err := applyUpdate(m, s, now, next, r)
+	if err == nil {
+		s.copies.Changed(change)
+	}
+	return err
+}
+
+// applyUpdate makes the change of an update from the status now to next.
+func applyUpdate(m *Manager, s *Session, now, next snapshot.Status, r protocol.SessionUpdate) (
+	snapshot.Change, error,
+) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if next.Policy.KeepAlive && !now.Policy.KeepAlive {
 		if err := m.totals.CheckKeepAlive(protocol.OpSessionUpdate,
 			m.cfg.MaxKeepAlive); err != nil {
-			return err
+			return snapshot.Change{}, err
 		}
 	}
 	s.mu.Lock()
@@ -44,7 +56,7 @@ func (m *Manager) Update(ctx context.Context, p noderpc.Principal, s *Session,
 	if r.Labels != nil {
 		s.status.Labels = next.Labels
 	}
-	return nil
+	return s.status.Change(), nil
 }
 
 // Keepalive lets a session count as at work for a number of seconds from now.

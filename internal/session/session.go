@@ -113,8 +113,13 @@ func (s *Session) Touch() { s.activity.Touch() }
 // Acquire begins a request that needs the sandbox, and resumes a paused or
 // hibernated one. The sandbox runs until release is called. Errors: SandboxLost,
 // Exhausted without a place to resume, Unavailable while the node does not know
-// whether it owns the session.
+// whether it owns the session, Conflict for a suspended session.
 func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
+	return s.acquire(ctx, false)
+}
+
+// acquire is Acquire. If it is explicit, it also resumes a suspended session.
+func (s *Session) acquire(ctx context.Context, explicit bool) (release func(), err error) {
 	if err := s.lockLifecycle(ctx, "session.begin"); err != nil {
 		return nil, err
 	}
@@ -125,9 +130,15 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	if err := s.m.owner.Check(s.spec.ID); err != nil {
 		return nil, err
 	}
+	if !explicit {
+		if err := (suspension{s}).check(); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.ensureRunning(ctx); err != nil {
 		return nil, err
 	}
+	suspension{s}.set(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == lost {
@@ -194,7 +205,7 @@ func (s *Session) lose(reason, message string) {
 		s.m.names.Free(s.spec.ID)
 	}
 	if ended && known {
-		s.remember(reason)
+		remember(s, reason)
 	}
 	s.m.stats.SessionLost(reason)
 	s.measure(asleep, reason)
@@ -243,7 +254,7 @@ func (s *Session) View() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
 		ID: s.spec.ID, Name: s.status.Name, Language: s.spec.Language, State: s.state.String(),
-		Reason:    s.reason,
+		Reason: s.reason, Suspended: s.status.Suspended,
 		CreatedMS: s.spec.Created.UnixMilli(),
 		ActiveMS:  s.activity.LastActive().UnixMilli(),
 		Template:  s.spec.Template, IdlePauseSeconds: seconds(s.status.Policy.Pause),

@@ -25,6 +25,7 @@ const (
 	CauseInUse         Cause = "in_use"
 	CauseEnded         Cause = "ended"
 	CauseNotRunning    Cause = "not_running"
+	CauseSuspended     Cause = "suspended"
 	CauseVersion       Cause = "version"
 
 	CauseQuota Cause = "quota"
@@ -93,6 +94,7 @@ func Causes() []CauseRow {
 		{CauseInUse, Conflict, "End what uses it, or wait until that has ended."},
 		{CauseEnded, Conflict, "It has ended and stays so; open or start a new one."},
 		{CauseNotRunning, Conflict, "Execute code first, which starts the kernel."},
+		{CauseSuspended, Conflict, "Resume the session with session.resume first."},
 		{
 			CauseVersion, Conflict,
 			"It was saved by another version of the server or its image; create it again.",

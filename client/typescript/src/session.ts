@@ -139,12 +139,16 @@ export abstract class Session extends BaseSandbox {
     return (this.info = await this.core.call('session.pause', { session: this.id }, o))
   }
 
-  /** Writes it to disk, where it uses no memory. Work in it resumes it. */
-  async hibernate(o: Abortable = {}): Promise<SessionInfo> {
-    return (this.info = await this.core.call('session.hibernate', { session: this.id }, o))
+  /**
+   * Writes it to disk, where it uses no memory. Work in it resumes it; with suspend only resume does,
+   * and other work in it is a conflict until then.
+   */
+  async hibernate(o: Abortable & { suspend?: boolean } = {}): Promise<SessionInfo> {
+    const p = { session: this.id, ...(o.suspend ? { suspend: true } : {}) }
+    return (this.info = await this.core.call('session.hibernate', p, o))
   }
 
-  /** Resumes it, as any work in it would. */
+  /** Resumes it when it is paused, hibernated or suspended. */
   async resume(o: Abortable = {}): Promise<SessionInfo> {
     return (this.info = await this.core.ask('session.resume', { session: this.id }, o))
   }

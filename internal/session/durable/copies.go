@@ -21,7 +21,7 @@ type copiesRank struct{}
 func (copiesRank) Rank() int      { return 60 }
 func (copiesRank) String() string { return "durable.Copies.mu" }
 
-// Copies are the copies of one session. Any goroutine may use them. Acknowledge and Close do
+// Copies are the copies of one session. Any goroutine may use them. Acknowledge, Changed and Close do
 // nothing for a session that is not durable.
 type Copies struct {
 	store   Store
@@ -43,11 +43,18 @@ type Copies struct {
 // answered. The line then is in the memory of the machine's kernel, which
 // outlives this process.
 func (c *Copies) Acknowledge(channel string, cell uint32, key string) {
+	c.note(snapshot.JournalLine{Channel: channel, Cell: cell, Key: key})
+}
+
+// Changed records a change of the session in the journals, before the change is answered.
+func (c *Copies) Changed(to snapshot.Change) { c.note(snapshot.JournalLine{Change: &to}) }
+
+// note adds a line to the journals.
+func (c *Copies) note(l snapshot.JournalLine) {
 	if !c.durable {
 		return
 	}
-	// strings and a number
-	line, _ := json.Marshal(snapshot.JournalLine{Channel: channel, Cell: cell, Key: key})
+	line, _ := json.Marshal(l) // texts, numbers and times
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.journals {

@@ -183,3 +183,44 @@ func TestReadOther(t *testing.T) {
 	}
 	c.Close(true)
 }
+
+// TestChanges checks that a process which finds a copy knows the last change after it.
+func TestChanges(t *testing.T) {
+	s, c := newCopies(t)
+	d := c.Begin()
+	must(t, d.Create())
+	d.Record()
+	must(t, d.Commit(manifest(1)))
+	must(t, d.Publish(time.Now()))
+	d.End()
+	read := func() snapshot.Status {
+		number, err := s.Newest(session)
+		must(t, err)
+		r, err := s.Read(session, number)
+		must(t, err)
+		return r.Record.Status
+	}
+	before := read()
+	if before.Suspended {
+		t.Error("the session is suspended before a change")
+	}
+	next := before.Change()
+	next.Suspended = true
+	c.Changed(next)
+	c.Acknowledge("k1", 2, "")
+	if !read().Suspended {
+		t.Error("the change is not known")
+	}
+	want(t, "beside a change", lost(t, s), 2)
+	next.Suspended, next.Expires = false, time.Now().Add(2*time.Hour)
+	c.Changed(next)
+	if v := read(); v.Suspended || !v.Expires.Equal(next.Expires) {
+		t.Errorf("the second change: %+v", v)
+	}
+	next.Expires = time.Now().Add(-time.Second)
+	c.Changed(next)
+	if _, err := s.Read(session, 1); !fault.Is(err, fault.NotFound) {
+		t.Errorf("after its lifetime: %v", err)
+	}
+	c.Close(false)
+}

@@ -2,8 +2,8 @@
 //
 // A copy is the folder durable/<session>/<number>. The one with the highest
 // number is the newest. Its file "journal" lists the cells that were
-// acknowledged after the copy. A process that finds the copies of a session that
-// was not saved recovers the session from the newest copy, and reports the
+// acknowledged after the copy, and changes of the session's policy. A process that finds the
+// copies of a session that was not saved recovers the session from the newest copy, and reports the
 // journal's cells as lost.
 package durable
 
@@ -128,19 +128,22 @@ func (s Store) Read(id string, number int) (*Recovery, error) {
 	if v.ID != id {
 		return nil, fault.New(fault.Malformed, op, "the copy is of session %s", v.ID)
 	}
-	if time.Now().After(v.Expires) {
-		return nil, fault.New(fault.NotFound, op, "its lifetime is over")
-	}
-	missing, err := snapshot.ReadJournal(filepath.Join(dir, snapshot.JournalName))
+	after, err := snapshot.ReadJournal(filepath.Join(dir, snapshot.JournalName))
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if after.Change != nil {
+		after.Change.Apply(&v.Status)
+	}
+	if time.Now().After(v.Expires) {
+		return nil, fault.New(fault.NotFound, op, "its lifetime is over")
 	}
 	v.Detach(time.Since(c.At))
 	v.Recovered, v.Stale = c.At, true
 	r := &Recovery{Dir: dir, At: c.At}
 	for i := range v.Channels {
 		if q := v.Channels[i].Queue; q != nil {
-			q.Lost = snapshot.CellsAfter(missing[v.Channels[i].ID], q.Cells)
+			q.Lost = snapshot.CellsAfter(after.Cells[v.Channels[i].ID], q.Cells)
 			r.Lost += len(q.Lost)
 		}
 	}

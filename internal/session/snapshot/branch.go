@@ -28,7 +28,7 @@ func (b Branch) Record(id string, c *Manifest, now time.Time) Record {
 	v.ID, v.Tenant, v.Subject, v.Name = id, b.Tenant, b.Subject, b.Name
 	v.Labels = b.Labels
 	v.Created, v.Expires, v.Active = now, ExpiresAfter(now, b.Lifetime), now
-	v.Policy = b.Policy
+	v.Policy, v.Suspended = b.Policy, false
 	if v.Moved = 0; b.Network != nil {
 		v.Network = b.Network
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
@@ -16,35 +17,67 @@ import (
 // JournalName is the name of the journal in the folder of a copy.
 const JournalName = "journal"
 
-// JournalLine is a line of a journal.
+// JournalLine is a line of a journal: a cell, or a change of the session.
 type JournalLine struct {
-	Channel string `json:"channel"`
-	Cell    uint32 `json:"cell"`
+	Channel string `json:"channel,omitempty"`
+	Cell    uint32 `json:"cell,omitempty"`
 	Key     string `json:"key,omitempty"`
+	// Change is set in the line of a change.
+	Change *Change `json:"change,omitempty"`
 }
 
-// ReadJournal returns the cells of each channel that a journal lists. A line
-// that was cut belongs to a cell that was not acknowledged.
-func ReadJournal(name string) (map[string][]queue.SavedCell, error) {
+// Change has the properties whose changes after a copy are in its journal. The last line counts.
+type Change struct {
+	Suspended bool      `json:"suspended,omitempty"`
+	Expires   time.Time `json:"expires"`
+	Policy    Policy    `json:"policy"`
+}
+
+// Change returns the properties that go to journals.
+func (s Status) Change() Change {
+	return Change{Suspended: s.Suspended, Expires: s.Expires, Policy: s.Policy}
+}
+
+// Apply makes the change in a status.
+func (c Change) Apply(s *Status) {
+	s.Suspended, s.Expires, s.Policy = c.Suspended, c.Expires, c.Policy
+}
+
+// Journal is what happened in a session after a copy.
+type Journal struct {
+	// Cells are the acknowledged cells of each channel.
+	Cells map[string][]queue.SavedCell
+	// Change is the last change of the session; nil for none.
+	Change *Change
+}
+
+// ReadJournal reads a journal. A line that was cut belongs to a cell or a change that was not
+// acknowledged.
+func ReadJournal(name string) (j Journal, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return j, nil
 	}
 	if err != nil {
-		return nil, err
+		return j, err
 	}
 	defer f.Close()
-	all := map[string][]queue.SavedCell{}
+	j.Cells = map[string][]queue.SavedCell{}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var j JournalLine
-		if json.Unmarshal(lines.Bytes(), &j) == nil {
-			all[j.Channel] = append(all[j.Channel],
-				queue.SavedCell{Execute: protocol.Execute{Key: j.Key}, Cell: j.Cell})
+		var l JournalLine
+		if json.Unmarshal(lines.Bytes(), &l) != nil {
+			continue
 		}
+		if l.Change != nil {
+			j.Change = l.Change
+			continue
+		}
+		j.Cells[l.Channel] = append(j.Cells[l.Channel],
+			queue.SavedCell{Execute: protocol.Execute{Key: l.Key}, Cell: l.Cell})
 	}
-	return all, lines.Err()
+	return j, lines.Err()
 }
 
 // CellsAfter returns the cells after the number n, each once.

@@ -53,6 +53,8 @@ type Status struct {
 	// Expires is the end of the lifetime; cluster.NoEnd without one.
 	Expires time.Time `json:"expires"`
 	Active  time.Time `json:"active"`
+	// Suspended is set if only an explicit request resumes the session.
+	Suspended bool `json:"suspended,omitempty"`
 	// Works is set if the session was at work when its process ended.
 	Works bool `json:"works,omitempty"`
 	// Numbers is the last number used in a channel's id.

@@ -220,12 +220,15 @@ class AsyncSession:
         """Freeze the session in memory. Work in it resumes it."""
         return await self._update("session.pause", {})
 
-    async def hibernate(self) -> protocol.Session:
-        """Write the session to disk with everything that runs in it. Work in it resumes it."""
-        return await self._update("session.hibernate", {})
+    async def hibernate(self, *, suspend: bool = False) -> protocol.Session:
+        """Write the session to disk with everything that runs in it. Work in it resumes it.
+
+        With ``suspend`` only ``resume`` does: other work in it is a conflict until then.
+        """
+        return await self._update("session.hibernate", {"suspend": True} if suspend else {})
 
     async def resume(self) -> protocol.Session:
-        """Resume a paused or hibernated session. Any work in it does that too."""
+        """Resume a paused, hibernated or suspended session."""
         return await self._update("session.resume", {}, True)
 
     async def update(self, **fields: Any) -> protocol.Session:
