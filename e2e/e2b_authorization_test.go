@@ -23,6 +23,7 @@ import (
 const e2bAnswers = `
 DELETE /sandboxes/{id}                    401 404 403 403 403
 DELETE /secrets/{id}                      401 501 403 403 403
+DELETE /templates/tags                    401 404 403 403 403
 DELETE /templates/{id}                    401 404 403 403 403
 DELETE /volumecontent/{path}              501 501 501 501 501
 DELETE /volumes/{id}                      401 404 403 403 403
@@ -37,6 +38,9 @@ GET /snapshots                            401 200 200 403 403
 GET /templates                            401 200 200 403 403
 GET /templates/aliases/{alias}            401 404 404 403 403
 GET /templates/{id}                       401 404 404 403 403
+GET /templates/{id}/builds/{build}/logs   401 404 404 403 403
+GET /templates/{id}/builds/{build}/status 401 404 404 403 403
+GET /templates/{id}/files/{hash}          401 400 403 403 403
 GET /templates/{id}/tags                  401 404 404 403 403
 GET /v2/sandboxes                         401 200 200 403 403
 GET /v2/sandboxes/{id}/logs               401 404 200 403 403
@@ -56,25 +60,33 @@ POST /sandboxes/{id}/snapshots            401 404 403 403 403
 POST /sandboxes/{id}/timeout              401 404 403 403 403
 POST /secrets                             401 501 403 403 403
 POST /secrets/{id}                        401 501 403 403 403
+POST /templates/tags                      401 404 403 403 403
+POST /v2/templates/{id}/builds/{build}    401 404 403 403 403
+POST /v3/templates                        401 400 403 403 403
 POST /v2/sandboxes                        401 400 403 403 403
 POST /v2/sandboxes/{id}/connect           401 404 403 403 403
 POST /volumecontent/{path}                501 501 501 501 501
 POST /volumes                             401 400 403 403 403
 PUT /sandboxes/{id}/network               401 404 403 403 403
+PUT /templates/files/{tenant}/{hash}/{token} 404 404 404 404 404
 PUT /volumecontent/{path}                 501 501 501 501 501
 `
 
 // e2bBodies returns bodies for the routes that check the body before they look for the sandbox.
 func e2bBodies() map[string]string {
 	return map[string]string{
-		"PATCH /templates/{id}":          `{"public":false}`,
-		"PATCH /v2/templates/{id}":       `{"public":false}`,
-		"POST /sandboxes":                `{"templateID":""}`,
-		"POST /v2/sandboxes":             `{"templateID":""}`,
-		"POST /sandboxes/{id}/timeout":   `{"timeout":60}`,
-		"POST /volumes":                  `{"name":""}`,
-		"PUT /sandboxes/{id}/network":    `{}`,
-		"POST /sandboxes/{id}/snapshots": `{}`,
+		"PATCH /templates/{id}":                  `{"public":false}`,
+		"PATCH /v2/templates/{id}":               `{"public":false}`,
+		"DELETE /templates/tags":                 `{"name":"none","tags":["a"]}`,
+		"POST /templates/tags":                   `{"target":"none","tags":["a"]}`,
+		"POST /v3/templates":                     `{"name":""}`,
+		"POST /v2/templates/{id}/builds/{build}": `{}`,
+		"POST /sandboxes":                        `{"templateID":""}`,
+		"POST /v2/sandboxes":                     `{"templateID":""}`,
+		"POST /sandboxes/{id}/timeout":           `{"timeout":60}`,
+		"POST /volumes":                          `{"name":""}`,
+		"PUT /sandboxes/{id}/network":            `{}`,
+		"POST /sandboxes/{id}/snapshots":         `{}`,
 	}
 }
 
@@ -128,7 +140,8 @@ func TestEveryE2BRoute(t *testing.T) {
 		case strings.Contains(path, "templates"):
 			id = "none"
 		}
-		address := strings.NewReplacer("{id}", id, "{alias}", "none", "{path}", "a").Replace(path)
+		address := strings.NewReplacer("{id}", id, "{alias}", "none", "{path}", "a",
+			"{build}", "none", "{hash}", "a", "{tenant}", "a", "{token}", "a").Replace(path)
 		req, err := http.NewRequestWithContext(ctx, method, srv.URL+address,
 			strings.NewReader(e2bBodies()[route]))
 		check(t, err)

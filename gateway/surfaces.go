@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -126,6 +127,11 @@ func newE2B(g *Gateway) (*e2b.Surface, error) {
 		Domain: g.cfg.E2BDomain, Node: surfaceNode{g}, Auth: g.auth, Owners: owners{g.node},
 		Ports: g.portSurface.Handler(), Log: g.log, Base: g.base, Call: g.cfg.Times.Call,
 		MaxBody: g.cfg.Limits.File, Go: g.start,
+		Upload: func(ctx context.Context, who noderpc.Principal, op string, params any, r io.Reader,
+			result any,
+		) error {
+			return g.files.Upload(ctx, who, op, params, r, result)
+		},
 	})
 }
 

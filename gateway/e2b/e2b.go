@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/e2b/envd"
 	"github.com/sandgate/sandgate/gateway/e2b/interpreter"
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
+	"github.com/sandgate/sandgate/gateway/e2b/templates"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
@@ -47,6 +48,8 @@ type Config struct {
 	Node   Node
 	Auth   Auth
 	Owners sandbox.Owners
+	// Upload performs an operation whose content is a reader.
+	Upload templates.Upload
 	// Ports forwards a request to a program. It takes the port from the context; see
 	// ports.WithTarget.
 	Ports http.Handler
@@ -87,7 +90,7 @@ func New(cfg Config) (*Surface, error) {
 		}),
 		control: control.New(control.Config{
 			Node: cfg.Node, Log: cfg.Log, Call: cfg.Call, Domain: domain.String(),
-			Tokens: cfg.Auth.SandboxToken,
+			Tokens: cfg.Auth.SandboxToken, Upload: cfg.Upload,
 		}),
 	}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
+	"github.com/sandgate/sandgate/gateway/e2b/templates"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -47,6 +48,8 @@ type Config struct {
 	Log  *slog.Logger
 	// Call is how long a request to the node may take, if it does not create or move a sandbox.
 	Call time.Duration
+	// Upload performs an operation whose content is a reader.
+	Upload templates.Upload
 	// Domain is the domain below which sandboxes have host names; empty means that clients reach
 	// them by headers.
 	Domain string
@@ -55,10 +58,17 @@ type Config struct {
 }
 
 // Plane is the control plane.
-type Plane struct{ cfg Config }
+type Plane struct {
+	cfg    Config
+	builds *templates.Builder
+}
 
 // New returns a Plane.
-func New(cfg Config) *Plane { return &Plane{cfg} }
+func New(cfg Config) *Plane {
+	return &Plane{cfg, templates.New(templates.Config{
+		Node: cfg.Node, Upload: cfg.Upload, Call: cfg.Call, Tokens: cfg.Tokens,
+	})}
+}
 
 // handler answers a request, or returns an error.
 type handler func(w http.ResponseWriter, r *http.Request) error
@@ -67,18 +77,25 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 func row(method, path string, scope protocol.Scope, h handler) surface.Route {
 	r := surface.Route{
 		Method: method, Path: path, Access: scope,
-		Handler: surface.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			if surface.CallOf(r).Who.Session != "" {
-				return fault.New(fault.PermissionDenied, "e2b.control",
-					"these credentials are for one session; this needs a key").For(fault.CauseRestricted)
-			}
-			return h(w, r)
-		}),
+		Handler: notForOne(surface.HandlerFunc(h)),
 	}
 	if method != http.MethodGet {
 		r.MaxBody = maxBody
 	}
 	return r
+}
+
+// notForOne refuses credentials that are for one session. The other routes of the server check in
+// their table of operations what such credentials may do; these routes have none.
+func notForOne(h http.Handler) http.Handler {
+	return surface.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if surface.CallOf(r).Who.Session != "" {
+			return fault.New(fault.PermissionDenied, "e2b.control",
+				"these credentials are for one session; this needs a key").For(fault.CauseRestricted)
+		}
+		h.ServeHTTP(w, r)
+		return nil
+	})
 }
 
 // Routes returns the routes. A route with a fixed segment comes before the one with a parameter in
@@ -106,6 +123,10 @@ func (s *Plane) Routes() []surface.Route {
 		row("POST", one+"/fork", manage, s.fork),
 		row("POST", one+"/snapshots", manage, s.snapshot),
 		row("GET", "/snapshots", read, s.snapshots),
+	}
+	for _, r := range s.builds.Routes() {
+		r.Handler = notForOne(r.Handler)
+		routes = append(routes, r)
 	}
 	c := catalog{s}
 	return append(append(routes, c.templateRoutes()...), c.volumeRoutes()...)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
+	"github.com/sandgate/sandgate/gateway/e2b/templates"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -94,7 +95,7 @@ func creation(p newSandbox) (c protocol.SessionCreate, err error) {
 		return c, err
 	}
 	c = protocol.SessionCreate{Env: p.Env, Labels: map[string]string{}}
-	switch name := strings.TrimSuffix(p.Template, ":default"); {
+	switch name := templates.Native(p.Template); {
 	case p.Template == "":
 		return c, invalid("templateID", "a sandbox needs a template, such as %s", templateBase)
 	case len(p.Template) > protocol.MaxLabelValue:
@@ -103,7 +104,8 @@ func creation(p newSandbox) (c protocol.SessionCreate, err error) {
 	case strings.HasPrefix(p.Template, snapshotID):
 		c.Snapshot = p.Template
 	default:
-		c.Template = name
+		// The start command of a template is ready when a sandbox of it is.
+		c.Template, c.WaitReady = name, true
 	}
 	if c.LifetimeSeconds, err = lifetime("timeout", p.Timeout); err != nil {
 		return c, err
@@ -220,7 +222,7 @@ func (s *Plane) noTemplate(r *http.Request, name string) error {
 		return err
 	}
 	for _, t := range list.Templates {
-		names = append(names, t.Name)
+		names = append(names, namesOf(t).Names[0])
 	}
 	const most = 20
 	rest := ""

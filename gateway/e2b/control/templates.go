@@ -1,12 +1,10 @@
 package control
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
+	"github.com/sandgate/sandgate/gateway/e2b/templates"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -79,7 +77,7 @@ type tagBody struct {
 // ownName returns the name of a template of the caller's. Errors: PermissionDenied for those of the
 // server.
 func ownName(r *http.Request) (string, error) {
-	name := strings.TrimSuffix(r.PathValue("id"), tagDefault)
+	name := templates.Native(r.PathValue("id"))
 	if name == templateBase || name == templateCode {
 		return "", fault.New(fault.PermissionDenied, "e2b.template",
 			"the template %s belongs to the server", name)
@@ -130,7 +128,7 @@ func (s catalog) getTemplate(w http.ResponseWriter, r *http.Request) error {
 
 // alias answers whether a template exists.
 func (s catalog) alias(w http.ResponseWriter, r *http.Request) error {
-	name := strings.TrimSuffix(r.PathValue("alias"), tagDefault)
+	name := templates.Native(r.PathValue("alias"))
 	if name == templateBase || name == templateCode {
 		return surface.WriteJSON(w, http.StatusOK, aliasBody{name, true})
 	}
@@ -185,18 +183,32 @@ func (s catalog) tags(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.template(r, name)
-	if err != nil {
+	var list protocol.TemplateList
+	if err := s.call(r, protocol.OpTemplateList, struct{}{}, &list); err != nil {
 		return err
 	}
-	b := buildOf(t)
-	return surface.WriteJSON(w, http.StatusOK,
-		[]tagBody{{strings.TrimPrefix(tagDefault, ":"), b.ID, b.Created}})
+	base, _ := templates.Name(name)
+	all := []tagBody{}
+	for _, one := range list.Templates {
+		if name, tag := templates.Name(one.Name); name == base {
+			all = append(all, tagBody{tag, templates.BuildID(one), stamp(one.CreatedMS)})
+		}
+	}
+	if len(all) == 0 {
+		return fault.New(fault.NotFound, "e2b.template", "there is no such template")
+	}
+	return surface.WriteJSON(w, http.StatusOK, all)
 }
 
+// namesOf returns the names of a template. A build with another tag than the default one is a
+// template of its own.
 func namesOf(t protocol.Template) templateNames {
+	name, tag := templates.Name(t.Name)
+	if ":"+tag != tagDefault {
+		name += ":" + tag
+	}
 	return templateNames{
-		ID: t.Name, Names: []string{t.Name}, Aliases: []string{t.Name},
+		ID: t.Name, Names: []string{name}, Aliases: []string{name},
 		Created: stamp(t.CreatedMS), Updated: stamp(t.CreatedMS),
 	}
 }
@@ -204,18 +216,9 @@ func namesOf(t protocol.Template) templateNames {
 // buildOf describes the build of a template.
 func buildOf(t protocol.Template) buildBody {
 	l := listed(protocol.Session{Limits: &t.Spec.Limits})
-	b := buildBody{
-		ID: buildID(t), Status: t.State, Created: stamp(t.CreatedMS), Updated: stamp(t.CreatedMS),
-		CPUs: l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, EnvdVersion: envdVersion,
+	return buildBody{
+		ID: templates.BuildID(t), Status: templates.Status(t), Created: stamp(t.CreatedMS),
+		Updated: stamp(t.CreatedMS),
+		CPUs:    l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, EnvdVersion: envdVersion,
 	}
-	if t.State == "failed" {
-		b.Status = "error"
-	}
-	return b
-}
-
-// buildID returns the id of a template's last build. Clients expect the form of a UUID.
-func buildID(t protocol.Template) string {
-	sum := sha256.Sum256([]byte(t.Name + "\x00" + strconv.FormatInt(t.CreatedMS, 10)))
-	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
