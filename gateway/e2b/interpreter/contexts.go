@@ -92,11 +92,14 @@ func (s *server) createContext(w http.ResponseWriter, r *http.Request) error {
 		Session: sandbox.TargetOf(r.Context()).Session, Kind: "kernel",
 		Key: keyPrefix + rand.Text(), Language: id.language,
 	}
-	if p.Cwd != home {
-		open.Cwd = p.Cwd
-	}
 	ctx, cancel := s.bounded(r.Context())
 	defer cancel()
+	if p.Cwd != "" && p.Cwd != home {
+		if err := s.checkFolder(ctx, p.Cwd); err != nil {
+			return err
+		}
+		open.Cwd = p.Cwd
+	}
 	var c protocol.Channel
 	err := s.callNode(ctx, sandbox.TargetOf(ctx), protocol.OpChannelOpen, open, &c)
 	if err != nil {
@@ -105,6 +108,26 @@ func (s *server) createContext(w http.ResponseWriter, r *http.Request) error {
 	made := contextOf(c)
 	made.Language = id.name
 	return surface.WriteJSON(w, http.StatusOK, made)
+}
+
+// checkFolder checks the folder of a context: a kernel starts with its first execution, which would
+// be late to report that there is no such folder. Errors: InvalidArgument.
+func (s *server) checkFolder(ctx context.Context, path string) error {
+	const op = "interpreter.folder"
+	if err := surface.CheckPath(op, path); err != nil {
+		return err
+	}
+	t := sandbox.TargetOf(ctx)
+	var f protocol.File
+	err := s.callNode(ctx, t, protocol.OpFileStat,
+		protocol.FileRef{Session: t.Session, Path: path}, &f)
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.NotFound && e.Field == "path" {
+		return fault.Invalid(op, "cwd", "there is no such folder")
+	}
+	if err == nil && !f.Dir {
+		return fault.Invalid(op, "cwd", "this is not a folder")
+	}
+	return err
 }
 
 // listContexts lists the contexts: the default ones, then the others, the newest last.

@@ -11,7 +11,7 @@ import (
 
 // TestContexts creates, lists, restarts and removes contexts.
 func TestContexts(t *testing.T) {
-	n := &fakeNode{kernels: []protocol.Channel{
+	n := &fakeNode{files: map[string]bool{"/tmp": true}, kernels: []protocol.Channel{
 		{ID: "k1", Kind: "kernel", Language: "python"}, {ID: "p2", Kind: "process"},
 	}}
 	r := newRig(t, n)

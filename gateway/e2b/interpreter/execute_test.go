@@ -219,6 +219,9 @@ func TestInvalid(t *testing.T) {
 			map[string]error{protocol.OpAttach: channel},
 			404, "k7",
 		},
+		"no folder": {"/contexts", `{"cwd":"/nope"}`, nil, 400, "cwd: there is no such folder"},
+		"a file":    {"/contexts", `{"cwd":"/file"}`, nil, 400, "cwd: this is not a folder"},
+		"a path":    {"/contexts", `{"cwd":"../x"}`, nil, 400, "path"},
 		"a process": {"/contexts/p1/restart", "", nil, 404, "p1"},
 		"gone": {
 			"/execute", `{"code":"x"}`,
@@ -246,7 +249,7 @@ func TestInvalid(t *testing.T) {
 		"no path":   {"/nothing", ``, nil, 404, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, &fakeNode{refuse: c.refuse})
+			r := newRig(t, &fakeNode{refuse: c.refuse, files: map[string]bool{"/file": false}})
 			status, body := r.do("POST", c.path, c.body)
 			if status != c.status || !strings.Contains(body, c.text) {
 				t.Errorf("%d %s", status, body)

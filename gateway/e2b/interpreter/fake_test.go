@@ -34,6 +34,7 @@ type fakeNode struct {
 	acks     int
 	cells    uint32
 	refuse   map[string]error // by operation
+	files    map[string]bool  // is it a folder
 	// run writes the output of a cell.
 	run func(l *fakeLink, cell uint32, p protocol.Execute)
 	// interrupt is called for each interrupt.
@@ -109,6 +110,15 @@ func (l *fakeLink) answer(q protocol.Request) error {
 		_ = json.Unmarshal(q.Params, &p)
 		n.opened = append(n.opened, p)
 		l.reply(q.ID, n.open(p))
+	case protocol.OpFileStat:
+		var p protocol.FileRef
+		_ = json.Unmarshal(q.Params, &p)
+		if dir, ok := n.files[p.Path]; ok {
+			l.reply(q.ID, protocol.File{Dir: dir})
+			return nil
+		}
+		none := fault.PublicOf(&fault.Error{Kind: fault.NotFound, Op: "op", Field: "path"})
+		l.control(protocol.Reply{ID: q.ID, Error: &none})
 	case protocol.OpChannelList:
 		l.reply(q.ID, protocol.ChannelList{Channels: n.kernels})
 	case protocol.OpChannelClose:

@@ -151,7 +151,7 @@ class _Axis:
     def labels(self):
         text = self._axis.get_label_text()
         unit = re.search(r"\(([^()]+)\)\s*$", text)
-        return {"label": text, "unit": unit[1]} if unit else {"label": text}
+        return {"label": text, "unit": unit[1] if unit else None}
 
     def ticks(self):
         places = self._axis.get_ticklocs()[:MAX_TICKS]

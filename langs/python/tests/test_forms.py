@@ -23,7 +23,7 @@ class Forms(KernelCase):
                           "plt.title('T'); plt.xlabel('time (s)'); plt.ylabel('y'); plt.xticks([0, 1, 2]);")
         self.assertEqual(chart["type"], "line")
         self.assertEqual((chart["title"], chart["x_label"], chart["x_unit"], chart["y_label"]), ("T", "time (s)", "s", "y"))
-        self.assertNotIn("y_unit", chart)
+        self.assertIsNone(chart["y_unit"])
         self.assertEqual(chart["elements"], [{"label": "a", "points": [[0, 3.5], [1, None], [2, 1]]},
                                              {"label": "", "points": [[0, 0], [1, 1]]}])
         self.assertEqual((chart["x_ticks"], chart["x_tick_labels"], chart["x_scale"]), ([0, 1, 2], ["0", "1", "2"], "linear"))
