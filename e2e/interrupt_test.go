@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/sandgate/sandgate/client/wire"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/frame"
+	"github.com/sandgate/sandgate/protocol/message"
 )
 
 // endless has cells of a language that run until they are interrupted.
@@ -146,7 +150,7 @@ func finish(t *testing.T, ctx context.Context, k *wire.Kernel, code string) {
 	t.Helper()
 	cell, err := k.Execute(ctx, code, wire.ExecuteOptions{})
 	check(t, err)
-	reply, err := cell.Wait(ctx)
+	reply, err := waitLogged(ctx, t, cell)
 	check(t, err)
 	if reply.Status != "ok" {
 		t.Errorf("%q: %+v", code, reply)
@@ -166,7 +170,7 @@ func interruptEarly(t *testing.T, ctx context.Context, k *wire.Kernel, code stri
 	sent := time.Now()
 	check(t, k.Interrupt(ctx, 0))
 	limited, cancel := context.WithTimeout(ctx, interruptLimit)
-	reply, err := cell.Wait(limited)
+	reply, err := waitLogged(limited, t, cell)
 	cancel()
 	if err != nil {
 		t.Errorf("interrupted %v after it was sent, it did not end in %v: %q", pause,
@@ -178,4 +182,23 @@ func interruptEarly(t *testing.T, ctx context.Context, k *wire.Kernel, code stri
 	}
 	t.Logf("%-8v then %-8v %s %s: %q", pause, time.Since(sent).Round(time.Millisecond),
 		reply.Status, reply.EName, code)
+}
+
+// waitLogged waits for the cell's end and logs what the kernel reports of its own state.
+func waitLogged(ctx context.Context, t *testing.T, cell *wire.Cell) (message.ExecuteReply, error) {
+	t.Helper()
+	for {
+		r, err := cell.Next(ctx)
+		if err == io.EOF {
+			return *cell.Reply(), nil
+		}
+		if err != nil {
+			return message.ExecuteReply{}, err
+		}
+		var m message.Message
+		if r.Kind == frame.KindEvent || r.Kind == frame.KindMessage &&
+			json.Unmarshal(r.Payload, &m) == nil && m.Type == message.KernelEventType {
+			t.Logf("the kernel reports %s", r.Payload)
+		}
+	}
 }

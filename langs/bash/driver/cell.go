@@ -19,10 +19,11 @@ var ordersStreams = regexp.MustCompile(`>\s*&\s*2|/dev/stderr`)
 
 // next starts the next execution, if none runs.
 func (d *driver) next() {
-	if d.cell != nil || len(d.queue) == 0 || !d.ready {
+	if len(d.queue) == 0 {
+		d.heldSince = time.Time{}
 		return
 	}
-	if d.fence(); d.fenced {
+	if d.cell != nil || !d.ready || d.held() {
 		return
 	}
 	r := d.queue[0]
@@ -79,19 +80,16 @@ func (d *driver) event(e []string) {
 	number := func(i int) int { n, _ := strconv.Atoi(arg(i)); return n }
 	switch e[0] {
 	case "up":
-		d.shell.up = true
-		d.saved = d.room.path("state-up")
-		if !d.ready {
-			d.ready = true
-			d.noteFirst()
-			d.reply(message.Reply{Op: "ready", Info: info()})
+		if d.shell.up || arg(1) != fmt.Sprint(d.shell.cmd.Process.Pid) {
+			return
+		}
+		d.shell.up, d.repeats, d.unborn = true, 0, 0
+		if d.saved = d.shell.state; d.saved == "" || len(d.waiting) > 0 {
+			d.save()
 		}
 		d.next()
 	case "fence":
-		if d.fenced && number(1) == d.fences {
-			d.fenced = false
-			d.next()
-		}
+		d.fenceReached(number(1))
 	case "sync":
 		d.drained(1, 2)
 		_ = d.room.answer(arg(1), "ok")
@@ -111,68 +109,32 @@ func (d *driver) event(e []string) {
 			}
 			d.done(number(2), arg(3))
 		}
+	case "leaving":
+		if d.cell != nil {
+			d.cell.leaving = true
+		}
 	case "exit":
 		if d.cell != nil {
 			status := number(1)
 			d.cell.exit = &status
 			d.cell.failure = failure{number(2), arg(3), strings.Fields(arg(4))}
+			d.killLeft()
 		}
 	case "saved":
-		if took := time.Duration(number(2)) * time.Microsecond; took > slowSave {
-			d.nextDue = time.Now().Add(min(3*took, savePause))
-		}
-		d.saving, d.stale = time.Time{}, false
-		d.saved, d.savedAt = d.room.path("state-"+filepath.Base(arg(1))), d.last
-		if d.again {
-			d.again = false
-			d.save()
-			return
-		}
-		d.flushWaiting()
+		d.savedTo(number(1), time.Duration(number(2))*time.Microsecond)
 	case "reseeded":
-		if id, ok := d.reseeds[arg(1)]; ok {
+		if r, ok := d.reseeds[arg(1)]; ok {
 			delete(d.reseeds, arg(1))
 			_ = os.Remove(d.room.path(filepath.Base(arg(1))))
-			d.saved, d.savedAt, d.nextDue = d.room.path("state-reseed"), d.last, time.Time{}
+			d.saved, d.savedAt, d.nextDue = d.room.state(r.state), d.last, time.Time{}
 			d.noteFirst() // the session's variables are not the user's either
-			d.reply(message.Reply{ID: id})
+			d.reply(message.Reply{ID: r.id})
 		}
 	case "gone":
 		if arg(1) == fmt.Sprint(d.shell.cmd.Process.Pid) {
 			d.gone()
 		}
 	}
-}
-
-func (d *driver) flushWaiting() {
-	waiting := d.waiting
-	d.waiting = nil
-	for _, f := range waiting {
-		f()
-	}
-}
-
-// save makes the shell write its state, alternately to one of two files.
-func (d *driver) save() {
-	if !d.saving.IsZero() {
-		d.again = true
-		return
-	}
-	d.saving = time.Now()
-	name := "a"
-	if strings.HasSuffix(d.saved, "-a") {
-		name = "b"
-	}
-	d.shell.send("{ __sg_keep " + name + "; } 2>/dev/null")
-}
-
-// noteFirst records the names in the state, none of which is the user's.
-func (d *driver) noteFirst() {
-	first := map[string]bool{} // helpers may be reading the old map
-	for _, v := range readState(d.saved) {
-		first[v.name] = true
-	}
-	d.first = first
 }
 
 // ask forwards a request for input.

@@ -25,9 +25,23 @@ const (
 	// how long it may take to write its state.
 	dismissal = 600 * time.Millisecond
 	farewell  = 2 * time.Second
+	// hearing is how long a shell that has to end may run a command of Bash that does not notice it.
+	hearing = 1400 * time.Millisecond
 	// slowSave is how long writing the state may take to be done after every cell. A larger state
 	// is written during at most a quarter of the time.
 	slowSave = 300 * time.Millisecond
+	// smallState is a size in bytes up to which a state is written after every cell: if that takes
+	// long, only because the machine is busy.
+	smallState = 256 << 10
+	// keptStates is the number of the last states whose files are kept, for answers that read one.
+	keptStates = 8
+	// maxRepeats bounds how often the shell gets a request again that a signal has cut off.
+	maxRepeats = 10
+	// maxUnborn is how many shells may end with a state before they are up. The next one begins
+	// without it, because it may be the reason.
+	maxUnborn = 5
+	// holdLimit is how long a cell waits for the shell to be ready for it.
+	holdLimit = 10 * time.Second
 	// savePause is the longest time without a saved state: the sandbox may have been frozen while
 	// one was written.
 	savePause = 10 * time.Second
@@ -58,10 +72,12 @@ type driver struct {
 	flags  string      // options of set that apply to the next cell: e, u, x
 	after  chan func() // functions that timers run
 	ready  bool
-	// insisted is set if the shell may have to handle signals that were for the last cell. fenced
-	// is set if it was asked to report when it has, for the fences'th time.
-	insisted, fenced bool
-	fences           int
+	// insisted is the fence that has to be reached before the next cell, because the shell may have
+	// to handle signals that were for the last one. fenced is set while the shell is asked to
+	// report the fences'th one. held is when the next cell began to wait.
+	insisted, fences int
+	fenced           bool
+	heldSince        time.Time
 	// running is the last child that a cell has left running; 0 means none.
 	running int
 	// requests receives the agent's requests in their order.
@@ -69,18 +85,25 @@ type driver struct {
 	// signals receives each SIGINT, which the shell has also received.
 	signals <-chan os.Signal
 	// reseeds has the running reseeds: the file of each, and its request.
-	reseeds map[string]uint64
+	reseeds map[string]reseed
 
-	// The state on disk, at the end of the cell last.
+	// The state on disk, at the end of the cell last. Its file is complete, whatever happens to the
+	// shell: a shell that writes another state uses another file.
 	saved   string // its file; "" means none
 	savedAt uint32 // the cell after which it was saved
-	saving  time.Time
-	again   bool   // it has to be written again
-	last    uint32 // the last cell that ended
-	stale   bool
-	nextDue time.Time
-	waiting []func()        // functions to run once it has been written
-	first   map[string]bool // the names that are not the user's; nil before the first state
+	saving  int    // the number of the state that the shell is writing; 0 means none
+	// savingFence is the fence after which that state must be there.
+	savingFence int
+	unborn      int    // how many shells in a row have ended before they were up
+	repeats     int    // how often in a row the shell was asked again for a state or to begin
+	states      int    // the number of the last state that a shell was asked for
+	swept       int    // states up to this number are removed
+	again       bool   // it has to be written again
+	last        uint32 // the last cell that ended
+	stale       bool
+	nextDue     time.Time
+	waiting     []func()        // functions to run once it has been written
+	first       map[string]bool // the names that are not the user's; nil before the first state
 }
 
 // cell is the running execution.
@@ -94,8 +117,15 @@ type cell struct {
 	ended      bool   // ended by a repeated interrupt, whatever its status
 	asking     string // id of the call that waits for input
 	syntax     string
+	leaving    bool // its shell runs the EXIT trap
 	exit       *int // set if it left the shell
 	failure    failure
+}
+
+// reseed is a request to reseed the shell, and the number of the state that follows.
+type reseed struct {
+	id    uint64
+	state int
 }
 
 // failure is the data of the ERR trap.
@@ -115,7 +145,7 @@ func newDriver(replies *os.File, requests <-chan kernel.Request,
 	d := &driver{
 		out: frame.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string),
 		requests: requests, signals: signals, after: make(chan func()),
-		reseeds: map[string]uint64{},
+		reseeds: map[string]reseed{},
 	}
 	go r.listen(d.events)
 	d.shell, err = r.start("")
@@ -230,12 +260,12 @@ func (d *driver) request(r kernel.Request) {
 // withState calls f once the shell's state is on disk. While a cell runs it calls f at once, with
 // the previous state.
 func (d *driver) withState(f func()) {
-	if d.cell != nil || !d.stale && d.saving.IsZero() {
+	if d.cell != nil || !d.stale && d.saving == 0 {
 		f()
 		return
 	}
 	d.waiting = append(d.waiting, f)
-	if d.saving.IsZero() {
+	if d.saving == 0 {
 		d.save()
 	}
 }
@@ -253,10 +283,8 @@ func (d *driver) reseed(r kernel.Request) {
 		d.reply(message.Reply{ID: r.ID, Status: "error", EName: "OSError", EValue: err.Error()})
 		return
 	}
-	d.reseeds[name] = r.ID
-	if !d.saving.IsZero() {
-		d.saving = time.Now() // a snapshot may have been taken in between
-	}
+	d.states++
+	d.reseeds[name] = reseed{r.ID, d.states}
 	d.shell.send(fmt.Sprintf(". %s; __sg_save %s; __sg_tell reseeded %s", quote(d.room.path(name)),
-		quote(d.room.path("state-reseed")), name))
+		quote(d.room.state(d.states)), name))
 }

@@ -127,6 +127,9 @@ func (r *rig) reply(id uint64) (message.Reply, bool) {
 			if !ok {
 				return message.Reply{}, false
 			}
+			if f.Type == frame.Message {
+				r.t.Logf("a message of cell %d: %.300s", f.Cell, f.Body)
+			}
 			var reply message.Reply
 			if f.Type == frame.Control && json.Unmarshal(f.Body, &reply) == nil && reply.ID == id {
 				return reply, true

@@ -15,7 +15,7 @@ import (
 func (d *driver) done(status int, options string) {
 	c := d.cell
 	// A state that was requested before the cell and was not reported will never be.
-	d.saving, d.again = time.Time{}, false
+	d.saving, d.again = 0, false
 	d.flags = ""
 	for _, f := range "eux" {
 		if strings.ContainsRune(options, f) && !c.program {
@@ -129,13 +129,15 @@ func (d *driver) gone() {
 	state, whole := d.saved, false
 	c := d.cell
 	if c != nil && c.exit != nil {
-		state, whole = d.room.path("state-exit"), true
+		state, whole = d.keepExit(), true
 		status = *c.exit
 	}
-	d.saving, d.again = time.Time{}, false
-	unborn := d.shell.unborn()
+	d.saving, d.again = 0, false
+	// An interrupt of the previous cell may have ended a shell that could not yet handle it.
+	unborn := !d.shell.up && d.unborn < maxUnborn
 	switch {
 	case unborn:
+		d.unborn++
 		state = d.shell.state
 	case !d.shell.up:
 		state = "" // it may be the reason why the shells end
@@ -152,7 +154,7 @@ func (d *driver) gone() {
 	}
 	lived := d.shell.up
 	d.shell = next
-	d.insisted, d.fenced, d.running = false, false, 0
+	d.insisted, d.fenced, d.repeats, d.running = 0, false, 0, 0
 	if unborn && c == nil {
 		return // the end of the previous shell was already reported
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -34,11 +33,39 @@ var course = []step{
 		c.ended = true
 		_ = d.shell.cmd.Process.Signal(syscall.SIGVTALRM)
 	}},
-	{dismissal + farewell, func(d *driver, c *cell,
-		_ time.Duration,
-	) {
+	{dismissal + hearing, (*driver).unhang},
+	{dismissal + hearing + nudge, (*driver).unhang},
+	{dismissal + hearing + 2*nudge, (*driver).unhang},
+	{dismissal + farewell, func(d *driver, c *cell, _ time.Duration) {
+		if !c.leaving {
+			_ = d.shell.cmd.Process.Kill()
+		}
+	}},
+	{dismissal + 2*farewell, func(d *driver, _ *cell, _ time.Duration) {
 		_ = d.shell.cmd.Process.Kill()
 	}},
+}
+
+// unhang ends a shell that signals itself forever and so never runs its EXIT trap. Bash runs the
+// trap within the handler of a SIGSYS if that is the second one. Each further one would cut the
+// trap off, so none is sent once the trap has begun.
+func (d *driver) unhang(c *cell, _ time.Duration) {
+	if !c.leaving {
+		_ = d.shell.cmd.Process.Signal(syscall.SIGSYS)
+	}
+}
+
+// killLeft ends a shell that an interrupt has made leave and that hangs after its EXIT trap.
+func (d *driver) killLeft() {
+	left := d.shell
+	if !d.cell.ended {
+		return
+	}
+	d.later(2*nudge, func() {
+		if d.shell == left {
+			_ = left.cmd.Process.Kill()
+		}
+	})
 }
 
 // interrupt records that a cell is interrupted, and makes sure that it ends. The agent sends SIGINT
@@ -54,17 +81,25 @@ func (d *driver) interrupt(number uint32) {
 	if c.interrupts > 1 {
 		return // it is already ending
 	}
-	interrupted := uptime()
-	for _, s := range course {
-		d.later(s.after, func() {
-			if d.cell != c {
-				return
-			}
-			s.do(d, c, interrupted)
-			// The signal may have cut off the report of the end. It may also swallow this line.
-			d.shell.send(fmt.Sprintf("{ __sg_over %d; } 2>/dev/null", c.Cell))
-		})
+	d.takeSteps(course, 0, c, uptime())
+}
+
+// takeSteps takes the steps of a course, each as long after the previous one as the course says: on
+// a busy machine the driver is late, and so is the shell.
+func (d *driver) takeSteps(steps []step, before time.Duration, c *cell, interrupted time.Duration) {
+	if len(steps) == 0 {
+		return
 	}
+	s := steps[0]
+	d.later(s.after-before, func() {
+		if d.cell != c {
+			return
+		}
+		s.do(d, c, interrupted)
+		// The signal may have cut off the report of the end. It may also swallow this line.
+		d.shell.send(fmt.Sprintf("{ __sg_over %d; } 2>/dev/null", c.Cell))
+		d.takeSteps(steps[1:], s.after, c, interrupted)
+	})
 }
 
 // stop makes the shell leave the cell from within, even if it handles SIGINT. SIGURG, which nothing
@@ -77,7 +112,7 @@ func (d *driver) stop(c *cell, _ time.Duration) {
 		// It is read before a later cell begins, see fence.
 		_ = os.WriteFile(d.room.path("stop"), fmt.Appendln(nil, c.Cell), 0o600)
 	}
-	d.insisted = true
+	d.signalled()
 	_ = d.shell.cmd.Process.Signal(syscall.SIGURG)
 }
 
@@ -103,20 +138,23 @@ func (d *driver) interruptOther(number uint32) {
 		func(r kernel.Request) bool { return r.Cell == number }); i >= 0 {
 		r := d.queue[i]
 		d.queue = slices.Delete(d.queue, i, i+1)
+		if d.cell == nil {
+			// The shell gets the signal, too. It must not come after the next cell's beginning.
+			select {
+			case <-d.signals:
+			case <-time.After(requestLimit):
+			}
+			d.signalled()
+		}
 		d.reply(message.Reply{
 			ID: r.ID, Status: "error", EName: "Interrupted",
 			EValue: "the cell was interrupted before it began",
 		})
-		return
+		d.next()
 	}
-	// It came late, and may have cut off the writing of the state.
-	if began := d.saving; !began.IsZero() {
-		d.later(nudge, func() {
-			if d.saving.Equal(began) && d.cell == nil {
-				d.saving = time.Time{}
-				d.save()
-			}
-		})
+	// It may have cut off the writing of the state.
+	if d.cell == nil && d.saving != 0 && !d.fenced {
+		d.fence(0)
 	}
 }
 
@@ -143,7 +181,7 @@ func (d *driver) insist(c *cell, interrupted time.Duration) {
 		ours := p.group == all[shell].group && pid != shell && pid != os.Getpid()
 		if ours && p.began >= interrupted-forked && (!older || p.began <= interrupted+forkedLate) {
 			_ = syscall.Kill(pid, syscall.SIGINT)
-			d.insisted = true
+			d.signalled()
 		}
 	}
 	if older {
@@ -152,31 +190,7 @@ func (d *driver) insist(c *cell, interrupted time.Duration) {
 	d.stop(c, interrupted)
 }
 
-// fence makes the next cell wait until the shell has handled all signals for the previous one. A
-// signal may swallow the line that asks, so it is sent again.
-func (d *driver) fence() {
-	if !d.insisted {
-		return
-	}
-	d.insisted = false
-	d.fences++
-	number := d.fences
-	d.fenced = true
-	var ask func()
-	ask = func() {
-		if d.fenced && d.fences == number {
-			d.shell.send(fmt.Sprintf("__sg_tell fence %d", number))
-			d.later(nudge, ask)
-		}
-	}
-	ask()
-}
-
 // traps reports whether the shell has its own trap for SIGINT.
 func (d *driver) traps(c *cell) bool {
-	if strings.Contains(c.Code, "trap") {
-		return true
-	}
-	state, _ := os.ReadFile(d.saved)
-	return bytes.Contains(state, []byte("' SIGINT\n"))
+	return strings.Contains(c.Code, "trap") || trapsInterrupt(d.saved)
 }

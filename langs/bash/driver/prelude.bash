@@ -124,6 +124,7 @@ __sg_exit() {
 	local status=$?
 	[[ $BASHPID == "$$" ]] || return 0
 	set +eux
+	__sg_tell leaving
 	__sg_save "$__sg_dir/state-exit"
 	__sg_tell exit "$status" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	_ "embed"
 	"fmt"
 	"os"
@@ -64,6 +65,9 @@ func newRoom() (*room, error) {
 	return r, os.WriteFile(r.path("stdin"), nil, 0o600)
 }
 
+// state returns the file of a state of the shell.
+func (r *room) state(number int) string { return r.path(fmt.Sprintf("state-%d", number)) }
+
 func (r *room) path(name string) string { return filepath.Join(r.dir, name) }
 
 // quote makes one word of a text. It adds quotes only if the text needs them: an interrupt may cut
@@ -104,14 +108,17 @@ func (r *room) notify(fields ...string) {
 	_, _ = r.events.WriteString(strings.Join(fields, fieldEnd) + string(eventEnd))
 }
 
-// start starts a shell that has sourced the prelude, and state if that is not empty. The shell
-// writes its state to state-up and then reports that it is up.
+// start starts a shell that sources the prelude, and state if that is not empty. Then the shell
+// reports that it is up. SIGINT cannot cut that off: the shell either has not begun, or ignores it.
 func (r *room) start(state string) (*shell, error) {
 	// An interactive shell, for its handling of SIGINT. Its warning that there is no terminal is
 	// discarded. The prelude installs the real standard error.
 	cmd := exec.Command("/bin/bash", "--noprofile", "--norc", "--noediting", "-i")
 	cmd.Args[0] = "bash"
 	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = r.writeBegin(state)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +144,32 @@ func (r *room) start(state string) (*shell, error) {
 		s.end = cmd.ProcessState
 		r.notify("gone", fmt.Sprint(cmd.Process.Pid))
 	}()
-	line := "exec 2>&3 3>&-; PS1= PS2=; . " + quote(r.path("prelude"))
-	if state != "" {
-		line += "; . " + quote(state) + " 2>/dev/null; . " + quote(r.path("prelude"))
-	}
-	s.send(line + "; __sg_save " + quote(r.path("state-up")) + "; __sg_tell up " +
-		fmt.Sprint(cmd.Process.Pid))
+	r.setUp(s)
 	return s, nil
+}
+
+// setUp makes the shell run its first lines, from a file: an interrupt may cut a line in two while
+// the shell reads it, but the second half of this line does nothing.
+func (r *room) setUp(s *shell) { s.send(". " + quote(r.path("begin"))) }
+
+// writeBegin writes what a shell does first.
+func (r *room) writeBegin(state string) error {
+	prelude := ". " + quote(r.path("prelude")) + "\n"
+	text := "trap '' INT\nexec 2>&3 3>&-\nPS1='' PS2=''\n" + prelude
+	if state != "" {
+		text += ". " + quote(state) + " 2>/dev/null\n" + prelude
+	}
+	text += "__sg_tell up $$\n"
+	if !trapsInterrupt(state) {
+		text += "trap - INT\n"
+	}
+	return os.WriteFile(r.path("begin"), []byte(text), 0o600)
+}
+
+// trapsInterrupt reports whether a state has its own trap for SIGINT.
+func trapsInterrupt(state string) bool {
+	text, _ := os.ReadFile(state)
+	return bytes.Contains(text, []byte("' SIGINT\n"))
 }
 
 // send queues a line for the shell.
@@ -151,13 +177,6 @@ func (s *shell) send(line string) { s.lines <- line }
 
 // close ends the shell after the queued lines.
 func (s *shell) close() { s.once.Do(func() { close(s.lines) }) }
-
-// unborn reports whether an interrupt of the previous cell has ended the shell before it could
-// handle it.
-func (s *shell) unborn() bool {
-	w := s.end.Sys().(syscall.WaitStatus)
-	return !s.up && w.Signaled() && w.Signal() == syscall.SIGINT
-}
 
 // status returns how the shell ended: an exit status in the shells' form, and a sentence.
 func (s *shell) status() (int, string) {
