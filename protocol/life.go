@@ -10,6 +10,14 @@ const (
 // Never, as a number of seconds in a policy, means that its effect does not happen.
 const Never = -1
 
+// Values of OnExpiry in SessionCreate and SessionUpdate: what happens to a session at the end of its
+// lifetime. Session.OnExpiry is absent for OnExpiryDelete.
+const (
+	OnExpiryDelete    = "delete"
+	OnExpiryHibernate = "hibernate"
+	OnExpirySuspend   = "suspend"
+)
+
 // Values of Session.ExpiresReason.
 const (
 	ExpiresByLifetime = "lifetime"
@@ -30,6 +38,8 @@ type SessionUpdate struct {
 	// LifetimeSeconds ends the session that long after now, but never later than the server's
 	// longest lifetime after the session's creation; -1 (Never) means never.
 	LifetimeSeconds *int64 `json:"lifetime_seconds,omitempty"`
+	// OnExpiry is as in SessionCreate.
+	OnExpiry *string `json:"on_expiry,omitempty"`
 	// Labels replace all labels of the session, except those that the server has set. {} removes
 	// them.
 	Labels *map[string]string `json:"labels,omitempty"`

@@ -133,6 +133,10 @@ type SessionCreate struct {
 	// LifetimeSeconds is the time until the session ends, also if it works; 0 means the server's
 	// default, -1 (Never) means never.
 	LifetimeSeconds int64 `json:"lifetime_seconds,omitempty"`
+	// OnExpiry is what happens at the end of the lifetime: delete (also when empty), hibernate or
+	// suspend. A session that is hibernated or suspended then has its lifetime again from the next
+	// resume, unless SessionUpdate sets another one.
+	OnExpiry string `json:"on_expiry,omitempty"`
 	// Template is the name of the template that the sandbox is made from; empty means the
 	// language's own template.
 	Template string `json:"template,omitempty"`
@@ -187,9 +191,11 @@ type Session struct {
 	Reached   *Reached `json:"reached,omitempty"`
 	CreatedMS int64    `json:"created_ms"`
 	// ExpiresMS is when the session ends; absent means never. ExpiresReason is lifetime, or idle
-	// if it ends then without further work.
+	// if it ends then without further work. OnExpiry is hibernate or suspend for a session that does
+	// not end with its lifetime.
 	ExpiresMS     int64  `json:"expires_ms,omitempty"`
 	ExpiresReason string `json:"expires_reason,omitempty"`
+	OnExpiry      string `json:"on_expiry,omitempty"`
 	// ActiveMS is the time of the session's last work or request.
 	ActiveMS int64  `json:"active_ms"`
 	Template string `json:"template,omitempty"`

@@ -187,7 +187,7 @@ type policyFlags struct {
 	pause, hibernate flags.Idle
 	remove, lifetime flags.Idle
 	keep             bool
-	name             string
+	name, onExpiry   string
 	labels           flags.Pairs
 }
 
@@ -201,6 +201,8 @@ func addPolicyFlags(set *pflag.FlagSet) *policyFlags {
 	set.BoolVar(&p.keep, "keep-alive", false, "never pause or hibernate it for being idle")
 	set.Var(&p.remove, "idle-delete", "`time` without work until it is deleted, or never")
 	set.Var(&p.lifetime, "lifetime", "`time` until it ends, busy or not, or never")
+	set.StringVar(&p.onExpiry, "on-expiry", "",
+		"`what` happens at the end of its lifetime: delete (the default), hibernate or suspend")
 	return p
 }
 
@@ -253,6 +255,7 @@ server.`,
 		r.Name, r.Labels, r.Env, r.KeepAlive = p.name, p.labels, env, p.keep
 		r.IdlePauseSeconds, r.IdleHibernateSeconds = p.pause.Seconds, p.hibernate.Seconds
 		r.IdleDeleteSeconds, r.LifetimeSeconds = p.remove.Seconds, p.lifetime.Seconds
+		r.OnExpiry = p.onExpiry
 		if *exist && r.Name == "" {
 			return usagef("--exist-ok needs --name")
 		}
@@ -319,6 +322,8 @@ Only the given settings change. Labels that are given replace all others. The se
 				r.KeepAlive = &p.keep
 			case "lifetime":
 				r.LifetimeSeconds = &p.lifetime.Seconds
+			case "on-expiry":
+				r.OnExpiry = &p.onExpiry
 			case "idle-delete":
 				r.IdleDeleteSeconds = &p.remove.Seconds
 			}

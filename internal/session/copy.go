@@ -41,12 +41,13 @@ func (c copying) runIdle(ctx context.Context) (*snapshot.Capture, error) {
 	}
 	unlock = sync.OnceFunc(unlock)
 	defer unlock()
-	if err := (suspension{c.s}).check(); err != nil {
+	if err := (rest{c.s}).check(); err != nil {
 		return nil, err
 	}
 	if err := c.s.ensureRunning(ctx); err != nil {
 		return nil, err
 	}
+	rest{c.s}.resumed()
 	return c.run(ctx, func(*snapshot.Capture) { unlock() })
 }
 

@@ -172,9 +172,9 @@ func (c *creation) assemble() (*Session, error) {
 	}
 	status := snapshot.Status{
 		Name: c.asked.Name, Labels: w.Labels, Policy: w.Policy,
-		Expires: snapshot.ExpiresAfter(now, w.Lifetime),
-		Active:  now, Services: service.Declared(w.Services),
+		Active: now, Services: service.Declared(w.Services),
 	}
+	status.Expires, status.Due = w.Policy.Ends(now, now, w.Lifetime, c.m.cfg.MaxLifetime)
 	s := newSession(c.m, spec, status, running, c.volumes, i.Sink.(*channel.Router), i.Agent)
 	s.machine = i.Machine
 	s.meter.Begin(i.Machine)

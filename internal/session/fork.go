@@ -115,7 +115,8 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session,
 	// A copy is kept alive only if a request for it asks for that.
 	st.Record.Policy.KeepAlive = false
 	b := branch{dir: dir, event: "forked", Branch: snapshot.Branch{
-		Tenant: p.Tenant, Subject: p.Subject, Origin: s.spec.ID, Name: r.Name, Lifetime: w.Lifetime,
+		Tenant: p.Tenant, Subject: p.Subject, Origin: s.spec.ID, Name: r.Name,
+		Lifetime: w.Lifetime, Most: m.cfg.MaxLifetime,
 		Labels: labels, Durable: s.spec.Durable, Policy: st.Record.Policy,
 	}}
 	if err := b.startAll(ctx, m, st, ids, held, made); err != nil {

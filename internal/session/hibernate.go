@@ -35,11 +35,14 @@ func (s *Session) Hibernate(ctx context.Context, suspend bool) (err error) {
 		return err
 	}
 	defer release()
-	defer func() {
-		if err == nil && suspend {
-			suspension{s}.set(true)
-		}
-	}()
+	if err = s.hibernateNow(ctx); err == nil && suspend {
+		rest{s}.suspend()
+	}
+	return err
+}
+
+// hibernateNow is Hibernate. Preconditions: lifecycle is held, and no request is under way.
+func (s *Session) hibernateNow(ctx context.Context) error {
 	if s.is(hibernated) {
 		return nil
 	}

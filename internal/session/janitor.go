@@ -75,13 +75,14 @@ func (j *janitor) tick(now time.Time) {
 	}
 }
 
-// expire ends a session whose lifetime is over, or that has had no work for as long as its policy
-// allows. It reports whether the session has expired.
+// expire ends a session whose lifetime is over, or hibernates it if its policy requires that. It
+// also ends a session that has had no work for as long as its policy allows. It reports whether the
+// session has expired.
 func (j *janitor) expire(s *Session, now time.Time) bool {
 	status := s.currentStatus()
-	at, reason := status.Expiry(s.activity.Quiet())
+	at, reason := status.End(s.activity.Quiet())
 	if s.IsLost() || at.IsZero() || now.Before(at) {
-		return false
+		return j.lapse(s, now)
 	}
 	j.m.work.Go(func() {
 		if reason == protocol.ExpiresByLifetime {

@@ -93,7 +93,7 @@ func (v movable) Freeze(ctx context.Context) (f migrate.Frozen, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.Expires, f.Works, f.Stored = s.status.Expires, s.status.Works && !s.status.Suspended, s.stored
-	if at, _ := s.status.Expiry(s.activity.Quiet()); !at.IsZero() {
+	if at, _ := s.status.End(s.activity.Quiet()); !at.IsZero() {
 		f.Expires = at // a parked session does no work
 	}
 	return f, nil

@@ -48,7 +48,7 @@ func applyUpdate(m *Manager, s *Session, now, next snapshot.Status, r protocol.S
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Policy, s.status.Expires = next.Policy, next.Expires
+	s.status.Policy, s.status.Expires, s.status.Due = next.Policy, next.Expires, next.Due
 	s.recount()
 	if r.Name != nil {
 		s.status.Name = m.names.NameOf(s.spec.ID)

@@ -50,6 +50,7 @@ type Session struct {
 	services  *service.Supervisor
 	egress    *proxy.Proxy // nil without a network
 	volumes   *volume.Hold
+	lapsing   atomic.Bool // it is being hibernated at the end of its lifetime
 	// moving is set while the session is parked. sealed is set, with lifecycle held,
 	// when the session can no longer continue here.
 	moving atomic.Bool
@@ -131,14 +132,14 @@ func (s *Session) acquire(ctx context.Context, explicit bool) (release func(), e
 		return nil, err
 	}
 	if !explicit {
-		if err := (suspension{s}).check(); err != nil {
+		if err := (rest{s}).check(); err != nil {
 			return nil, err
 		}
 	}
 	if err := s.ensureRunning(ctx); err != nil {
 		return nil, err
 	}
-	suspension{s}.set(false)
+	rest{s}.resumed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == lost {
@@ -270,6 +271,9 @@ func (s *Session) View() protocol.Session {
 	}
 	if at, reason := s.status.Expiry(s.activity.Quiet()); !at.IsZero() {
 		v.ExpiresMS, v.ExpiresReason = at.UnixMilli(), reason
+	}
+	if v.OnExpiry = s.status.Policy.OnExpiry; s.state == lost {
+		v.OnExpiry = ""
 	}
 	if s.state == lost {
 		v.Reached = s.lostBy()

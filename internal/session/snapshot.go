@@ -70,7 +70,7 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal,
 	}
 	b := branch{dir: dir, event: "started", Branch: snapshot.Branch{
 		Tenant: p.Tenant, Subject: p.Subject, Origin: c.ID, Name: r.Name, Labels: w.Labels,
-		Env: r.Env, Lifetime: w.Lifetime,
+		Env: r.Env, Lifetime: w.Lifetime, Most: m.cfg.MaxLifetime,
 		Durable: m.cfg.IsDurable(r), Policy: w.Policy, Network: network,
 	}}
 	s, err := b.start(ctx, m, c, id)

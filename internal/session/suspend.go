@@ -2,7 +2,10 @@ package session
 
 import (
 	"context"
+	"time"
 
+	"github.com/sandgate/sandgate/internal/session/snapshot"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -16,11 +19,12 @@ func Resume(ctx context.Context, s *Session) error {
 	return err
 }
 
-// suspension is whether only Resume resumes a session.
-type suspension struct{ s *Session }
+// rest is how a session that does not run comes to run again: with any work, or, while it is
+// suspended, only with Resume; and the end of its lifetime, if it is hibernated or suspended then.
+type rest struct{ s *Session }
 
-// check returns an error for a session that only Resume resumes. Errors: Conflict.
-func (v suspension) check() error {
+// check returns an error for a suspended session. Errors: Conflict.
+func (v rest) check() error {
 	s := v.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,17 +35,99 @@ func (v suspension) check() error {
 		"the session is suspended, and only session.resume resumes it").For(fault.CauseSuspended)
 }
 
-// set records that only Resume resumes the session, or that all work does.
+// suspend records that only Resume resumes the session. Preconditions: lifecycle is held, and the
+// session is hibernated.
+func (v rest) suspend() { v.revise(func(s *snapshot.Status) { s.Suspended = true }) }
+
+// resumed records that the session runs. If its lifetime was over, the session has it again.
 // Preconditions: lifecycle is held.
-func (v suspension) set(suspended bool) {
+func (v rest) resumed() {
+	v.revise(func(s *snapshot.Status) {
+		s.Suspended = false
+		if p := s.Policy; s.Due.IsZero() && p.OnExpiry != "" && p.Lifetime > 0 {
+			s.Due = time.Now().Add(p.Lifetime)
+		}
+	})
+}
+
+// lapse records that the lifetime of a hibernated session is over, unless it was extended
+// meanwhile. Preconditions: lifecycle is held, and the session is hibernated.
+func (v rest) lapse() {
+	v.revise(func(s *snapshot.Status) {
+		if !lapsed(*s, time.Now()) {
+			return
+		}
+		s.Due = time.Time{}
+		s.Suspended = s.Suspended || s.Policy.OnExpiry == protocol.OnExpirySuspend
+	})
+}
+
+// revise changes the session's status. Preconditions: lifecycle is held.
+func (v rest) revise(do func(s *snapshot.Status)) {
 	s := v.s
 	s.lifecycle.Held()
 	s.mu.Lock()
-	same := s.status.Suspended == suspended
-	s.status.Suspended = suspended
+	suspended, due := s.status.Suspended, s.status.Due
+	do(&s.status)
+	same := suspended == s.status.Suspended && due.Equal(s.status.Due)
 	change := s.status.Change()
 	s.mu.Unlock()
 	if !same {
 		s.copies.Changed(change)
 	}
+}
+
+// lapsed reports whether the lifetime is over of a session that does not end with it.
+func lapsed(s snapshot.Status, now time.Time) bool {
+	return !s.Due.IsZero() && !now.Before(s.Due)
+}
+
+// lapseRetry is how long after a failure a session is hibernated again whose lifetime is over.
+const lapseRetry = 10 * time.Second
+
+// lapse hibernates or suspends a session whose lifetime is over, in the background. It does so also
+// while code runs in the session, and waits for requests that are under way. It reports whether the
+// lifetime is over.
+func (j *janitor) lapse(s *Session, now time.Time) bool {
+	if s.IsLost() || !lapsed(s.currentStatus(), now) {
+		return false
+	}
+	if !s.lapsing.CompareAndSwap(false, true) {
+		return true
+	}
+	j.m.work.Go(func() {
+		err := hibernateLapsed(j.m.ctx, s)
+		if err != nil && !s.IsLost() && j.m.ctx.Err() == nil {
+			j.m.log.Warn("a session could not be hibernated at the end of its lifetime", "session",
+				s.spec.ID, "error", err)
+			retry := time.NewTimer(lapseRetry)
+			defer retry.Stop()
+			select {
+			case <-retry.C:
+			case <-s.life.Done():
+			case <-j.m.ctx.Done():
+			}
+		}
+		s.lapsing.Store(false)
+	})
+	return true
+}
+
+// hibernateLapsed hibernates or suspends a session if its lifetime is over.
+func hibernateLapsed(ctx context.Context, s *Session) error {
+	ctx, cancel := context.WithTimeout(ctx, protocol.SlowLimit)
+	defer cancel()
+	unlock, err := s.lockQuiet(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !lapsed(s.currentStatus(), time.Now()) {
+		return nil // it was extended
+	}
+	if err := s.hibernateNow(ctx); err != nil {
+		return err
+	}
+	rest{s}.lapse()
+	return nil
 }

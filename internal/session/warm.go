@@ -44,6 +44,7 @@ func newRequests(m *Manager) *request.Checker {
 		Lifetime: c.Lifetime, MaxLifetime: c.MaxLifetime, DeleteAfter: c.DeleteAfter,
 		PauseAfter:     c.PauseAfter,
 		HibernateAfter: c.HibernateAfter, MaxIdle: c.MaxIdle,
+		Hibernates: c.Backend.Capabilities().Checkpoint,
 	})
 }
 

@@ -339,7 +339,9 @@ func (m *Migrator) Parked(ctx context.Context, p noderpc.Principal) ([]protocol.
 		return nil, err
 	}
 	for _, v := range views {
-		ended := v.ExpiresMS != 0 && time.Now().After(time.UnixMilli(v.ExpiresMS))
+		// A session that is hibernated at the end of its lifetime stays.
+		ended := v.OnExpiry == "" && v.ExpiresMS != 0 &&
+			time.Now().After(time.UnixMilli(v.ExpiresMS))
 		if p.Sees(p.Tenant, v.ID) && !ended {
 			all = append(all, v)
 		}

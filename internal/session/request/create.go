@@ -52,6 +52,7 @@ func (c *Checker) Create(p noderpc.Principal, r protocol.SessionCreate) (w Sessi
 	if w.Policy, err = c.policy(r); err != nil {
 		return w, err
 	}
+	w.Policy.Lifetime = w.Lifetime
 	if r.Template != "" {
 		w.Template, w.Language, err = c.template(p, r)
 	} else {

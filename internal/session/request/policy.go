@@ -79,7 +79,26 @@ func (c *Checker) policy(r protocol.SessionCreate) (p snapshot.Policy, err error
 		return p, err
 	}
 	p.KeepAlive = r.KeepAlive
-	return p, nil
+	p.OnExpiry, err = c.onExpiry(opCreate, r.OnExpiry)
+	return p, err
+}
+
+// onExpiry returns what happens at the end of a lifetime, as in snapshot.Policy. Errors:
+// InvalidArgument, Unsupported.
+func (c *Checker) onExpiry(op, asked string) (string, error) {
+	switch asked {
+	case "", protocol.OnExpiryDelete:
+		return "", nil
+	case protocol.OnExpiryHibernate, protocol.OnExpirySuspend:
+		if !c.cfg.Hibernates {
+			return "", &fault.Error{
+				Kind: fault.Unsupported, Op: op, Field: "on_expiry",
+				Message: "this server cannot hibernate sessions",
+			}
+		}
+		return asked, nil
+	}
+	return "", fault.Invalid(op, "on_expiry", "%.40q is not delete, hibernate or suspend", asked)
 }
 
 // Update returns the status that a session has after a change of its name, labels, policy and
@@ -120,27 +139,35 @@ func (c *Checker) Update(p noderpc.Principal, now snapshot.Status, created time.
 	if r.KeepAlive != nil {
 		next.Policy.KeepAlive = *r.KeepAlive
 	}
-	if r.LifetimeSeconds != nil {
-		if next.Expires, err = c.extended(created, *r.LifetimeSeconds); err != nil {
+	if r.OnExpiry != nil {
+		if next.Policy.OnExpiry, err = c.onExpiry(op, *r.OnExpiry); err != nil {
 			return now, err
 		}
+		next = next.Reconsider(now.Policy, time.Now(), created, c.cfg.MaxLifetime)
+	}
+	if r.LifetimeSeconds != nil {
+		life, err := c.extended(created, *r.LifetimeSeconds)
+		if err != nil {
+			return now, err
+		}
+		next.Policy.Lifetime = life
+		next.Expires, next.Due = next.Policy.Ends(time.Now(), created, life, c.cfg.MaxLifetime)
 	}
 	return next, nil
 }
 
-// extended returns the end of a session whose lifetime of some seconds begins now. A bound of the
-// server counts from its creation.
-func (c *Checker) extended(created time.Time, seconds int64) (time.Time, error) {
+// extended returns the lifetime of some seconds that begins now; 0 for none. A bound of the server
+// counts from the session's creation.
+func (c *Checker) extended(created time.Time, seconds int64) (time.Duration, error) {
 	const op, field = protocol.OpSessionUpdate, "lifetime_seconds"
 	if seconds == 0 {
-		return created, fault.Invalid(op, field, "a lifetime from now has at least 1 second; -1 is never")
+		return 0, fault.Invalid(op, field, "a lifetime from now has at least 1 second; -1 is never")
 	}
 	most := c.cfg.MaxLifetime
 	if most > 0 {
 		if most -= time.Since(created); most < time.Second {
-			return created, fault.Invalid(op, field, "this session cannot live longer")
+			return 0, fault.Invalid(op, field, "this session cannot live longer")
 		}
 	}
-	life, err := bounded(op, field, seconds, 0, most)
-	return snapshot.ExpiresAfter(time.Now(), life), err
+	return bounded(op, field, seconds, 0, most)
 }

@@ -55,6 +55,8 @@ type Config struct {
 	// PauseAfter and HibernateAfter are the default idle times; negative is never.
 	// MaxIdle is the longest idle time; negative means any.
 	PauseAfter, HibernateAfter, MaxIdle time.Duration
+	// Hibernates is true if sessions can be hibernated.
+	Hibernates bool
 }
 
 // Checker checks and resolves requests. It has no state.

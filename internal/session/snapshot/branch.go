@@ -16,6 +16,7 @@ type Branch struct {
 	Labels          map[string]string
 	Env             map[string]string // added to the original's environment
 	Lifetime        time.Duration     // 0 means that the session need not end
+	Most            time.Duration     // the longest lifetime; 0 for no bound
 	Durable         bool
 	Policy          Policy
 	Network         *protocol.Network // nil means the network of the original
@@ -27,8 +28,10 @@ func (b Branch) Record(id string, c *Manifest, now time.Time) Record {
 	v.Channels = append([]Channel{}, v.Channels...)
 	v.ID, v.Tenant, v.Subject, v.Name = id, b.Tenant, b.Subject, b.Name
 	v.Labels = b.Labels
-	v.Created, v.Expires, v.Active = now, ExpiresAfter(now, b.Lifetime), now
+	v.Created, v.Active = now, now
 	v.Policy, v.Suspended = b.Policy, false
+	v.Policy.Lifetime = b.Lifetime
+	v.Expires, v.Due = v.Policy.Ends(now, now, b.Lifetime, b.Most)
 	if v.Moved = 0; b.Network != nil {
 		v.Network = b.Network
 	}

@@ -38,3 +38,39 @@ func TestExpiry(t *testing.T) {
 		t.Error("a session without a lifetime has an end")
 	}
 }
+
+// TestReconsider checks that the end of the lifetime stays when what happens then changes.
+func TestReconsider(t *testing.T) {
+	created := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	now, due := created.Add(time.Minute), created.Add(10*time.Minute)
+	ends := Status{Expires: due, Policy: Policy{Lifetime: 10 * time.Minute}}
+	keeps := Status{Expires: cluster.NoEnd(), Due: due, Policy: ends.Policy}
+	keeps.Policy.OnExpiry = protocol.OnExpiryHibernate
+	over, endless, old := keeps, keeps, ends
+	over.Due = time.Time{}
+	endless.Due, endless.Policy.Lifetime = time.Time{}, 0
+	old.Policy.Lifetime = 0
+	for name, c := range map[string]struct {
+		s            Status
+		on           string
+		most         time.Duration
+		expires, due time.Time
+	}{
+		"hibernated instead":   {ends, "hibernate", 0, cluster.NoEnd(), due},
+		"of an older server":   {old, "hibernate", 0, cluster.NoEnd(), due},
+		"within a bound":       {ends, "suspend", time.Hour, created.Add(time.Hour), due},
+		"suspended instead":    {keeps, "suspend", 0, cluster.NoEnd(), due},
+		"deleted instead":      {keeps, "", 0, due, time.Time{}},
+		"deleted after it":     {over, "", 0, now.Add(10 * time.Minute), time.Time{}},
+		"deleted without one":  {endless, "", 0, cluster.NoEnd(), time.Time{}},
+		"suspended without it": {endless, "suspend", 0, cluster.NoEnd(), time.Time{}},
+	} {
+		next := c.s
+		next.Policy.OnExpiry = c.on
+		next = next.Reconsider(c.s.Policy, now, created, c.most)
+		if !next.Expires.Equal(c.expires) || !next.Due.Equal(c.due) ||
+			next.Policy.Lifetime == 0 && !c.due.IsZero() {
+			t.Errorf("%s: %+v, want %s and %s", name, next, c.expires, c.due)
+		}
+	}
+}

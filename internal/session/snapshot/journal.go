@@ -30,17 +30,18 @@ type JournalLine struct {
 type Change struct {
 	Suspended bool      `json:"suspended,omitempty"`
 	Expires   time.Time `json:"expires"`
+	Due       time.Time `json:"due,omitzero"`
 	Policy    Policy    `json:"policy"`
 }
 
 // Change returns the properties that go to journals.
 func (s Status) Change() Change {
-	return Change{Suspended: s.Suspended, Expires: s.Expires, Policy: s.Policy}
+	return Change{Suspended: s.Suspended, Expires: s.Expires, Due: s.Due, Policy: s.Policy}
 }
 
 // Apply makes the change in a status.
 func (c Change) Apply(s *Status) {
-	s.Suspended, s.Expires, s.Policy = c.Suspended, c.Expires, c.Policy
+	s.Suspended, s.Expires, s.Due, s.Policy = c.Suspended, c.Expires, c.Due, c.Policy
 }
 
 // Journal is what happened in a session after a copy.

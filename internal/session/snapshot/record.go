@@ -50,9 +50,13 @@ type Status struct {
 	Name   string `json:"name,omitempty"`
 	// Labels are replaced as a whole.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Expires is the end of the lifetime; cluster.NoEnd without one.
+	// Expires is when the session is deleted at the latest; cluster.NoEnd for never. It is the end
+	// of the lifetime unless Policy.OnExpiry says otherwise.
 	Expires time.Time `json:"expires"`
-	Active  time.Time `json:"active"`
+	// Due is the end of the lifetime of a session that is hibernated or suspended then. It is zero
+	// without a lifetime, and from that moment until the next resume.
+	Due    time.Time `json:"due,omitzero"`
+	Active time.Time `json:"active"`
 	// Suspended is set if only an explicit request resumes the session.
 	Suspended bool `json:"suspended,omitempty"`
 	// Works is set if the session was at work when its process ended.
@@ -79,6 +83,11 @@ type Policy struct {
 	Delete time.Duration `json:"delete,omitempty"`
 	// KeepAlive means that a session is never idle.
 	KeepAlive bool `json:"keep_alive,omitempty"`
+	// OnExpiry is protocol.OnExpiryHibernate, protocol.OnExpirySuspend, or empty for a session that
+	// is deleted at the end of its lifetime.
+	OnExpiry string `json:"on_expiry,omitempty"`
+	// Lifetime is the lifetime that was set last; 0 for none.
+	Lifetime time.Duration `json:"lifetime,omitempty"`
 }
 
 // Record is a hibernated session without its memory and its logs. It is the file session.json,

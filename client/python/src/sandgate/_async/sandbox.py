@@ -57,6 +57,7 @@ class AsyncSandbox(AsyncSession, AsyncSandboxShortcuts):
         idle_pause: Optional[Duration] = None,
         idle_hibernate: Optional[Duration] = None,
         idle_delete: Optional[Duration] = None,
+        on_expiry: Optional[str] = None,
         keep_alive: bool = False,
         keep: Optional[bool] = None,
         url: Optional[str] = None,
@@ -85,6 +86,7 @@ class AsyncSandbox(AsyncSession, AsyncSandboxShortcuts):
             idle_pause: the time without work until it is paused. -1 for never.
             idle_hibernate: the time without work until it is hibernated. -1 for never.
             idle_delete: the time without work until it is deleted. Never by default.
+            on_expiry: what happens at the end of its lifetime: "delete", "hibernate" or "suspend".
             keep_alive: never pause, hibernate or evict it.
             keep: whether it stays when the context is left. By default only if it has a name.
             url: the server's address. By default SANDGATE_URL, or the profile's.
@@ -112,6 +114,7 @@ class AsyncSandbox(AsyncSession, AsyncSandboxShortcuts):
             "idle_pause_seconds": whole_seconds(idle_pause, "idle_pause"),
             "idle_hibernate_seconds": whole_seconds(idle_hibernate, "idle_hibernate"),
             "idle_delete_seconds": whole_seconds(idle_delete, "idle_delete"),
+            "on_expiry": on_expiry,
             "keep_alive": keep_alive or None,
             **more,
         }
