@@ -144,7 +144,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"kernel/queue":     {"kernel", "protocol"},
 		"docs":             {},
 		"gateway": {
-			"stream", "protocol", "internal/kernelclient", "internal/nodecall",
+			"stream", "protocol", "internal/fileclient", "internal/kernelclient", "internal/nodecall",
 			"internal/idempotency", "internal/noderpc", "internal/processclient", "internal/cluster",
 			"internal/cluster/local", "internal/egress", "internal/tenant", "internal/trace", "docs",
 		},
@@ -184,6 +184,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/usage",
 		},
 		"internal/webhook":       {"protocol", "internal/cluster", "internal/event"},
+		"internal/fileclient":    {"protocol", "internal/nodecall"},
 		"internal/kernelclient":  {"protocol", "internal/nodecall"},
 		"internal/nodecall":      {"protocol"},
 		"internal/processclient": {"protocol", "internal/nodecall"},

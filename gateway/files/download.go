@@ -8,14 +8,11 @@ import (
 	"net/url"
 	"path"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/sandgate/sandgate/gateway/surface"
-	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/internal/fileclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
-	"github.com/sandgate/sandgate/protocol/frame"
 )
 
 // copySize is the size of the buffer of a download, in bytes.
@@ -47,9 +44,9 @@ func (s *Surface) get(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Surface) getFile(w http.ResponseWriter, r *http.Request, ref protocol.FileRef) error {
 	p := protocol.FileRead{FileRef: ref}
-	ranged := rangeOf(r.Header.Get("Range"), &p)
+	ranged := fileclient.ParseRange(r.Header.Get("Range"), &p)
 	if cond := r.Header.Get("If-Range"); ranged && cond != "" {
-		if p.IfRange = etagValue(cond); p.IfRange == "" {
+		if p.IfRange = fileclient.ParseETag(cond); p.IfRange == "" {
 			p.Offset, p.Length, ranged = 0, 0, false // a date or a weak ETag never matches
 		}
 	}
@@ -81,37 +78,6 @@ func (s *Surface) getFile(w http.ResponseWriter, r *http.Request, ref protocol.F
 		size = -1
 	}
 	return body.send(w, r, status, size)
-}
-
-// rangeOf reads the header Range into p. It returns false for headers that are not a single range
-// of bytes. Then the whole file is sent, as RFC 9110 requires.
-func rangeOf(header string, p *protocol.FileRead) bool {
-	spec, ok := strings.CutPrefix(header, "bytes=")
-	first, last, dash := strings.Cut(spec, "-")
-	if !ok || !dash || strings.ContainsAny(spec, ", ") {
-		return false
-	}
-	if first == "" {
-		n, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || n <= 0 {
-			return false
-		}
-		p.Offset = -n
-		return true
-	}
-	from, err := strconv.ParseInt(first, 10, 64)
-	if err != nil || from < 0 {
-		return false
-	}
-	if last != "" {
-		to, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || to < from {
-			return false
-		}
-		p.Length = to - from + 1
-	}
-	p.Offset = from
-	return true
 }
 
 // unsatisfied answers a range after the end of the file. It is not counted as an error.
@@ -163,47 +129,20 @@ func (s *Surface) open(r *http.Request, op string, params, result any) (*reader,
 	}
 	stop := context.AfterFunc(s.cfg.Base, func() { _ = l.Close() })
 	drop := func() { stop(); _ = l.Close() }
-	late := time.AfterFunc(s.cfg.Call, func() { _ = l.Close() })
-	err = nodecall.Call(l, 1, op, 0, params, result, nil)
-	if !late.Stop() && err != nil {
-		err = fault.New(fault.DeadlineExceeded, "files.read",
-			"the node did not open the file in time")
-	}
+	ctx, cancel := context.WithTimeout(s.cfg.Base, s.cfg.Call)
+	defer cancel()
+	body, err := fileclient.Open(ctx, l, op, params, result)
 	if err != nil {
 		drop()
 		return nil, err
 	}
-	return &reader{l: l, drop: drop}, nil
+	return &reader{body, drop}, nil
 }
 
-// reader reads the Data frames of a file.
+// reader reads the content of a file until it is dropped.
 type reader struct {
-	l    nodecall.Link
+	*fileclient.Reader
 	drop func()
-	rest []byte
-	last bool
-}
-
-// Read returns bytes of the file.
-func (b *reader) Read(p []byte) (int, error) {
-	for len(b.rest) == 0 {
-		if b.last {
-			return 0, io.EOF
-		}
-		f, err := nodecall.Next(b.l)
-		if err == nil && f.Type == frame.Control {
-			err = lateError(f)
-		}
-		if err != nil {
-			return 0, err
-		}
-		if f.Type == frame.Data {
-			b.rest, b.last = f.Body, f.Flags&frame.FlagEnd != 0
-		}
-	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
 }
 
 // send sends the file as the body of the response. size is -1 if it is unknown: then each part is
@@ -236,12 +175,4 @@ func (b *reader) send(w http.ResponseWriter, r *http.Request, status int, size i
 			panic(http.ErrAbortHandler)
 		}
 	}
-}
-
-// lateError returns the error of a Control frame between the parts of a file, nil if it has none.
-func lateError(f frame.Frame) error {
-	if reply, ok := nodecall.ReplyTo(f, 1); ok && reply.Error != nil {
-		return reply.Error.Err("files.read")
-	}
-	return nil
 }

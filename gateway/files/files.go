@@ -203,13 +203,3 @@ func setHeaders(h http.Header, r *http.Request, f protocol.File) {
 }
 
 func etagHeader(tag string) string { return `"` + tag + `"` }
-
-// etagValue returns the text between the quotes of a header with one strong ETag, or "".
-func etagValue(header string) string {
-	header = strings.TrimSpace(header)
-	if len(header) < 3 || header[0] != '"' || header[len(header)-1] != '"' ||
-		strings.ContainsAny(header[1:len(header)-1], `",`) {
-		return ""
-	}
-	return header[1 : len(header)-1]
-}

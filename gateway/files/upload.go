@@ -6,18 +6,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sandgate/sandgate/gateway/surface"
-	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/internal/fileclient"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
-	"github.com/sandgate/sandgate/protocol/frame"
 )
-
-// partSize is the number of bytes of a file in one Data frame.
-const partSize = 64 << 10
 
 // put writes the body to a file or, with archive=tar, to a tree.
 func (s *Surface) put(w http.ResponseWriter, r *http.Request) error {
@@ -51,7 +46,7 @@ func (s *Surface) putFile(w http.ResponseWriter, r *http.Request, ref protocol.F
 		return fault.Invalid(op, "If-None-Match", "a write accepts only If-None-Match: *")
 	}
 	if match := r.Header.Get("If-Match"); match != "" {
-		if p.IfMatch = etagValue(match); p.IfMatch == "" {
+		if p.IfMatch = fileclient.ParseETag(match); p.IfMatch == "" {
 			return fault.Invalid(op, "If-Match", "a write accepts one ETag, in quotes")
 		}
 	}
@@ -101,54 +96,5 @@ func (s *Surface) Upload(ctx context.Context, who noderpc.Principal, op string, 
 	}
 	defer func() { _ = l.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	if err := nodecall.Send(l, 1, op, 0, params); err != nil {
-		return err
-	}
-	// The reply arrives after the last part. After an error it arrives earlier, and the rest need
-	// not be sent.
-	replied := make(chan error, 1)
-	go func() { replied <- nodecall.Await(l, 1, op, result, nil) }()
-	fail := func(err error) error {
-		_ = l.Close()
-		<-replied
-		return err
-	}
-	part := make([]byte, partSize)
-	for {
-		n, err := io.ReadFull(r, part)
-		// The comparison is exact: the error of a body that was cut short may wrap either error.
-		last := err == io.EOF || err == io.ErrUnexpectedEOF
-		if err != nil && !last {
-			return fail(err)
-		}
-		f := frame.Frame{Type: frame.Data, Body: part[:n]}
-		if last {
-			f.Flags = frame.FlagEnd
-		}
-		serr := l.Send(f)
-		select {
-		case rerr := <-replied:
-			if rerr == nil && !last {
-				rerr = fault.New(fault.Internal, "files.write",
-					"the node replied before the file was complete")
-			}
-			return rerr
-		default:
-		}
-		if serr != nil {
-			return fail(serr)
-		}
-		if last {
-			break
-		}
-	}
-	timer := time.NewTimer(s.cfg.Call)
-	defer timer.Stop()
-	select {
-	case err := <-replied:
-		return err
-	case <-timer.C:
-		return fail(fault.New(fault.DeadlineExceeded, "files.write",
-			"the node did not confirm the file"))
-	}
+	return fileclient.Write(l, op, params, r, s.cfg.Call, result)
 }
