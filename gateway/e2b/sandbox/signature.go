@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -30,13 +31,15 @@ func CheckSignature(r *http.Request, token string, now time.Time) error {
 			return fault.New(fault.Unauthenticated, op, "the query has more than one %s", name)
 		}
 	}
+	// A client may have left the plus signs of the text as they are, which stand for spaces.
+	text := strings.ReplaceAll(given[0], " ", "+")
 	action := "write"
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		action = "read"
 	}
 	ends := query.Get("signature_expiration")
 	want := Signature(query.Get("path"), action, query.Get("username"), token, ends)
-	if subtle.ConstantTimeCompare([]byte(given[0]), []byte(want)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(text), []byte(want)) != 1 {
 		return fault.New(fault.Unauthenticated, op, "the signature is not valid")
 	}
 	if ends == "" {

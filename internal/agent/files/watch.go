@@ -21,6 +21,7 @@ import (
 // Limits of watching files.
 const (
 	MaxChanges   = 1024     // changes in one report, or that wait
+	maxEach      = 16 << 10 // the same for a watch that reports each change
 	maxChangePut = 32 << 10 // approximate bytes of one line
 	// from a change to its report, together with the ones after it
 	watchPause = 50 * time.Millisecond
@@ -331,7 +332,7 @@ func (w *watcher) noteChange(path, kind string, dir bool) {
 		change := wire.FileChange{Path: strings.ToValidUTF8(path, "\uFFFD"), Kind: kind, Dir: dir}
 		switch n := len(w.every); {
 		case n > 0 && w.every[n-1] == change:
-		case n >= MaxChanges:
+		case n >= maxEach:
 			w.more = true
 		default:
 			w.every = append(w.every, change)
