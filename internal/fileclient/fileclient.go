@@ -94,7 +94,7 @@ func Write(l nodecall.Link, op string, params any, body io.Reader, confirm time.
 	}
 	part := make([]byte, partSize)
 	for {
-		n, err := io.ReadFull(body, part)
+		n, err := io.ReadFull(whole{body}, part)
 		// The comparison is exact: the error of a body that was cut short may wrap either error.
 		last := err == io.EOF || err == io.ErrUnexpectedEOF
 		if err != nil && !last {
@@ -130,6 +130,21 @@ func Write(l nodecall.Link, op string, params any, body io.Reader, confirm time.
 		return fail(fault.New(fault.DeadlineExceeded, "fileclient.write",
 			"the node did not confirm the file"))
 	}
+}
+
+// whole reads a body. Its error for a body that was cut short is not the one of io.ReadFull for the
+// last part.
+type whole struct{ body io.Reader }
+
+func (w whole) Read(p []byte) (int, error) {
+	n, err := w.body.Read(p)
+	if err == io.ErrUnexpectedEOF {
+		err = &fault.Error{
+			Kind: fault.Malformed, Op: "fileclient.write", Message: "the body ends too early",
+			Err: err,
+		}
+	}
+	return n, err
 }
 
 // ParseRange reads the header Range into p. It returns false for headers that are not a single range
