@@ -151,8 +151,8 @@ func (w *watcher) collect(from *watch) error {
 	}
 }
 
-// drain returns the events that wait. The error comes after them.
-func (w *watcher) drain() ([]*wire.FilesystemEvent, error) {
+// collected returns the events that wait. The error comes after them.
+func (w *watcher) collected() ([]*wire.FilesystemEvent, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	events := w.events
@@ -213,7 +213,7 @@ func (s *Service) watcherEvents(ctx context.Context, h http.Header,
 	if w == nil {
 		return nil, noWatcher(r.WatcherID)
 	}
-	events, err := w.drain()
+	events, err := w.collected()
 	if err != nil {
 		return nil, err
 	}
