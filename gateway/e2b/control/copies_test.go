@@ -132,6 +132,7 @@ func TestTemplates(t *testing.T) {
 		t.Errorf("%+v", alias)
 	}
 	g.refuse(404, "no such template", "alice", "GET", "/templates/aliases/other", "")
+	g.want(200, "alice", "GET", "/templates/aliases/mine%3Adefault", "", &alias)
 	var tags []tagBody
 	g.want(200, "alice", "GET", "/templates/mine/tags", "", &tags)
 	if len(tags) != 1 || tags[0].Tag != "default" {

@@ -99,7 +99,7 @@ func networkOf(n *protocol.Network) (b networkBody) {
 	switch {
 	case n == nil, n.Off:
 		b.DenyOut = []string{allTraffic[0]}
-	case n.Allow != nil:
+	case n.Allow != nil && !slices.Contains(n.Allow, "*"):
 		b.AllowOut, b.DenyOut = n.Allow, []string{allTraffic[0]}
 	}
 	return b

@@ -77,7 +77,7 @@ type tagBody struct {
 // ownName returns the name of a template of the caller's. Errors: PermissionDenied for those of the
 // server.
 func ownName(r *http.Request) (string, error) {
-	name := templates.Native(r.PathValue("id"))
+	name := templates.Native(templates.Param(r, "id"))
 	if name == templateBase || name == templateCode {
 		return "", fault.New(fault.PermissionDenied, "e2b.template",
 			"the template %s belongs to the server", name)
@@ -128,7 +128,7 @@ func (s catalog) getTemplate(w http.ResponseWriter, r *http.Request) error {
 
 // alias answers whether a template exists.
 func (s catalog) alias(w http.ResponseWriter, r *http.Request) error {
-	name := templates.Native(r.PathValue("alias"))
+	name := templates.Native(templates.Param(r, "alias"))
 	if name == templateBase || name == templateCode {
 		return surface.WriteJSON(w, http.StatusOK, aliasBody{name, true})
 	}

@@ -3,6 +3,7 @@ package control
 import (
 	"net/http"
 
+	"github.com/sandgate/sandgate/gateway/e2b/templates"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -52,7 +53,7 @@ func (s catalog) volumes(w http.ResponseWriter, r *http.Request) error {
 // getVolume answers with one volume.
 func (s catalog) getVolume(w http.ResponseWriter, r *http.Request) error {
 	var v protocol.Volume
-	if err := s.call(r, protocol.OpVolumeGet, protocol.VolumeRef{Name: r.PathValue("id")},
+	if err := s.call(r, protocol.OpVolumeGet, protocol.VolumeRef{Name: templates.Param(r, "id")},
 		&v); err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (s catalog) getVolume(w http.ResponseWriter, r *http.Request) error {
 
 // deleteVolume deletes a volume that no sandbox uses.
 func (s catalog) deleteVolume(w http.ResponseWriter, r *http.Request) error {
-	if err := s.call(r, protocol.OpVolumeDelete, protocol.VolumeRef{Name: r.PathValue("id")},
+	if err := s.call(r, protocol.OpVolumeDelete, protocol.VolumeRef{Name: templates.Param(r, "id")},
 		nil); err != nil {
 		return err
 	}

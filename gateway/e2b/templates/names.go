@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 )
@@ -33,6 +35,15 @@ func Name(native string) (name, tag string) {
 		return native, tagDefault[1:]
 	}
 	return name, strings.ReplaceAll(tag, "-dot-", ".")
+}
+
+// Param returns a parameter of the path of a request. Clients encode the colon of a tag.
+func Param(r *http.Request, name string) string {
+	text := r.PathValue(name)
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
 }
 
 // parseName returns the name and the tags of a request. Errors: InvalidArgument.

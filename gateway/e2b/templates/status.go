@@ -69,7 +69,7 @@ func Status(t protocol.Template) string {
 // Errors: NotFound for a build that was replaced, or never existed.
 func (b *Builder) state(r *http.Request) (t protocol.Template, found bool, err error) {
 	_, q, unknown := b.find(r)
-	names := []string{Native(r.PathValue("id"))}
+	names := []string{Native(Param(r, "id"))}
 	if unknown == nil {
 		names = q.names
 	}
@@ -107,7 +107,7 @@ func (b *Builder) status(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s := statusBody{
-		Template: r.PathValue("id"), Build: r.PathValue("build"), Status: buildWaiting,
+		Template: Param(r, "id"), Build: r.PathValue("build"), Status: buildWaiting,
 		Logs: []string{}, Entries: []entry{},
 	}
 	if found {

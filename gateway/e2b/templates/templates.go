@@ -158,7 +158,7 @@ func (b *Builder) find(r *http.Request) (key, request, error) {
 	q, ok := b.store.build(k)
 	if ok {
 		own, _ := Name(q.names[0])
-		if name, _ := Name(Native(r.PathValue("id"))); name == own {
+		if name, _ := Name(Native(Param(r, "id"))); name == own {
 			return k, q, nil
 		}
 	}
