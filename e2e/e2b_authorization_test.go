@@ -54,6 +54,7 @@ PATCH /volumecontent/{path}               501 501 501 501 501
 POST /sandboxes                           401 400 403 403 403
 POST /sandboxes/{id}/connect              401 404 403 403 403
 POST /sandboxes/{id}/fork                 401 404 403 403 403
+POST /sandboxes/{id}/pause                401 404 403 403 403
 POST /sandboxes/{id}/refreshes            401 404 403 403 403
 POST /sandboxes/{id}/resume               401 404 403 403 403
 POST /sandboxes/{id}/snapshots            401 404 403 403 403

@@ -114,6 +114,7 @@ func (s *Plane) Routes() []surface.Route {
 		row("POST", one+"/connect", manage, s.connect),
 		row("POST", "/v2"+one+"/connect", manage, s.connect),
 		row("POST", one+"/resume", manage, s.resume),
+		row("POST", one+"/pause", manage, s.pause),
 		row("POST", one+"/timeout", manage, s.setTimeout),
 		row("POST", one+"/refreshes", manage, s.refresh),
 		row("GET", one+"/metrics", read, s.metrics),

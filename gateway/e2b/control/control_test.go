@@ -44,8 +44,10 @@ type fakeNode struct {
 	next     int
 	// closed is set if the server lets nothing out.
 	closed bool
-	fail   map[string]error
-	answer map[string]func(who noderpc.Principal, params any) (any, error)
+	// bounded is set if the server lets no session live forever.
+	bounded bool
+	fail    map[string]error
+	answer  map[string]func(who noderpc.Principal, params any) (any, error)
 }
 
 type fakeSession struct {
@@ -92,8 +94,19 @@ func (f *fakeNode) reply(who noderpc.Principal, op string, params any) (any, err
 		return f.one(who, op, p)
 	case protocol.SessionUpdate:
 		s, err := f.find(who, op, p.Session)
-		if err == nil && p.LifetimeSeconds != nil {
+		if err == nil && f.bounded && p.LifetimeSeconds != nil && *p.LifetimeSeconds < 0 {
+			return nil, fault.Invalid(op, "lifetime_seconds", "never is not allowed")
+		}
+		if err == nil && p.LifetimeSeconds != nil && *p.LifetimeSeconds < 0 {
+			s.ExpiresMS = 0
+		} else if err == nil && p.LifetimeSeconds != nil {
 			s.ExpiresMS = time.Now().UnixMilli() + *p.LifetimeSeconds*1000
+		}
+		return s, err
+	case protocol.SessionHibernate:
+		s, err := f.find(who, op, p.Session)
+		if err == nil {
+			s.State, s.Suspended = "hibernated", p.Suspend
 		}
 		return s, err
 	case protocol.SessionQuery:
@@ -152,6 +165,8 @@ func (f *fakeNode) one(who noderpc.Principal, op string, p protocol.SessionRef) 
 	}
 	switch op {
 	case protocol.OpSessionGet:
+	case protocol.OpResume:
+		s.State, s.Suspended = "running", false
 	case protocol.OpSessionDelete:
 		delete(f.sessions, s.ID)
 		return nil, nil
@@ -459,6 +474,7 @@ func TestOwner(t *testing.T) {
 		{"GET", "", ""},
 		{"POST", "/connect", "{}"},
 		{"POST", "/resume", "{}"},
+		{"POST", "/pause", ""},
 		{"POST", "/timeout", `{"timeout":5}`},
 		{"POST", "/timeout", `{"timeout":0}`},
 		{"POST", "/refreshes", "{}"},
@@ -533,6 +549,64 @@ func TestLifecycle(t *testing.T) {
 	for reason, want := range map[string]string{"expired": "has expired", "memory": "was killed"} {
 		g.last().State, g.last().Reason = "lost", reason
 		g.refuse(404, want, "alice", "POST", "/sandboxes/"+id+"/connect", "{}")
+	}
+}
+
+func TestPause(t *testing.T) {
+	g := newRig(t)
+	id := g.create(`{"templateID":"base"}`)
+	path := "/sandboxes/" + id
+	left := func() int64 { return (g.last().ExpiresMS - time.Now().UnixMilli() + 999) / 1000 }
+	g.refuse(501, "memory", "alice", "POST", path+"/pause", `{"memory":false}`)
+	g.want(204, "alice", "POST", path+"/pause", "", nil)
+	if s := g.last(); !s.Suspended || s.ExpiresMS != 0 {
+		t.Errorf("%+v", s)
+	}
+	for _, c := range []struct{ path, body string }{
+		{"/pause", ""},
+		{"/timeout", `{"timeout":5}`},
+		{"/refreshes", ""},
+		{"/fork", ""},
+		{"/snapshots", ""},
+	} {
+		g.refuse(409, "paused", "alice", "POST", path+c.path, c.body)
+	}
+	var d detailBody
+	g.want(200, "alice", "GET", path, "", &d)
+	var list []listedBody
+	g.want(200, "alice", "GET", "/v2/sandboxes?state=paused", "", &list)
+	if d.State != "paused" || d.End != stamp(g.last().ActiveMS) || len(list) != 1 {
+		t.Errorf("%+v %+v", d, list)
+	}
+	g.want(200, "alice", "GET", "/sandboxes", "", &list)
+	if len(list) != 0 {
+		t.Errorf("the list of running sandboxes has %+v", list)
+	}
+	g.refuse(501, "memory", "alice", "POST", path+"/connect", `{"memory":false}`)
+	var s sandboxBody
+	g.want(201, "alice", "POST", path+"/connect", `{"timeout":50}`, &s)
+	if g.last().Suspended || left() != 50 || s.ID != id {
+		t.Errorf("%+v", g.last())
+	}
+	g.node.bounded = true
+	g.want(204, "alice", "POST", path+"/pause", "", nil)
+	g.want(201, "alice", "POST", path+"/resume", `{"timeout":70}`, &s)
+	if g.last().Suspended || left() != 70 {
+		t.Errorf("%+v", g.last())
+	}
+	g.node.bounded = false
+	g.node.fail[protocol.OpHibernate] = fault.New(fault.DiskFull, "x", "the disk is full")
+	g.refuse(507, "disk", "alice", "POST", path+"/pause", "")
+	if left() != 70 && left() != 69 {
+		t.Errorf("after a pause that failed, %d seconds are left", left())
+	}
+	// A sandbox that every request resumes is not suspended.
+	delete(g.node.fail, protocol.OpHibernate)
+	g.last().Labels[sandbox.LabelOptions] = sandbox.Options{AutoResume: true}.Label()
+	g.want(204, "alice", "POST", path+"/pause", "", nil)
+	g.want(200, "alice", "GET", path, "", &d)
+	if g.last().Suspended || d.State != "paused" {
+		t.Errorf("%+v", g.last())
 	}
 }
 

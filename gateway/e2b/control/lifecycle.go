@@ -138,6 +138,45 @@ func (s *Plane) wake(w http.ResponseWriter, r *http.Request, v protocol.Session,
 	return s.answer(w, http.StatusCreated, v)
 }
 
+// pauseRequest is the body of pause.
+type pauseRequest struct {
+	Memory *bool `json:"memory"`
+}
+
+// pause writes a sandbox with its memory to disk. It has no end then, if the server allows that.
+// Errors: Conflict if it is paused.
+func (s *Plane) pause(w http.ResponseWriter, r *http.Request) error {
+	var p pauseRequest
+	if err := decode(r, &p, true); err != nil {
+		return err
+	}
+	if p.Memory != nil && !*p.Memory {
+		return unsupported("memory", "a pause always keeps the memory on this server")
+	}
+	v, err := s.find(r)
+	if err != nil {
+		return err
+	}
+	if stateOf(v) == statePaused {
+		return fault.New(fault.Conflict, "e2b.pause", "sandbox %s is paused already",
+			sandbox.ID(v.ID))
+	}
+	err = s.live(r, v.ID, protocol.Never)
+	if err != nil && !fault.Is(err, fault.InvalidArgument) { // a server may bound every life
+		return err
+	}
+	unbounded := err == nil
+	if err := s.call(r, protocol.OpHibernate, protocol.SessionHibernate{
+		Session: v.ID, Suspend: !optionsOf(v).AutoResume,
+	}, &v); err != nil {
+		if left := (v.ExpiresMS - time.Now().UnixMilli()) / 1000; unbounded && v.ExpiresMS > 0 {
+			_ = s.live(r, v.ID, max(1, left)) // the error of the pause counts
+		}
+		return err
+	}
+	return noContent(w)
+}
+
 // live ends a session some seconds from now.
 func (s *Plane) live(r *http.Request, id string, seconds int64) error {
 	return s.call(r, protocol.OpSessionUpdate,
@@ -160,7 +199,7 @@ func (s *Plane) setTimeout(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.find(r)
+	v, err := s.findRunning(r)
 	if err != nil {
 		return err
 	}
@@ -180,7 +219,7 @@ func (s *Plane) refresh(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.find(r)
+	v, err := s.findRunning(r)
 	if err != nil {
 		return err
 	}

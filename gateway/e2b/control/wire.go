@@ -198,8 +198,14 @@ func optionsOf(v protocol.Session) sandbox.Options {
 }
 
 // stateOf returns the state of a sandbox. A sandbox that was frozen or hibernated because it was
-// idle counts as running: the next request continues it.
-func stateOf(protocol.Session) string { return stateRunning }
+// idle counts as running: the next request continues it. A sandbox that every request resumes is
+// not suspended by a pause, and so counts as paused while it is hibernated.
+func stateOf(v protocol.Session) string {
+	if v.Suspended || v.State == "hibernated" && optionsOf(v).AutoResume {
+		return statePaused
+	}
+	return stateRunning
+}
 
 // lifecycleOf describes what happens at the end of a sandbox's time.
 func lifecycleOf(o sandbox.Options) lifecycleOut {
