@@ -143,7 +143,7 @@ func (f *fakeNode) create(who noderpc.Principal, p protocol.SessionCreate) (any,
 	s := &fakeSession{tenant: who.Tenant, created: p, Session: protocol.Session{
 		ID: fmt.Sprintf("s_x%d", f.next), State: "running", CreatedMS: now + int64(f.next),
 		ActiveMS: now, ExpiresMS: now + p.LifetimeSeconds*1000, Labels: p.Labels,
-		Template: p.Template, Network: p.Network, Volumes: p.Volumes,
+		Template: p.Template, Network: p.Network, Volumes: p.Volumes, OnExpiry: p.OnExpiry,
 		Limits: &protocol.Limits{CPUs: 1.5, MemoryBytes: 512 << 20, DiskBytes: 1 << 30},
 	}}
 	f.sessions[s.ID] = s
@@ -600,13 +600,21 @@ func TestPause(t *testing.T) {
 	if left() != 70 && left() != 69 {
 		t.Errorf("after a pause that failed, %d seconds are left", left())
 	}
-	// A sandbox that every request resumes is not suspended.
 	delete(g.node.fail, protocol.OpHibernate)
-	g.last().Labels[sandbox.LabelOptions] = sandbox.Options{AutoResume: true}.Label()
-	g.want(204, "alice", "POST", path+"/pause", "", nil)
-	g.want(200, "alice", "GET", path, "", &d)
-	if g.last().Suspended || d.State != "paused" {
-		t.Errorf("%+v", g.last())
+	id = g.create(`{"templateID":"base","autoPause":true,"autoPauseMemory":true,
+		"autoResume":{"enabled":false}}`)
+	g.want(200, "alice", "GET", "/sandboxes/"+id, "", &d)
+	if g.last().OnExpiry != protocol.OnExpirySuspend || d.Lifecycle.OnTimeout != "pause" ||
+		d.Lifecycle.AutoResume {
+		t.Errorf("%+v %+v", g.last(), d)
+	}
+	// A sandbox that every request resumes is not suspended, and keeps its time.
+	id = g.create(`{"templateID":"base","autoPause":true,"autoResume":{"policy":"any"}}`)
+	g.want(204, "alice", "POST", "/sandboxes/"+id+"/pause", "", nil)
+	g.want(200, "alice", "GET", "/sandboxes/"+id, "", &d)
+	if s := g.last(); s.OnExpiry != protocol.OnExpiryHibernate || s.Suspended || s.ExpiresMS == 0 ||
+		d.State != "paused" || !d.Lifecycle.AutoResume {
+		t.Errorf("%+v %+v", g.last(), d)
 	}
 }
 

@@ -115,7 +115,13 @@ func creation(p newSandbox) (c protocol.SessionCreate, err error) {
 	}
 	maps.Copy(c.Labels, p.Metadata)
 	c.Labels[sandbox.LabelTemplate] = p.Template
-	o := sandbox.Options{AutoResume: p.AutoResume.on()}
+	o := sandbox.Options{AutoPause: p.AutoPause, AutoResume: p.AutoResume.on()}
+	switch {
+	case o.AutoResume:
+		c.OnExpiry = protocol.OnExpiryHibernate
+	case o.AutoPause:
+		c.OnExpiry = protocol.OnExpirySuspend
+	}
 	if p.Network != nil {
 		o.PrivatePorts = p.Network.Public != nil && !*p.Network.Public
 	}
@@ -141,8 +147,6 @@ func offered(p newSandbox) error {
 		return unsupported("autoPauseMemory", "a pause always keeps the memory on this server")
 	case p.AutoResume.on() && !p.AutoPause:
 		return invalid("autoResume", "it needs autoPause")
-	case p.AutoPause:
-		return unsupported("autoPause", "this server does not pause a sandbox at its end yet")
 	case p.AutoResume != nil && !slices.Contains([]string{"", "off", "any"}, p.AutoResume.Policy):
 		return invalid("autoResume.policy", "it is off or any")
 	}

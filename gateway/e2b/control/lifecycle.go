@@ -161,11 +161,15 @@ func (s *Plane) pause(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.Conflict, "e2b.pause", "sandbox %s is paused already",
 			sandbox.ID(v.ID))
 	}
-	err = s.live(r, v.ID, protocol.Never)
-	if err != nil && !fault.Is(err, fault.InvalidArgument) { // a server may bound every life
-		return err
+	// A sandbox that is paused at its end keeps its time for when it runs again.
+	unbounded := false
+	if v.OnExpiry == "" {
+		err = s.live(r, v.ID, protocol.Never)
+		if err != nil && !fault.Is(err, fault.InvalidArgument) { // a server may bound every life
+			return err
+		}
+		unbounded = err == nil
 	}
-	unbounded := err == nil
 	if err := s.call(r, protocol.OpHibernate, protocol.SessionHibernate{
 		Session: v.ID, Suspend: !optionsOf(v).AutoResume,
 	}, &v); err != nil {
