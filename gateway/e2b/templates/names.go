@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -46,19 +47,24 @@ func Param(r *http.Request, name string) string {
 	return text
 }
 
-// parseName returns the name and the tags of a request. Errors: InvalidArgument.
+// parseName returns the name and the tags of a request, each once. The first is that of the name.
+// Errors: InvalidArgument.
 func parseName(name string, tags []string) (string, []string, error) {
 	base, tag, tagged := strings.Cut(name, ":")
 	if !validName.MatchString(base) || strings.Contains(base, tagMark) {
 		return "", nil, invalid("name",
 			"%.80q is not a name: up to 63 lower-case letters, digits and single hyphens", base)
 	}
-	if tagged {
-		tags = append([]string{tag}, tags...)
+	if !tagged {
+		tag = tagDefault[1:]
 	}
-	if len(tags) == 0 {
-		tags = []string{tagDefault[1:]}
+	all := []string{tag}
+	for _, t := range tags {
+		if !slices.Contains(all, t) {
+			all = append(all, t)
+		}
 	}
+	tags = all
 	const most = 8
 	if len(tags) > most {
 		return "", nil, invalid("tags", "a build has at most %d tags", most)

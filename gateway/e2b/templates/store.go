@@ -28,7 +28,10 @@ type request struct {
 	cpus    float64
 	memory  int64
 	started bool
-	at      time.Time
+	// plan has the steps, for tags that are given later. size is about its size in bytes.
+	plan plan
+	size int
+	at   time.Time
 }
 
 // stored is an archive.
@@ -56,10 +59,7 @@ func (s *store) put(k key, content []byte) error {
 	s.bytes -= len(s.archives[k].content)
 	delete(s.archives, k)
 	if s.bytes+len(content) > maxArchives {
-		return &fault.Error{
-			Kind: fault.Exhausted, Op: "e2b.template", RetryAfter: 60,
-			Message: "this gateway keeps as many files of builds as it can",
-		}
+		return full()
 	}
 	s.bytes += len(content)
 	s.archives[k] = stored{content, time.Now()}
@@ -100,16 +100,39 @@ func (s *store) build(k key) (request, bool) {
 	return *b, true
 }
 
-// start marks a build as started. It returns false if it was started before.
-func (s *store) start(k key, started bool) bool {
+// start marks a build as started and keeps its plan. Errors: Conflict if it was started before,
+// Exhausted.
+func (s *store) start(k key, p plan, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.builds[k]
-	if b == nil || b.started && started {
-		return false
+	switch {
+	case b == nil || b.started:
+		return fault.New(fault.Conflict, "e2b.template", "the build has been started before")
+	case s.bytes+size > maxArchives:
+		return full()
 	}
-	b.started = started
-	return true
+	s.bytes += size
+	b.started, b.plan, b.size = true, p, size
+	return nil
+}
+
+// undo lets a build start again.
+func (s *store) undo(k key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.builds[k]; b != nil {
+		s.bytes -= b.size
+		b.started, b.plan, b.size = false, plan{}, 0
+	}
+}
+
+// full returns the error of a store without place.
+func full() error {
+	return &fault.Error{
+		Kind: fault.Exhausted, Op: "e2b.template", RetryAfter: 60,
+		Message: "this gateway keeps as many files of builds as it can",
+	}
 }
 
 // expire removes what is too old. Preconditions: mu is held.
@@ -123,6 +146,7 @@ func (s *store) expire() {
 	}
 	for k, b := range s.builds {
 		if b.at.Before(oldest) {
+			s.bytes -= b.size
 			delete(s.builds, k)
 		}
 	}

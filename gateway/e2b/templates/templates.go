@@ -185,20 +185,14 @@ func (b *Builder) start(w http.ResponseWriter, r *http.Request) error {
 			return missing(c)
 		}
 	}
-	if !b.store.start(k, true) {
-		return fault.New(fault.Conflict, "e2b.template", "the build has been started before")
-	}
 	made.spec.Description = descriptionOf + k.id
 	made.spec.Limits = protocol.Limits{CPUs: q.cpus, MemoryBytes: q.memory}
-	made.spec.BuildNetwork = &protocol.Network{}
+	if err := b.store.start(k, made, int(max(0, r.ContentLength))); err != nil {
+		return err
+	}
 	for _, name := range q.names {
-		err := b.send(r, name, made)
-		if fault.PublicOf(err).Cause == fault.CauseEgress {
-			made.spec.BuildNetwork = nil // a build that needs the outside fails with its own error
-			err = b.send(r, name, made)
-		}
-		if err != nil {
-			b.store.start(k, false)
+		if err := b.send(r, name, made); err != nil {
+			b.store.undo(k)
 			return err
 		}
 	}
@@ -206,8 +200,19 @@ func (b *Builder) start(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// send sends the tar of a template to the node.
+// send sends the tar of a template to the node. A build may reach what the server allows. If that is
+// nothing, a build that needs it fails with its own error.
 func (b *Builder) send(r *http.Request, name string, p plan) error {
+	p.spec.BuildNetwork = &protocol.Network{}
+	err := b.sendTar(r, name, p)
+	if err != nil && fault.PublicOf(err).Cause == fault.CauseEgress {
+		p.spec.BuildNetwork = nil
+		err = b.sendTar(r, name, p)
+	}
+	return err
+}
+
+func (b *Builder) sendTar(r *http.Request, name string, p plan) error {
 	who := surface.CallOf(r).Who
 	in, out := io.Pipe()
 	defer in.Close()
@@ -281,7 +286,8 @@ type tagRequest struct {
 	Tags   []string `json:"tags"`
 }
 
-// assignTags accepts tags that a build has. Others need a build of their own.
+// assignTags gives tags to a build. Each tag is a native template, so that a new tag builds the same
+// steps again, for as long as this gateway keeps them.
 func (b *Builder) assignTags(w http.ResponseWriter, r *http.Request) error {
 	var p tagRequest
 	if err := surface.DecodeJSON(r.Body, &p); err != nil {
@@ -291,18 +297,28 @@ func (b *Builder) assignTags(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if len(p.Tags) == 0 {
+		return invalid("tags", "the request names no tags")
+	}
 	base, _ := Name(t.Name)
-	_, tags, err := parseName(base, p.Tags)
+	_, tags, err := parseName(base+":"+p.Tags[0], p.Tags[1:])
 	if err != nil {
 		return err
 	}
+	q, known := b.store.build(key{surface.CallOf(r).Who.Tenant, BuildID(t)})
 	for _, tag := range tags {
-		other, err := b.template(r, Native(base+":"+tag))
-		if fault.Is(err, fault.NotFound) || err == nil && BuildID(other) != BuildID(t) {
-			return unsupported("tags",
-				"a tag is given when a template is built; build it with the tag %s", tag)
+		name := Native(base + ":" + tag)
+		other, err := b.template(r, name)
+		switch {
+		case err != nil && !fault.Is(err, fault.NotFound):
+			return err
+		case err == nil && BuildID(other) == BuildID(t):
+			continue
+		case !known || !q.started:
+			return unsupported("tags", "this gateway has forgotten the steps of the build; "+
+				"build the template again with the tag %s", tag)
 		}
-		if err != nil {
+		if err := b.send(r, name, q.plan); err != nil {
 			return err
 		}
 	}
@@ -321,7 +337,7 @@ func (b *Builder) removeTags(w http.ResponseWriter, r *http.Request) error {
 	if len(p.Tags) == 0 {
 		return invalid("tags", "the request names no tags")
 	}
-	name, tags, err := parseName(p.Name, p.Tags)
+	name, tags, err := parseName(p.Name+":"+p.Tags[0], p.Tags[1:])
 	if err != nil {
 		return err
 	}

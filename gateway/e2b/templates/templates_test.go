@@ -291,7 +291,17 @@ func (g *rig) checkStatus(path string) {
 		Build string `json:"buildID"`
 	}
 	g.do(201, "a", "POST", "/templates/tags", `{"target":"app:latest","tags":["v1.0"]}`, &tags)
-	g.refuse(501, "tags", "POST", "/templates/tags", `{"target":"app:latest","tags":["v2"]}`)
+	g.do(201, "a", "POST", "/templates/tags", `{"target":"app:latest","tags":["v2"]}`, &tags)
+	if got := g.node.templates["a/app--v2"]; BuildID(got) != tags.Build || len(got.Spec.Run) != 2 {
+		t.Errorf("%+v", got)
+	}
+	g.do(204, "a", "DELETE", "/templates/tags", `{"name":"app","tags":["v2"]}`, nil)
+	old := g.node.templates["a/app--latest"]
+	old.Name, old.Spec.Description = "old", descriptionOf+"old"
+	g.node.templates["a/old"] = old
+	g.refuse(501, "tags", "POST", "/templates/tags", `{"target":"old","tags":["v2"]}`)
+	delete(g.node.templates, "a/old")
+	g.refuse(400, "tags", "POST", "/templates/tags", `{"target":"app:latest","tags":[]}`)
 	g.refuse(404, "no such template", "POST", "/templates/tags", `{"target":"app","tags":["v2"]}`)
 }
 
@@ -359,7 +369,10 @@ func TestInvalidBuilds(t *testing.T) {
 	} {
 		g.refuse(400, field, "POST", "/v3/templates", body)
 	}
-	start, _ := g.ask(`{"name":"app"}`)
+	start, q := g.ask(`{"name":"app"}`)
+	if strings.Join(q.Tags, " ") != "default" {
+		t.Errorf("%+v", q)
+	}
 	for _, c := range []struct {
 		status      int
 		field, body string
