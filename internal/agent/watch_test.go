@@ -177,6 +177,11 @@ func TestWatchEach(t *testing.T) {
 	is("d/sub", wire.FileMoved)
 	r.program(3, "echo 2 >> d/other/moved")
 	w.expect("d/other/moved", wire.FileModified)
+	for i := range 20 { // each write creates its folder too
+		path := fmt.Sprintf("d/fresh%d/file", i)
+		write(uint32(30+i), path)
+		w.expect(path, wire.FileCreated)
+	}
 	w.mu.Lock()
 	for path := range w.kind {
 		if strings.Contains(path, ".sandgate-") {

@@ -160,7 +160,7 @@ func (w *watcher) add(path string, tell bool) error {
 		entries, err := dir.ReadDir(256)
 		for _, e := range entries {
 			name := filepath.Join(path, e.Name())
-			if tell {
+			if tell && !(w.each && strings.HasPrefix(e.Name(), temporaryPrefix)) {
 				w.noteChange(name, wire.FileCreated, e.IsDir())
 			}
 			if w.recursive && e.IsDir() && !w.more {
