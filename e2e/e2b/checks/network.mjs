@@ -1,0 +1,48 @@
+// What sandboxes may reach.
+import { assert, e2b, refused, suite } from './kit.mjs'
+
+const { Sandbox, ALL_TRAFFIC } = e2b
+const check = suite('network')
+
+check('allow-out', ['Sandbox.create(network.allowOut, network.denyOut)'], async (t) => {
+  const s = await t.fresh({ network: { allowOut: ['example.com'], denyOut: [ALL_TRAFFIC] } })
+  const { network } = await s.getInfo()
+  assert.deepEqual(network.allowOut, ['example.com'])
+  assert.deepEqual(network.denyOut, [ALL_TRAFFIC])
+})
+
+check('selector', ['Sandbox.create(network.denyOut)'], async (t) => {
+  const s = await t.fresh({ network: { denyOut: ({ allTraffic }) => [allTraffic] } })
+  const { stdout } = await s.commands.run('curl -sm 3 http://example.com || echo refused')
+  assert.equal(stdout, 'refused\n')
+})
+
+check('update', ['Sandbox#updateNetwork', 'Sandbox.updateNetwork'], async (t) => {
+  const s = await t.fresh()
+  await s.updateNetwork({ allowInternetAccess: false })
+  await Sandbox.updateNetwork(s.sandboxId, {
+    allowOut: ['example.com'], denyOut: ({ allTraffic }) => [allTraffic]
+  })
+  assert.deepEqual((await s.getInfo()).network.allowOut, ['example.com'])
+})
+
+check('rules', ['Sandbox.create(network.rules)'], async () => {
+  await refused(Sandbox.create({
+    network: {
+      allowOut: ['example.com'],
+      rules: { 'example.com': [{ transform: { headers: { Authorization: 'x' } } }] }
+    }
+  }))
+}, { refuses: 'requests to the outside are not changed' })
+
+check('egress-proxy', ['Sandbox.create(network.egressProxy)'], async () => {
+  await refused(Sandbox.create({ network: { egressProxy: { address: 'proxy.example.com:1080' } } }))
+}, { refuses: 'connections do not go through a SOCKS proxy of the user' })
+
+check('mask-host', ['Sandbox.create(network.maskRequestHost)'], async () => {
+  await refused(Sandbox.create({ network: { maskRequestHost: 'localhost:${PORT}' } }))
+}, { refuses: 'the host of a request is not changed' })
+
+check('https-ports', ['Sandbox.create(network.httpsPorts)'], async () => {
+  await refused(Sandbox.create({ network: { httpsPorts: [8443] } }))
+}, { refuses: 'programs in a sandbox are reached without TLS' })
