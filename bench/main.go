@@ -69,6 +69,7 @@ func main() {
 	load := flag.Int("load", 0, "have this many sessions run cells through two gateways instead")
 	sandboxes := flag.Int("sandboxes", 12, "sandboxes of each of the two nodes, with -load")
 	recovery := flag.Bool("recovery", false, "measure how a cluster recovers instead")
+	e2b := flag.Bool("e2b", false, "measure E2B's SDK beside the TypeScript client instead")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
@@ -81,6 +82,8 @@ func main() {
 		err = measureLoad(ctx, *load, *sandboxes, *rounds)
 	case *recovery:
 		err = measureRecovery(ctx, *rounds)
+	case *e2b:
+		err = measureE2B(ctx, *rounds, *cells, *megabytes)
 	case *calls:
 		err = measureCalls(ctx, *cells)
 	case *life:
