@@ -74,7 +74,7 @@ lint: node_modules python-lint
 	@$(GO) test -vet=off -run 'PlainEnglish|TestProseIsNarrow|TestCodeIsNarrow|TestLinksInPagesLead' .
 
 # Packages whose tests need root, gVisor, a built image, or a compiler in bin/, or download modules.
-QUICK_EXCLUDE := deploy/kubernetes e2e internal/agent internal/blob internal/cluster \
+QUICK_EXCLUDE := deploy/kubernetes e2e e2e/e2b internal/agent internal/blob internal/cluster \
 	internal/cluster/redis internal/image internal/sandbox/gvisor internal/session langs \
 	langs/bash/driver langs/golang
 # Tests of other packages that need root, redis-server or an S3 server.
@@ -100,7 +100,7 @@ unit: node_modules bin/versitygw
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # what the race detector's own memory would hide
 	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own
-	@set -o pipefail; alone=$$($(GO) list ./internal/sandbox/... ./internal/lockorder ./internal/session ./internal/noderpc ./e2e); \
+	@set -o pipefail; alone=$$($(GO) list ./internal/sandbox/... ./internal/lockorder ./internal/session ./internal/noderpc ./e2e ./e2e/e2b); \
 	{ $(RACE) -timeout 20m -p 2 $$($(GO) list $(GO_ALL) | grep -vxF "$$alone"); code=$$?; \
 		$(RACE) -tags lockorder -timeout 45m -p 1 $$alone || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \

@@ -47,7 +47,7 @@ type planned struct {
 	Mode    string
 }
 
-// A line is what the program of the checks prints.
+// A line is one line of the output of the checks.
 type line struct {
 	Plan    []planned
 	Methods []string
@@ -55,7 +55,7 @@ type line struct {
 	OK      bool
 	Error   string
 	Stray   string
-	// Ask is what the program asks of this test: kill-gateway.
+	// Ask is a request to this test: kill-gateway.
 	Ask string
 	MS  int
 }

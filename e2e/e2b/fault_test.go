@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestGatewayDies kills the gateway under each kind of stream. The SDK reports the error, and goes on
+// TestGatewayDies kills the gateway under each kind of stream. The SDK reports the error, and continues
 // once it connects again.
 func TestGatewayDies(t *testing.T) {
 	d, err := deploy(deadline(t))

@@ -168,7 +168,7 @@ func TestPythonFiles(t *testing.T) {
 	}
 }
 
-// TestPythonEntries reads what the filesystem service says of entries.
+// TestPythonEntries reads the fields of entries.
 func TestPythonEntries(t *testing.T) {
 	t.Parallel()
 	b := create(t, server(t), nil)

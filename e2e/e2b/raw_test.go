@@ -178,7 +178,7 @@ func (b *box) stream(method string, request any, headers ...string) *stream {
 	return &stream{b.t, res.Body}
 }
 
-// next reads a message; last tells that it ends the stream.
+// next reads a message. The last one ends the stream.
 func (s *stream) next() (body map[string]any, last bool, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(s.body, head[:]); err != nil {
@@ -192,7 +192,7 @@ func (s *stream) next() (body map[string]any, last bool, err error) {
 	return body, head[0]&2 != 0, err
 }
 
-// A whole is what a stream of a process said.
+// A whole is the content of a stream of a process.
 type whole struct {
 	stdout, stderr string
 	pid            float64

@@ -40,7 +40,7 @@ func TestHeadersRoute(t *testing.T) {
 	}
 }
 
-// TestGoneSandboxes tells apart sandboxes that were killed, that expired and that never existed.
+// TestGoneSandboxes distinguishes sandboxes that were killed, that expired and that never existed.
 func TestGoneSandboxes(t *testing.T) {
 	t.Parallel()
 	d := server(t)

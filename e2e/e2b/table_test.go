@@ -82,7 +82,7 @@ func TestEachMethodHasCheck(t *testing.T) {
 	}
 }
 
-// A row is what the checks say about a method.
+// A row has the results of the checks of a method.
 type row struct {
 	works   map[string]bool // options that work; "" is the method itself
 	refused map[string]string
@@ -119,7 +119,7 @@ func TestTable(t *testing.T) {
 	golden.Page(t, page, head+marker+table.String())
 }
 
-// add adds what a check says. A check without options speaks of the method.
+// add adds the result of a check. A check without options stands for the method itself.
 func (r *row) add(p planned, waits, options string) {
 	for option := range strings.SplitSeq(options, ", ") {
 		switch {

@@ -63,7 +63,7 @@ check('user-unknown', ['Commands#run(user)'], async (t) => {
   await fails(s.commands.run('whoami', { user: 'nobody-here' }), e2b.AuthenticationError)
 })
 
-check('user-root', ['Commands#run(user)'], async (t) => {
+check('user-root', ['Commands#run(user root)'], async (t) => {
   const s = await t.shared()
   await fails(s.commands.run('whoami', { user: 'root' }))
 }, { refuses: 'programs in a sandbox are never root' })

@@ -266,7 +266,7 @@ check('user', ['Filesystem#write(user)', 'Filesystem#read(user)', 'Filesystem#li
     await fails(s.files.list(t.path(), { user: 'nobody-here' }), e2b.AuthenticationError)
   })
 
-check('user-root', ['Filesystem#write(user)'], async (t) => {
+check('user-root', ['Filesystem#write(user root)'], async (t) => {
   const s = await t.shared()
   await fails(s.files.write('/root/x', 'y', { user: 'root' }))
 }, { refuses: 'files are never written as root' })

@@ -92,7 +92,7 @@ check('displays', ['Sandbox#runCode'], async (t) => {
   assert.equal(e.text, 'c')
 })
 
-// formats are what a display of the type becomes.
+// Each type of a display has a field of the result.
 for (const [type, field, data] of [
   ['text/html', 'html', '<b>x</b>'],
   ['text/markdown', 'markdown', '# x'],
@@ -151,7 +151,7 @@ check('sandbox-envs', ['Sandbox.create(envs)'], async (t) => {
   assert.equal((await s.runCode('os.environ["OF_SANDBOX"]')).text, 'x')
 })
 
-// What each language prints for its own program.
+// Each language runs a program and prints the text.
 for (const [language, code, want] of [
   ['javascript', 'console.log([1, 2].map((x) => x * 2).join())', '2,4\n'],
   ['js', 'console.log(1 + 1)', '2\n'],
@@ -182,7 +182,7 @@ check('language-state', ['Sandbox#runCode(language)'], async (t) => {
   assert.equal((await s.runCode('kept + 1', { language: 'JavaScript ' })).text, '6')
 })
 
-check('language-r', ['Sandbox#runCode(language)'], async (t) => {
+check('language-r', ['Sandbox#runCode(language r)'], async (t) => {
   const s = await t.shared()
   await fails(s.runCode('1', { language: 'r' }))
 }, { refuses: 'R is not in the image' })
@@ -364,7 +364,7 @@ check('empty', ['Sandbox#runCode'], async (t) => {
   assert.deepEqual([e.results, e.error], [[], undefined])
 })
 
-check('client', ['E2B#constructor', 'Sandbox#runCode'], async (t) => {
+check('client', ['new E2B', 'Sandbox#runCode'], async (t) => {
   const client = new interpreter.E2B({ apiKey: process.env.E2B_API_KEY })
   const s = await client.Sandbox.create()
   t.defer(() => s.kill())

@@ -28,7 +28,7 @@ export function suite(name, options = {}) {
   }
 }
 
-// A Context is what a check gets.
+// A Context gives a check its sandboxes and paths.
 export class Context {
   #deferred = []
   #shared
@@ -101,7 +101,7 @@ export async function fails(promise, class_, pattern) {
   throw new Error(`no error but ${JSON.stringify(value)?.slice(0, 200)}`)
 }
 
-// refused expects the answer to what Sandgate does not offer: a status and a message that says so.
+// refused expects a status and a message that report something that Sandgate does not offer.
 export function refused(promise) {
   return fails(promise, undefined, /(40[0-9]|501).*(support|offer|not |no )/s)
 }

@@ -23,7 +23,7 @@ const classes = {
   E2B: 'E2B'
 }
 
-// What the types show but is not for users.
+// Users do not call these.
 const inner = new Set(['resolveOpts'])
 
 // methods returns Class.method for a static method and Class#method for another.
@@ -43,7 +43,9 @@ export function methods() {
       const method = /^ {2}(static )?(?:get )?(\w+)(?:<.*?>)?\(/.exec(line)
       if (class_ && method && !inner.has(method[2]) &&
         (method[2] !== 'constructor' || class_ === 'E2B')) {
-        found.add(class_ + (method[1] ? '.' : '#') + method[2])
+        found.add(method[2] === 'constructor'
+          ? `new ${class_}`
+          : class_ + (method[1] ? '.' : '#') + method[2])
       }
     }
   }

@@ -1,4 +1,4 @@
-// What sandboxes may reach.
+// The hosts that sandboxes may reach.
 import { assert, e2b, refused, suite } from './kit.mjs'
 
 const { Sandbox, ALL_TRAFFIC } = e2b

@@ -1,4 +1,4 @@
-// What all versions of the SDK have in common: the checks of its older releases.
+// Checks of older releases of the SDK.
 import { assert, e2b, fails, mode, suite, until } from './kit.mjs'
 
 const { Sandbox } = e2b

@@ -1,4 +1,4 @@
-// What all versions of the code interpreter have in common.
+// Checks of older releases of the code interpreter.
 import { assert, interpreter, suite, until } from './kit.mjs'
 
 const check = suite('oldercode', { sdk: 'interpreter' })

@@ -1,5 +1,4 @@
-// What is reached at addresses of a sandbox: programs, and files by signed URLs. Addresses need a
-// domain.
+// Programs and files at addresses of a sandbox. Addresses need a domain.
 import { createHash } from 'node:crypto'
 import tls from 'node:tls'
 import { assert, e2b, fails, mode, pause, suite, until } from './kit.mjs'

@@ -266,7 +266,7 @@ check('create-connection', ['Sandbox.create(apiKey, apiUrl, sandboxUrl, domain)'
   assert.equal((await s.commands.run('echo x')).stdout, 'x\n')
 })
 
-check('client', ['E2B#constructor', 'Sandbox.create'], async (t) => {
+check('client', ['new E2B', 'Sandbox.create'], async (t) => {
   const client = new E2B({ apiKey: process.env.E2B_API_KEY, ...connection() })
   const s = await client.Sandbox.create()
   t.defer(() => s.kill())
