@@ -21,7 +21,7 @@ import (
 const settings = `
 pool: {size: 3}
 limits: {memory: 1GiB}
-e2b: {domain: %q}
+e2b_domain: %q
 egress: {allow: [example.com]}
 `
 
