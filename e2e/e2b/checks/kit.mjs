@@ -103,7 +103,7 @@ export async function fails(promise, class_, pattern) {
 
 // refused expects a status and a message that report something that Sandgate does not offer.
 export function refused(promise) {
-  return fails(promise, undefined, /(40[0-9]|501).*(support|offer|not |no )/s)
+  return fails(promise, undefined, /(400|501): (?!\[object)\S/)
 }
 
 // near compares times in ms.

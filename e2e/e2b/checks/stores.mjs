@@ -35,12 +35,12 @@ volumes('destroy', ['Volume.destroy'], async (t) => {
 
 volumes('mount', ['Sandbox.create(volumeMounts)'], async (t) => {
   const volume = await made(t)
-  const one = await t.fresh({ volumeMounts: { '/mnt/data': volume } })
-  await one.files.write('/mnt/data/x', 'shared')
-  assert.deepEqual((await one.getInfo()).volumeMounts, [{ name: volume.name, path: '/mnt/data' }])
+  const one = await t.fresh({ volumeMounts: { '/data': volume } })
+  await one.files.write('/data/x', 'shared')
+  assert.deepEqual((await one.getInfo()).volumeMounts, [{ name: volume.name, path: '/data' }])
   await one.kill()
-  const two = await t.fresh({ volumeMounts: { '/mnt/data': volume.name } })
-  assert.equal(await two.files.read('/mnt/data/x'), 'shared')
+  const two = await t.fresh({ volumeMounts: { '/data': volume.name } })
+  assert.equal(await two.files.read('/data/x'), 'shared')
 })
 
 volumes('content', ['Volume#writeFile', 'Volume#readFile', 'Volume#list', 'Volume#makeDir',
