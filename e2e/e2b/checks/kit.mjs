@@ -74,7 +74,7 @@ export async function until(what, test) {
   const end = Date.now() + 20_000
   while (!(await test())) {
     if (Date.now() > end) {
-      throw new Error(`not within 20 s: ${what}`)
+      throw new Error(`not within 20 s: ${typeof what === 'function' ? what() : what}`)
     }
     await pause(50)
   }

@@ -9,11 +9,12 @@ async function terminal(t, options = {}) {
   const decoder = new TextDecoder()
   const term = { seen: '', sandbox: s }
   term.handle = await s.pty.create({
-    cols: 80, rows: 24, onData: (data) => { term.seen += decoder.decode(data) }, ...options
+    cols: 80, rows: 24, onData: (data) => { term.seen += decoder.decode(data, { stream: true }) },
+    ...options
   })
   t.defer(() => s.pty.kill(term.handle.pid))
   term.send = (line) => s.pty.sendInput(term.handle.pid, new TextEncoder().encode(line + '\n'))
-  term.expect = (pattern) => until(`${pattern} in ${JSON.stringify(term.seen)}`,
+  term.expect = (pattern) => until(() => `${pattern} in ${JSON.stringify(term.seen)}`,
     () => pattern.test(term.seen))
   return term
 }
@@ -63,8 +64,8 @@ check('kill', ['Pty#kill'], async (t) => {
 
 check('interrupt', ['Pty#sendInput'], async (t) => {
   const term = await terminal(t)
-  await term.send('sleep 100; echo after-$?')
-  await term.expect(/sleep 100/)
+  await term.send('echo ready-$((1+1)); sleep 100')
+  await term.expect(/ready-2/)
   await until('the sleep ends', async () => {
     await term.sandbox.pty.sendInput(term.handle.pid, Uint8Array.of(3))
     await term.send('echo prompt-$((1+1))')

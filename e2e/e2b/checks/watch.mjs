@@ -10,7 +10,7 @@ async function watched(t, options = {}) {
   const w = { sandbox: s, events: [] }
   w.handle = await s.files.watchDir(t.path(), (e) => { w.events.push(`${e.type} ${e.name}`) }, options)
   t.defer(() => w.handle.stop())
-  w.expect = (event) => until(`${event} in ${w.events}`, () => w.events.includes(event))
+  w.expect = (event) => until(() => `${event} in ${w.events}`, () => w.events.includes(event))
   return w
 }
 
