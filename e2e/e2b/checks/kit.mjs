@@ -69,12 +69,12 @@ export class Context {
   }
 }
 
-// until calls a function until its value is true, and fails after 20 s.
-export async function until(what, test) {
-  const end = Date.now() + 20_000
+// until calls a function until its value is true, and fails after a limit in ms.
+export async function until(what, test, limit = 20_000) {
+  const end = Date.now() + limit
   while (!(await test())) {
     if (Date.now() > end) {
-      throw new Error(`not within 20 s: ${typeof what === 'function' ? what() : what}`)
+      throw new Error(`not in time: ${typeof what === 'function' ? what() : what}`)
     }
     await pause(50)
   }

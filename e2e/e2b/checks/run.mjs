@@ -46,7 +46,10 @@ async function run(check, shared) {
   try {
     await Promise.race([check.run(context), timeout(check.timeout ?? 40_000)])
   } catch (err) {
-    error = (err?.constructor?.name ?? '') + ': ' + (err?.stack ?? String(err))
+    error = `${err?.constructor?.name}: ${err?.stack ?? err}`
+    if (err?.cause) {
+      error += `\nbecause of ${err.cause.stack ?? err.cause}`
+    }
   }
   print({ name: check.name, ok: error === undefined, error, ms: Date.now() - began })
   await context.end()

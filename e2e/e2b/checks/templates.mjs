@@ -82,7 +82,7 @@ check('background', ['Template.buildInBackground', 'Template.getBuildStatus(logs
     await until('the build ends', async () => {
       status = await Template.getBuildStatus(info, { logsOffset: 0 })
       return status.status !== 'building' && status.status !== 'waiting'
-    })
+    }, 120_000)
     assert.equal(status.status, 'ready')
     assert.equal(status.buildID, info.buildId)
   })
