@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/sandgate/sandgate/gateway/auth"
@@ -117,6 +118,11 @@ func TestForeignPorts(t *testing.T) {
 	r := w.do("GET", "/", "", nil, at("iabc", "8000", "Origin", "https://any.example"))
 	if r.StatusCode == 401 || r.StatusCode == 403 {
 		t.Errorf("a public port answers %d: %s", r.StatusCode, read(t, r))
+	}
+	closed := w.do("GET", "/", "", nil, at("iabc", "1"))
+	if body := read(t, closed); closed.StatusCode != 502 || !strings.Contains(body, `"port":1`) ||
+		!strings.Contains(body, `"sandboxId":"iabc"`) {
+		t.Errorf("a closed port answers %d: %s", closed.StatusCode, body)
 	}
 }
 

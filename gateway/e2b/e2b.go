@@ -21,6 +21,7 @@ import (
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // Node is the part of a node that the surface needs.
@@ -146,6 +147,12 @@ func (s *Surface) forward(w http.ResponseWriter, r *http.Request, t *sandbox.Tar
 	h := w.Header() // the program decides about these
 	h.Del("Access-Control-Allow-Origin")
 	h.Del("Access-Control-Expose-Headers")
+	surface.CallOf(r).WriteError = func(w http.ResponseWriter, err error, trace string) {
+		if fault.Is(err, fault.Unavailable) {
+			err = t.Closed(err)
+		}
+		sandbox.WriteError(w, err, trace)
+	}
 	who := t.Who
 	target := &ports.Target{
 		Session: t.Session, Port: t.Port, OwnHost: true,

@@ -13,6 +13,7 @@ import (
 // errorBody is the body of an error. Clients compare Code with the status.
 type errorBody struct {
 	SandboxID string     `json:"sandboxId,omitempty"`
+	Port      int        `json:"port,omitempty"`
 	Code      int        `json:"code"`
 	Message   string     `json:"message"`
 	Kind      fault.Kind `json:"kind,omitempty"`
@@ -32,7 +33,7 @@ func WriteError(w http.ResponseWriter, err error, trace string) {
 		body.Message = p.Field + ": " + p.Message
 	}
 	if gone, ok := errors.AsType[*goneError](err); ok {
-		body.SandboxID, body.Code = gone.id, http.StatusBadGateway
+		body.SandboxID, body.Port, body.Code = gone.id, gone.port, http.StatusBadGateway
 	}
 	if status, ok := errors.AsType[*statusError](err); ok {
 		body.Code = status.code
@@ -56,10 +57,12 @@ func WriteError(w http.ResponseWriter, err error, trace string) {
 	_, _ = w.Write(text) // a client that has disconnected needs no answer
 }
 
-// goneError is the error for a sandbox that does not run. Clients recognise it by the status 502.
+// goneError is the error for a sandbox that does not run, or for a port of it that no program has.
+// Clients recognise it by the status 502.
 type goneError struct {
-	id  string
-	err error
+	id   string
+	port int // 0 for the sandbox
+	err  error
 }
 
 func (e *goneError) Error() string { return e.err.Error() }
@@ -69,6 +72,9 @@ func (e *goneError) Unwrap() error { return e.err }
 func Unavailable(id, message string) error {
 	return &goneError{id: id, err: fault.New(fault.NotFound, "sandbox.reach", "%s", message)}
 }
+
+// Closed returns the error for a port on which no program answers. It has the status 502.
+func (t *Target) Closed(err error) error { return &goneError{id: t.ID, port: t.Port, err: err} }
 
 // statusError is an error whose status is not that of its kind.
 type statusError struct {

@@ -168,6 +168,10 @@ func TestWriteError(t *testing.T) {
 		"full":    {fault.New(fault.Exhausted, "op", "full"), 429, "full", "1"},
 		"status":  {WithStatus(409, fault.New(fault.NotFound, "op", "x")), 409, "x", ""},
 		"unknown": {errors.New("secret"), 500, "", ""},
+		"closed": {
+			(&Target{ID: "iabc", Port: 80}).Closed(fault.New(fault.Unavailable, "op", "closed")), 502,
+			`closed`, "",
+		},
 	} {
 		w := httptest.NewRecorder()
 		WriteError(w, c.err, "trace")
