@@ -432,6 +432,10 @@ func TestInvalidRequests(t *testing.T) {
 		{400, "metadata", "POST", "/sandboxes", `{"templateID":"base","metadata":{"sandgate.e2b.options":"{}"}}`},
 		{400, "metadata", "POST", "/sandboxes", `{"templateID":"base","metadata":{"a":"b"` + many.String() + `}}`},
 		{400, "metadata", "POST", "/sandboxes", `{"templateID":"base","metadata":{"a":1}}`},
+		{400, "metadata", "POST", "/sandboxes", `{"templateID":"base","metadata":{"` +
+			strings.Repeat("k", 65) + `":""}}`},
+		{400, "metadata", "POST", "/sandboxes", `{"templateID":"base","metadata":{"` +
+			strings.Repeat(" ", 43) + `":""}}`},
 		{400, "envVars", "POST", "/sandboxes", `{"templateID":"base","envVars":[]}`},
 		{400, "volumeMounts", "POST", "/sandboxes", `{"templateID":"base","volumeMounts":[{"name":"a"}]}`},
 		{400, "network.denyOut", "POST", "/sandboxes", `{"templateID":"base","network":{"denyOut":["1.1.1.1"]}}`},
@@ -621,7 +625,8 @@ func TestPause(t *testing.T) {
 func TestList(t *testing.T) {
 	g := newRig(t)
 	for i := range 5 {
-		g.create(fmt.Sprintf(`{"templateID":%q,"metadata":{"n":"%d","all":"a&b=c d"}}`,
+		g.create(fmt.Sprintf(`{"templateID":%q,"metadata":{"n":"%d","all":"a&b=c d",
+			"of the:user":"y"}}`,
 			[]string{"base", "mine"}[i%2], i))
 	}
 	g.node.sessions["s_native"] = &fakeSession{tenant: "a", Session: protocol.Session{ID: "s_native"}}
@@ -645,6 +650,7 @@ func TestList(t *testing.T) {
 		// The value is encoded twice in the parameter, which is itself encoded.
 		"metadata=all%3Da%252526b%25253Dc%252520d%26n%3D1": "[ix2]",
 		"metadata=a%25253Ab%3Dx":                           "[]",
+		"metadata=of%252520the%25253Auser%3Dy":             "[ix5 ix4 ix3 ix2 ix1]",
 		"metadata=other%3Dx":                               "[]",
 	} {
 		ids, h := list(query)
@@ -664,8 +670,26 @@ func TestList(t *testing.T) {
 	g.node.sessions["s_x2"].State = "lost"
 	var all []listedBody
 	g.want(200, "alice", "GET", "/sandboxes", "", &all)
-	if len(all) != 4 || all[0].Metadata["n"] != "4" || len(all[0].Metadata) != 2 ||
+	if len(all) != 4 || all[0].Metadata["n"] != "4" || len(all[0].Metadata) != 3 ||
+		all[0].Metadata["of the:user"] != "y" ||
 		all[0].Volumes == nil || all[0].State != "running" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestMetadataKeys checks that every key has a label of its own and comes back.
+func TestMetadataKeys(t *testing.T) {
+	seen := map[string]bool{}
+	for _, key := range []string{
+		"user", "a.b/c_d-E", "of the user", "a:b", "ä", encodedKey + "x", labelOf("a:b"),
+	} {
+		label := labelOf(key)
+		if seen[label] || keyOf(label) != key {
+			t.Errorf("%q becomes %q and %q", key, label, keyOf(label))
+		}
+		seen[label] = true
+	}
+	if labelOf("user") != "user" {
+		t.Error("a plain key was encoded")
 	}
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -113,7 +112,9 @@ func creation(p newSandbox) (c protocol.SessionCreate, err error) {
 	if err := checkMetadata(p.Metadata); err != nil {
 		return c, err
 	}
-	maps.Copy(c.Labels, p.Metadata)
+	for key, value := range p.Metadata {
+		c.Labels[labelOf(key)] = value
+	}
 	c.Labels[sandbox.LabelTemplate] = p.Template
 	o := sandbox.Options{AutoPause: p.AutoPause, AutoResume: p.AutoResume.on()}
 	switch {
@@ -172,6 +173,13 @@ func checkMetadata(m map[string]string) error {
 		if strings.HasPrefix(key, protocol.ReservedLabels) {
 			return invalid("metadata", "%.80q is a key of the server: it begins with %s", key,
 				protocol.ReservedLabels)
+		}
+	}
+	for key := range m {
+		if most := 42; len(labelOf(key)) > protocol.MaxLabelKey {
+			return invalid("metadata", "the key %.80q is over %d bytes, or %d with characters "+
+				"other than letters, digits, dots, dashes, underscores and slashes", key,
+				protocol.MaxLabelKey, most)
 		}
 	}
 	if most := protocol.MaxLabels - 2; len(m) > most { // the server sets two

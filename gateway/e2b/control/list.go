@@ -160,14 +160,14 @@ func metadataFilter(text string) (labels []string, none bool, err error) {
 	for key, all := range values {
 		for _, value := range all {
 			key, value := decoded(key), decoded(value)
-			if strings.Contains(key, ":") || key == "" {
+			if key == "" {
 				none = true
 				continue
 			}
 			if strings.HasPrefix(key, protocol.ReservedLabels) {
 				return nil, false, invalid("metadata", "%.80q is a key of the server", key)
 			}
-			labels = append(labels, key+":"+value)
+			labels = append(labels, labelOf(key)+":"+value)
 		}
 	}
 	slices.Sort(labels)

@@ -3,7 +3,6 @@ package control
 import (
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
@@ -178,17 +177,6 @@ func endOf(v protocol.Session) string {
 // stamp returns a time as RFC 3339, in milliseconds.
 func stamp(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
-}
-
-// metadataOf returns the labels of a session that its user has set.
-func metadataOf(labels map[string]string) map[string]string {
-	m := map[string]string{}
-	for key, value := range labels {
-		if !strings.HasPrefix(key, protocol.ReservedLabels) {
-			m[key] = value
-		}
-	}
-	return m
 }
 
 // optionsOf returns the options with which a sandbox was created.
