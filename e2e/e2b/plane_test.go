@@ -174,7 +174,7 @@ func TestExecute(t *testing.T) {
 	a, err := b.d.send(b.ctx, "GET", "/contexts", nil, traffic...)
 	check(t, err)
 	expect(t, "contexts", a, 200, `"python"`)
-	a, err = b.d.send(b.ctx, "GET", "/health", nil, b.routed(49999)...)
+	a, err = b.d.send(b.ctx, "GET", "/health", nil, traffic...)
 	check(t, err)
 	if a.status != 200 || !strings.Contains(string(a.body), "OK") {
 		t.Errorf("health: %d %s", a.status, a.body)

