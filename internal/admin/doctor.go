@@ -40,6 +40,9 @@ func (d *Doctor) Run(ctx context.Context) {
 	if d.Config.Cluster.Blobs != "" {
 		d.Report(d.blobs(ctx))
 	}
+	if d.Config.E2B != "" {
+		d.Report(newDomainCheck().run(ctx, d.Config.E2B)...)
+	}
 	d.machine(ctx)
 	d.server(ctx)
 }
