@@ -182,7 +182,14 @@ func (s *Sandbox) Hibernate(ctx context.Context) (protocol.Session, error) {
 	return s.perform(ctx, protocol.OpHibernate, s.ref())
 }
 
-// Resume resumes a paused or hibernated session. Any work in it does that too.
+// Suspend is Hibernate for a session that only Resume resumes. Other work in it is a conflict until
+// then.
+func (s *Sandbox) Suspend(ctx context.Context) (protocol.Session, error) {
+	return s.perform(ctx, protocol.OpHibernate,
+		protocol.SessionHibernate{Session: s.id, Suspend: true})
+}
+
+// Resume resumes a paused, hibernated or suspended session.
 func (s *Sandbox) Resume(ctx context.Context) (protocol.Session, error) {
 	return s.perform(ctx, protocol.OpResume, s.ref())
 }

@@ -113,7 +113,16 @@ func (c *Client) HibernateSession(ctx context.Context, id string) (protocol.Sess
 	return s, err
 }
 
-// ResumeSession resumes a paused or hibernated session, as any work in it would.
+// SuspendSession writes a session to disk. Only ResumeSession resumes it.
+func (c *Client) SuspendSession(ctx context.Context, id string) (protocol.Session, error) {
+	var s protocol.Session
+	err := c.call(ctx, "client.suspend", http.MethodPost,
+		c.endpoint([]string{"v1", "sessions", id, "hibernate"}),
+		protocol.SessionHibernate{Suspend: true}, &s)
+	return s, err
+}
+
+// ResumeSession resumes a paused, hibernated or suspended session.
 func (c *Client) ResumeSession(ctx context.Context, id string) (protocol.Session, error) {
 	var s protocol.Session
 	err := c.call(ctx, "client.resume", http.MethodPost,

@@ -37,22 +37,34 @@ A session is a sandbox with its kernels, terminals, processes and files.`,
 			_, err := c.PauseSession(ctx, id)
 			return err
 		}),
+		sessionHibernate(a),
 		a.eachSession(&cobra.Command{
-			Use:     "hibernate SESSION...",
-			Short:   "Write sessions to disk; the next request to them resumes them",
-			Example: "  sandgate session hibernate s_abc",
-		}, func(ctx context.Context, c *wire.Client, id string) error {
-			_, err := c.HibernateSession(ctx, id)
-			return err
-		}),
-		a.eachSession(&cobra.Command{
-			Use: "resume SESSION...", Short: "Resume paused and hibernated sessions",
+			Use: "resume SESSION...", Short: "Resume paused, hibernated and suspended sessions",
 			Example: "  sandgate session resume s_abc",
 		}, func(ctx context.Context, c *wire.Client, id string) error {
 			_, err := c.ResumeSession(ctx, id)
 			return err
 		}),
 	)
+}
+
+func sessionHibernate(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "hibernate SESSION...",
+		Short: "Write sessions to disk; the next request to them resumes them",
+		Example: `  sandgate session hibernate s_abc
+  sandgate session hibernate --suspend s_abc`,
+	}
+	suspend := c.Flags().Bool("suspend", false,
+		"let only sandgate session resume resume them; other requests fail until then")
+	return a.eachSession(c, func(ctx context.Context, c *wire.Client, id string) error {
+		hibernate := c.HibernateSession
+		if *suspend {
+			hibernate = c.SuspendSession
+		}
+		_, err := hibernate(ctx, id)
+		return err
+	})
 }
 
 // eachSession makes a command that calls do for each of its arguments.
