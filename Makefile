@@ -135,6 +135,7 @@ node_modules: package-lock.json
 	@touch node_modules
 
 bench: build node_modules
+	@npm run --silent --workspace client/typescript build
 	@$(SUDO) env "PATH=$$PATH" bench/run
 
 clean:
