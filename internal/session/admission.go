@@ -2,7 +2,6 @@ package session
 
 import (
 	"github.com/sandgate/sandgate/internal/admission"
-	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/warm"
 )
@@ -31,10 +30,6 @@ func (n admissionNode) Holders() []admission.Holder {
 		all = append(all, admission.Holder{Tenant: name})
 	}
 	return append(all, n.m.snapshots.Holders()...)
-}
-
-func holderOf(p noderpc.Principal) admission.Holder {
-	return admission.Holder{Tenant: p.Tenant, Subject: p.Subject}
 }
 
 // Uses returns what each tenant holds.

@@ -215,8 +215,9 @@ class LifeScenariosTest(unittest.TestCase):
         """A paused and a hibernated session have their variables in the next run."""
         with self.client.sandbox() as s:
             s.run("x = 7")
-            for freeze in (s.pause, s.hibernate):
-                self.assertIn(freeze()["state"], ("paused", "hibernated"))
+            for state in ("paused", "hibernated"):
+                frozen = s.pause() if state == "paused" else s.hibernate()
+                self.assertEqual(frozen["state"], state)
                 self.assertEqual(s.run("x").text, "7")
             s.hibernate()
             self.assertEqual(s.resume()["state"], "running")

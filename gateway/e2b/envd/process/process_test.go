@@ -199,16 +199,14 @@ func TestStart(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	r.node.mu.Lock() // all of it in one batch
-	for _, x := range []frame.Record{
+	p.records = append(p.records, []frame.Record{
 		{Kind: frame.KindStdout, Payload: []byte("a")},
 		{Kind: frame.KindStdout, Payload: []byte("b\xc3")},
 		{Kind: frame.KindStderr, Payload: []byte("e\xe2\x82")},
 		{Kind: frame.KindStdout, Payload: []byte("\xbc")},
 		{Kind: frame.KindGap, Payload: []byte(`{"bytes":7}`)},
 		{Kind: frame.KindExit, Payload: []byte(`{"code":3}`)},
-	} {
-		p.records = append(p.records, x)
-	}
+	}...)
 	r.node.notify()
 	r.node.mu.Unlock()
 	want := "ab||,|e|,ü||,|\uFFFD\n[sandgate: 7 bytes of output are missing]\n|," +
