@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 
 	"github.com/sandgate/sandgate/e2e"
@@ -32,12 +33,14 @@ func measureE2B(ctx context.Context, rounds, calls, megabytes int) error {
 	if err != nil {
 		return fmt.Errorf("e2b.mjs: %w", err)
 	}
-	var figures []struct {
-		Name, Unit  string
-		E2B, Native []float64
-	}
+	var figures []sdkFigure
 	if err := json.Unmarshal(out, &figures); err != nil {
 		return err
+	}
+	for _, name := range promised() {
+		if !slices.ContainsFunc(figures, func(f sdkFigure) bool { return f.Name == name }) {
+			return fmt.Errorf("e2b.mjs: no figure %q", name)
+		}
 	}
 	fmt.Printf("%-34s %14s %14s %5s\n", "median", "E2B's SDK", "native", "n")
 	for _, f := range figures {
@@ -50,4 +53,17 @@ func measureE2B(ctx context.Context, rounds, calls, megabytes int) error {
 		fmt.Printf("%s %5d\n", line, len(f.E2B))
 	}
 	return nil
+}
+
+// sdkFigure is a measurement of e2b.mjs: the times of E2B's SDK, and those of Sandgate's own client.
+type sdkFigure struct {
+	Name, Unit  string
+	E2B, Native []float64
+}
+
+// promised returns the names of the figures that SPECIFICATION.md refers to.
+func promised() []string {
+	return []string{
+		"Sandbox.create()", "50 MB of output of a command", "200 sandboxes of 20 clients",
+	}
 }
