@@ -22,15 +22,19 @@ type run struct {
 	suites           string
 }
 
-// suites are those of the current SDK.
-const suites = "sandbox lists lifecycle network commands pty files watch git interpreter charts " +
-	"ports stores templates"
+// suites are those of the current SDK. addressed are those whose requests name a sandbox in another
+// way in the domain mode.
+const (
+	suites = addressed + " lists lifecycle network watch git charts stores templates"
+
+	addressed = "sandbox commands pty files interpreter ports"
+)
 
 func runs() []run {
 	const none = "none"
 	return []run{
 		{"url", "e2b", "@e2b/code-interpreter", "url", suites},
-		{"domain", "e2b", "@e2b/code-interpreter", "domain", suites},
+		{"domain", "e2b", "@e2b/code-interpreter", "domain", addressed},
 		{"e2b-1.13", "e2b-1.13", "code-interpreter-1.5", "domain", "older oldercode"},
 		{"e2b-2.6", "e2b-2.6", none, "domain", "older"},
 		{"e2b-2.25", "e2b-2.25", none, "url", "older"},
