@@ -182,7 +182,7 @@ func TestMetricsCount(t *testing.T) {
 	}
 	// Labels have no names that users choose.
 	for name, f := range after {
-		if len(f.Metric) > 200 {
+		if len(f.Metric) > 300 {
 			t.Errorf("%s has %d series", name, len(f.Metric))
 		}
 		for _, m := range f.Metric {

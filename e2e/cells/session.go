@@ -66,7 +66,7 @@ func Open(ctx context.Context, c *wire.Client, language string) (*Session, error
 	s := &Session{client: c, language: language, limit: StepLimit}
 	s.others.more = make(chan struct{})
 	made, err := c.CreateSession(ctx, protocol.SessionCreate{
-		Language: language, Name: "cells",
+		Language: language,
 		Env: Environment(),
 	})
 	if err != nil {
