@@ -67,7 +67,7 @@ func Open(ctx context.Context, c *wire.Client, language string) (*Session, error
 	s.others.more = make(chan struct{})
 	made, err := c.CreateSession(ctx, protocol.SessionCreate{
 		Language: language,
-		Env: Environment(),
+		Env:      Environment(),
 	})
 	if err != nil {
 		return nil, err
