@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,11 +27,22 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// Limits of the unpacked size of an image.
+// Limits of an image.
 const (
-	MaxBytes   = 8 << 30
+	// MaxBytes bounds the layers after decompression, all together. Files that are left out count.
+	MaxBytes = 8 << 30
+	// MaxEntries bounds the files, folders and links, also those that are left out and the folders
+	// that only the paths of others name.
 	MaxEntries = 500_000
-	MaxLayers  = 256
+	// MaxNames bounds the bytes of the names of one layer.
+	MaxNames  = 64 << 20
+	MaxLayers = 256
+	// MaxDocument bounds each of the JSON files of an image: index, manifest and configuration.
+	MaxDocument = 1 << 20
+	// MaxRatio bounds the bytes of the layers after decompression in relation to the size of the
+	// blobs. The first FreeBytes are allowed to every image.
+	MaxRatio  = 256
+	FreeBytes = 64 << 20
 )
 
 // Fetch writes an image as an OCI layout to dir, which must be empty. from is the folder of a
@@ -76,7 +88,7 @@ func open(ctx context.Context, from, dir string) (v1.Image, error) {
 		return img, nil
 	}
 	unpacked := filepath.Join(dir, "unpacked")
-	if err := untar(from, unpacked); err != nil {
+	if err := untar(ctx, from, unpacked); err != nil {
 		return nil, err
 	}
 	return openLayout(unpacked)
@@ -86,7 +98,7 @@ func open(ctx context.Context, from, dir string) (v1.Image, error) {
 func Layout(dir string) string { return filepath.Join(dir, "layout") }
 
 // untar unpacks the tar of a layout.
-func untar(from, dir string) error {
+func untar(ctx context.Context, from, dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -100,22 +112,27 @@ func untar(from, dir string) error {
 		return err
 	}
 	defer root.Close()
-	u := &unpacker{root: root, budget: MaxBytes, plain: true}
-	return u.layer(f)
+	u := &unpacker{root: root, budget: newBudget(MaxBytes), plain: true}
+	return u.layer(u.budget.stream(ctx, f))
 }
 
 func platform() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.GOARCH} }
 
 // openLayout finds the image for this machine in a layout.
 func openLayout(dir string) (v1.Image, error) {
+	if err := checkDocument(filepath.Join(dir, "index.json")); err != nil {
+		return nil, err
+	}
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		return nil, err
 	}
-	return pick(index, 2)
+	return pick(dir, index, 2)
 }
 
-func pick(index v1.ImageIndex, depth int) (v1.Image, error) {
+// pick returns the image of an index that is for this machine. It checks the size of each JSON file
+// before the file is read.
+func pick(dir string, index v1.ImageIndex, depth int) (v1.Image, error) {
 	m, err := index.IndexManifest()
 	if err != nil {
 		return nil, err
@@ -126,16 +143,74 @@ func pick(index v1.ImageIndex, depth int) (v1.Image, error) {
 		switch {
 		case !fits:
 		case d.MediaType.IsImage():
-			return index.Image(d.Digest)
+			return imageIn(dir, index, d.Digest)
 		case d.MediaType.IsIndex() && depth > 0:
+			if err := checkDocument(blobFile(dir, d.Digest)); err != nil {
+				return nil, err
+			}
 			inner, err := index.ImageIndex(d.Digest)
 			if err != nil {
 				return nil, err
 			}
-			return pick(inner, depth-1)
+			return pick(dir, inner, depth-1)
 		}
 	}
 	return nil, fmt.Errorf("there is no image for linux/%s in it", runtime.GOARCH)
+}
+
+func imageIn(dir string, index v1.ImageIndex, digest v1.Hash) (v1.Image, error) {
+	if err := checkDocument(blobFile(dir, digest)); err != nil {
+		return nil, err
+	}
+	img, err := index.Image(digest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := img.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	if len(m.Layers) > MaxLayers {
+		return nil, fault.New(fault.TooLarge, "image.open", "an image has at most %d layers",
+			MaxLayers)
+	}
+	return img, checkDocument(blobFile(dir, m.Config.Digest))
+}
+
+func blobFile(dir string, h v1.Hash) string {
+	return filepath.Join(dir, "blobs", h.Algorithm, h.Hex)
+}
+
+// checkDocument checks that a JSON file of a layout is small, since the library reads it whole.
+func checkDocument(file string) error {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() > MaxDocument {
+		return &fault.Error{
+			Kind: fault.TooLarge, Op: "image.open", Field: "image",
+			Message: fmt.Sprintf("the index, the manifest and the configuration of an image have at most %d bytes each",
+				MaxDocument),
+		}
+	}
+	return nil
+}
+
+// blobBytes returns the size of all blobs of a layout.
+func blobBytes(dir string) (n int64, err error) {
+	err = filepath.WalkDir(filepath.Join(dir, "blobs"),
+		func(_ string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil {
+				n += info.Size()
+			}
+			return err
+		})
+	return n, err
 }
 
 // Maker builds root filesystems. It needs root, to set the owners of files.
@@ -151,8 +226,8 @@ type Maker struct {
 }
 
 // Make reads the OCI layout in dir and writes an EROFS file to out. It returns the languages whose
-// programs the image has, and the environment that the image sets.
-func (m Maker) Make(dir, out string) (languages, env []string, err error) {
+// programs the image has, and the environment that the image sets. It stops when ctx ends.
+func (m Maker) Make(ctx context.Context, dir, out string) (languages, env []string, err error) {
 	const op = "image.make"
 	img, err := openLayout(dir)
 	if err != nil {
@@ -172,7 +247,11 @@ func (m Maker) Make(dir, out string) (languages, env []string, err error) {
 		return nil, nil, fault.Wrap(fault.Host, op, err)
 	}
 	defer root.Close()
-	if err := unpack(root, img); err != nil {
+	packed, err := blobBytes(dir)
+	if err != nil {
+		return nil, nil, bad(op, "the image is not an OCI layout", err)
+	}
+	if err := unpack(ctx, root, img, newBudget(allowance(packed))); err != nil {
 		return nil, nil, err
 	}
 	config, err := img.ConfigFile()
@@ -188,7 +267,7 @@ func (m Maker) Make(dir, out string) (languages, env []string, err error) {
 	if err := m.addRequirements(root, languages); err != nil {
 		return nil, nil, fault.Wrap(fault.Host, op, err)
 	}
-	return languages, env, pack(work, out)
+	return languages, env, pack(ctx, work, out)
 }
 
 func bad(op, message string, err error) error {
@@ -205,7 +284,7 @@ func bad(op, message string, err error) error {
 // pack calls mkfs.erofs on the tree. The file is uncompressed and without inline data, because
 // gVisor requires that. It has no extended attributes, because file capabilities would have the
 // effect of setuid.
-func pack(tree, out string) error {
+func pack(ctx context.Context, tree, out string) error {
 	const op = "image.pack"
 	mkfs, err := exec.LookPath("mkfs.erofs")
 	if err != nil {
@@ -214,8 +293,8 @@ func pack(tree, out string) error {
 			Message: "there is no mkfs.erofs on the server; install erofs-utils", Err: err,
 		}
 	}
-	if said, err := exec.Command(mkfs, "--quiet", "-x-1", "-Enoinline_data", out,
-		tree).CombinedOutput(); err != nil {
+	if said, err := exec.CommandContext(ctx, mkfs, "--quiet", "-x-1", "-Enoinline_data",
+		out, tree).CombinedOutput(); err != nil {
 		text := strings.TrimSpace(string(said[:min(len(said), 1024)]))
 		return &fault.Error{
 			Kind: fault.Host, Op: op, Message: "mkfs.erofs failed",

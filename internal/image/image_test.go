@@ -3,6 +3,8 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +28,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 func check(t *testing.T, err error) {
@@ -134,7 +138,7 @@ func TestLayersOverride(t *testing.T) {
 		file("was-a-link", "9"), file("was-a-folder", "10"), file("/absolute", "11"),
 		file(".wh.nothing", ""),
 	)
-	check(t, unpack(root, imageOf(t, low, high)))
+	check(t, unpack(t.Context(), root, imageOf(t, low, high), newBudget(MaxBytes)))
 	want := []string{
 		"a drwxr-xr-x", "a/stays -rwxr-xr-x 2", "absolute -rwxr-xr-x 11", "b drwxr-xr-x",
 		"b/new -rwxr-xr-x 7",
@@ -185,7 +189,9 @@ func TestHostileLayers(t *testing.T) {
 			check(t, err)
 			defer root.Close()
 			done := make(chan error, 1)
-			go func() { done <- unpack(root, imageOf(t, tarOf(t, headers...))) }()
+			go func() { 
+				done <- unpack(t.Context(), root, imageOf(t, tarOf(t, headers...)), newBudget(MaxBytes))
+			}()
 			select {
 			case err := <-done:
 				t.Logf("%v", err)
@@ -216,19 +222,127 @@ func errorsOf(all ...error) error {
 	return nil
 }
 
-func TestBounds(t *testing.T) {
-	for name, u := range map[string]*unpacker{
-		"bytes": {budget: 10},
-		"files": {budget: 1 << 20, entries: MaxEntries - 1},
-	} {
-		root, err := os.OpenRoot(t.TempDir())
-		check(t, err)
-		u.root = root
-		if err := u.layer(bytes.NewReader(tarOf(t, file("a", "12345"),
-			file("b", "123456")))); err == nil || !strings.Contains(err.Error(), "at most") {
-			t.Errorf("%s: %v", name, err)
+// sparseTar is a tar whose only file declares real bytes and has none.
+func sparseTar(name string, real int64) []byte {
+	record := func(key, value string) string {
+		body := " " + key + "=" + value + "\n"
+		n := len(body) + 1
+		for len(strconv.Itoa(n))+len(body) != n {
+			n = len(strconv.Itoa(n)) + len(body)
 		}
-		root.Close()
+		return strconv.Itoa(n) + body
+	}
+	head := func(name string, kind byte, size int) []byte {
+		h := make([]byte, 512)
+		copy(h, name)
+		copy(h[100:], "0000644\x000000000\x000000000\x00")
+		copy(h[124:], fmt.Sprintf("%011o\x00%011o\x00        ", size, 0))
+		h[156] = kind
+		copy(h[257:], "ustar\x0000")
+		sum := 0
+		for _, c := range h {
+			sum += int(c)
+		}
+		copy(h[148:], fmt.Sprintf("%06o\x00 ", sum))
+		return h
+	}
+	pad := func(b []byte) []byte { return append(b, make([]byte, (512-len(b)%512)%512)...) }
+	records := record("GNU.sparse.major", "1") + record("GNU.sparse.minor", "0") +
+		record("GNU.sparse.name", name) + record("GNU.sparse.realsize", strconv.FormatInt(real, 10))
+	return slices.Concat(head("PaxHeaders/x", 'x', len(records)), pad([]byte(records)),
+		head("x", '0', 512), pad([]byte(fmt.Sprintf("1\n%d\n0\n", real))), make([]byte, 1024))
+}
+
+// TestAbuse32_LayersExpandWithinABudget: a small layer cannot make the node write, read, remember or
+// create without end.
+func TestAbuse32_LayersExpandWithinABudget(t *testing.T) {
+	device := tar.Header{Name: "d", Typeflag: tar.TypeChar}
+	small := func(change func(*budget)) *budget {
+		b := newBudget(1 << 20)
+		change(b)
+		return b
+	}
+	hidden := file(".wh.x", strings.Repeat("x", 1<<20))
+	for name, x := range map[string]struct {
+		layer []byte
+		b     *budget
+		want  string
+	}{
+		"bytes": {
+			tarOf(t, file("a", strings.Repeat("x", 2<<20))), newBudget(1 << 20), "may expand",
+		},
+		"bytes that are left out": {tarOf(t, hidden, hidden), newBudget(1 << 20), "may expand"},
+		"files": {
+			tarOf(t, file("a", ""), file("b", "")), small(func(b *budget) { b.entries = 1 }), "at most",
+		},
+		"devices": {
+			tarOf(t, device, device), small(func(b *budget) { b.entries = 1 }), "at most",
+		},
+		"folders above": {
+			tarOf(t, file("a/b/c/d/e", "")), small(func(b *budget) { b.entries = 4 }), "at most",
+		},
+		"sparse": {sparseTar("a", 10<<40), newBudget(MaxBytes), "sparse"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, err := os.OpenRoot(t.TempDir())
+			check(t, err)
+			defer root.Close()
+			err = unpack(t.Context(), root, imageOf(t, x.layer), x.b)
+			if err == nil || !strings.Contains(err.Error(), x.want) {
+				t.Errorf("got %v, want %q", err, x.want)
+			}
+		})
+	}
+	for packed, want := range map[int64]int64{
+		0: FreeBytes, 1 << 20: FreeBytes + MaxRatio<<20, 1 << 62: MaxBytes,
+	} {
+		if got := allowance(packed); got != want {
+			t.Errorf("%d bytes may become %d, want %d", packed, got, want)
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	root, err := os.OpenRoot(t.TempDir())
+	check(t, err)
+	defer root.Close()
+	err = unpack(gone, root, imageOf(t, tarOf(t, file("a", "x"))), newBudget(MaxBytes))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller has gone: %v", err)
+	}
+}
+
+// TestAbuse32_LargeDocuments: no JSON file of an image is read before its size is known.
+func TestAbuse32_LargeDocuments(t *testing.T) {
+	make := func(t *testing.T) (dir string, img v1.Image) {
+		dir = t.TempDir()
+		p, err := layout.Write(dir, empty.Index)
+		check(t, err)
+		img = imageOf(t, tarOf(t, file("a", "true")))
+		check(t, p.AppendImage(img))
+		return dir, img
+	}
+	for name, file := range map[string]func(dir string, img v1.Image) string{
+		"index": func(dir string, _ v1.Image) string { return filepath.Join(dir, "index.json") },
+		"manifest": func(dir string, img v1.Image) string {
+			h, err := img.Digest()
+			check(t, err)
+			return blobFile(dir, h)
+		},
+		"configuration": func(dir string, img v1.Image) string {
+			h, err := img.ConfigName()
+			check(t, err)
+			return blobFile(dir, h)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, img := make(t)
+			_, err := openLayout(dir)
+			check(t, err)
+			check(t, os.Truncate(file(dir, img), 20<<30)) // a hole: it takes no space on the disk
+			if _, err := openLayout(dir); !fault.Is(err, fault.TooLarge) {
+				t.Errorf("got %v, want too_large", err)
+			}
+		})
 	}
 }
 
@@ -257,7 +371,7 @@ func TestLayersMatchTheImage(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	check(t, err)
 	defer root.Close()
-	if err := unpack(root, got); err == nil || !strings.Contains(err.Error(), "digest") {
+	if err := unpack(t.Context(), root, got, newBudget(MaxBytes)); err == nil || !strings.Contains(err.Error(), "digest") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -320,10 +434,10 @@ func TestLanguagesOfAnImage(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	check(t, err)
 	defer root.Close()
-	check(t, unpack(root, imageOf(t, tarOf(t,
+	check(t, unpack(t.Context(), root, imageOf(t, tarOf(t,
 		file("real/bin/bash", "x"), link("bin", "/real/bin"),
 		tar.Header{Name: "opt/tool", Mode: 0o644},
-	))))
+	)), newBudget(MaxBytes)))
 	env := environment([]string{"PATH=/opt:/bin", "9=no", "A=b"})
 	if !slices.Equal(env, []string{"PATH=/opt:/bin", "A=b"}) {
 		t.Errorf("the environment is %q", env)

@@ -2,6 +2,7 @@ package image
 
 import (
 	"archive/tar"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,10 +22,9 @@ import (
 // and no link in a tar can lead out. It leaves out everything that a root filesystem does not need:
 // devices, fifos, extended attributes, and the setuid, setgid and sticky bits.
 type unpacker struct {
-	root    *os.Root
-	budget  int64 // bytes that may still be written
-	entries int
-	plain   bool // the tar is a layout: no whiteouts, no owners
+	root   *os.Root
+	budget *budget
+	plain  bool // the tar is a layout: no whiteouts, no owners
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 )
 
 // unpack unpacks an image. It compares each layer's content with its digest.
-func unpack(root *os.Root, img v1.Image) error {
+func unpack(ctx context.Context, root *os.Root, img v1.Image, b *budget) error {
 	const op = "image.unpack"
 	layers, err := img.Layers()
 	if err != nil {
@@ -46,23 +46,23 @@ func unpack(root *os.Root, img v1.Image) error {
 	if err != nil || len(config.RootFS.DiffIDs) != len(layers) {
 		return bad(op, "the image's configuration does not match its layers", err)
 	}
-	u := &unpacker{root: root, budget: MaxBytes}
+	u := &unpacker{root: root, budget: b}
 	for i, l := range layers {
-		if err := u.verified(l, config.RootFS.DiffIDs[i]); err != nil {
+		if err := u.verified(ctx, l, config.RootFS.DiffIDs[i]); err != nil {
 			return bad(op, fmt.Sprintf("layer %d of the image cannot be unpacked", i+1), err)
 		}
 	}
 	return nil
 }
 
-func (u *unpacker) verified(l v1.Layer, want v1.Hash) error {
+func (u *unpacker) verified(ctx context.Context, l v1.Layer, want v1.Hash) error {
 	r, err := l.Uncompressed()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	hash := sha256.New()
-	tee := io.TeeReader(r, hash)
+	tee := io.TeeReader(u.budget.stream(ctx, r), hash)
 	if err := u.layer(tee); err != nil {
 		return err
 	}
@@ -80,6 +80,7 @@ func (u *unpacker) verified(l v1.Layer, want v1.Hash) error {
 func (u *unpacker) layer(r io.Reader) error {
 	in := tar.NewReader(r)
 	mine := map[string]bool{} // names that this layer has created
+	names := 0                // their bytes
 	for {
 		h, err := in.Next()
 		if err == io.EOF {
@@ -88,9 +89,11 @@ func (u *unpacker) layer(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if u.entries++; u.entries > MaxEntries {
-			return fault.New(fault.TooLarge, "image.unpack", "an image has at most %d files",
-				MaxEntries)
+		if err := u.budget.entry(); err != nil {
+			return err
+		}
+		if sparse(h) {
+			return fmt.Errorf("%.80q is a sparse file; write it with all its bytes", h.Name)
 		}
 		name, err := clean(h.Name)
 		if err != nil {
@@ -109,6 +112,10 @@ func (u *unpacker) layer(r io.Reader) error {
 			return fmt.Errorf("%q: %w", name, err)
 		}
 		for p := name; p != "." && !mine[p]; p = path.Dir(p) {
+			if names += len(p); names > MaxNames {
+				return fault.New(fault.TooLarge, "image.unpack",
+					"the names of a layer have at most %d bytes", MaxNames)
+			}
 			mine[p] = true
 		}
 	}
@@ -233,13 +240,15 @@ func (u *unpacker) parents(dir string) error {
 			return err
 		}
 	}
+	if err := u.budget.entry(); err != nil {
+		return err
+	}
 	return u.root.Mkdir(dir, 0o755)
 }
 
 func (u *unpacker) file(h *tar.Header, name string, body io.Reader) error {
-	if u.budget -= h.Size; u.budget < 0 || h.Size < 0 {
-		return fault.New(fault.TooLarge, "image.unpack", "an image has at most %d bytes",
-			int64(MaxBytes))
+	if h.Size < 0 || h.Size > u.budget.bytes {
+		return u.budget.tooLarge()
 	}
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
