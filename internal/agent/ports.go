@@ -190,9 +190,10 @@ func (c *portConn) send() error {
 	}
 }
 
-// listening returns the ports that programs listen on.
+// listening returns the ports that programs listen on, at most wire.MaxPorts.
 func (s *Server) listening() wire.Ports {
 	found := wire.Ports{Ports: []wire.Port{}}
+	seen := map[wire.Port]bool{}
 	for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(path)
 		if err != nil {
@@ -203,8 +204,9 @@ func (s *Server) listening() wire.Ports {
 			if len(fields) < 4 || fields[3] != "0A" { // TCP_LISTEN
 				continue
 			}
-			if p, ok := portOf(fields[1]); ok && !slices.Contains(found.Ports, p) &&
+			if p, ok := portOf(fields[1]); ok && !seen[p] && len(seen) < wire.MaxPorts &&
 				!s.egress.listensOn(p.Port) {
+				seen[p] = true
 				found.Ports = append(found.Ports, p)
 			}
 		}

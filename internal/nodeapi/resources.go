@@ -28,7 +28,7 @@ func templateBuild(_ context.Context, c *call, p protocol.TemplateRef,
 		return err
 	}
 	c.background(c.op(), func() {
-		t, err := c.server.cfg.Templates.Store(c.principal, p.Name, u.out)
+		t, err := c.server.cfg.Templates.Store(c.ctx, c.principal, p.Name, u.out)
 		c.endUpload(u)
 		reply(t, err)
 	}, func(err error) {

@@ -27,6 +27,7 @@ func (n *node) sessionConfig() (session.Config, error) {
 	if s.Hibernated == 0 {
 		hibernate = -1
 	}
+	work := newConfined(n.backend.Runtime, cfg.ImagePath())
 	return session.Config{
 		Backend: n.backend, DataDir: cfg.NodeDir(), Languages: n.languages, Version: n.version,
 		Egress: egress, Audit: n.audit, Usage: n.usage,
@@ -56,7 +57,7 @@ func (n *node) sessionConfig() (session.Config, error) {
 
 		MaxSnapshots: orNone(s.Snapshots), MaxSnapshotBytes: int64(s.SnapshotMax),
 		MaxVolumes: orNone(s.Volumes), MaxVolumeBytes: int64(s.VolumeMax),
-		Images: imageMaker(cfg.ImagePath(), n.languages), MaxTemplates: orNone(cfg.Templates.Max),
+		Images: work, Unpacker: work, MaxTemplates: orNone(cfg.Templates.Max),
 		TemplateBytes: int64(cfg.Templates.Bytes), BuildLimit: time.Duration(cfg.Templates.Build),
 	}, nil
 }

@@ -3,12 +3,15 @@ package session
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -209,6 +212,65 @@ func templateTar(t *testing.T, headers ...tar.Header) []byte {
 	return b.Bytes()
 }
 
+// tarHead is a header without the limits of package tar.
+func tarHead(name string, kind byte, size int64) []byte {
+	h := make([]byte, 512)
+	copy(h, name)
+	copy(h[100:], "0000644\x000000000\x000000000\x00")
+	if size < 1<<33 {
+		copy(h[124:], fmt.Sprintf("%011o\x00", size))
+	} else {
+		h[124] = 0x80 // the size in base 256
+		binary.BigEndian.PutUint64(h[128:], uint64(size))
+	}
+	copy(h[136:], "00000000000\x00        ")
+	h[156] = kind
+	copy(h[257:], "ustar\x0000")
+	sum := 0
+	for _, c := range h {
+		sum += int(c)
+	}
+	copy(h[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return h
+}
+
+func tarPad(b []byte) []byte { return append(b, make([]byte, (512-len(b)%512)%512)...) }
+
+// declaredTar is a template with a file that declares more bytes than the tar has.
+func declaredTar(name string, size int64) []byte {
+	return slices.Concat(tarHead("template.json", '0', 2), tarPad([]byte("{}")),
+		tarHead(name, '0', size), make([]byte, 4096))
+}
+
+// sparseTar is a template with a file that declares real bytes, of which the tar has none.
+func sparseTar(version, name string, real int64) []byte {
+	records := ""
+	add := func(key, value string) {
+		body := " " + key + "=" + value + "\n"
+		n := len(body) + 1
+		for len(strconv.Itoa(n))+len(body) != n {
+			n = len(strconv.Itoa(n)) + len(body)
+		}
+		records += strconv.Itoa(n) + body
+	}
+	size := strconv.FormatInt(real, 10)
+	data := []byte(nil)
+	if version == "1.0" {
+		add("GNU.sparse.major", "1")
+		add("GNU.sparse.minor", "0")
+		add("GNU.sparse.realsize", size)
+		data = tarPad([]byte("1\n" + size + "\n0\n"))
+	} else {
+		add("GNU.sparse.size", size)
+		add("GNU.sparse.numblocks", "1")
+		add("GNU.sparse.map", size+",0")
+	}
+	add("GNU.sparse.name", name)
+	return slices.Concat(tarHead("template.json", '0', 2), tarPad([]byte("{}")),
+		tarHead("PaxHeaders/x", 'x', int64(len(records))), tarPad([]byte(records)),
+		tarHead(name, '0', int64(len(data))), data, make([]byte, 1024))
+}
+
 func entry(name, body string) tar.Header {
 	return tar.Header{Name: name, PAXRecords: map[string]string{"body": body}}
 }
@@ -321,21 +383,29 @@ func TestHostileTemplates(t *testing.T) {
 			templateTar(t, spec, entry("files/x", strings.Repeat("x", 2<<20))),
 			fault.TooLarge, "",
 		},
+		"sparse 1.0": {sparseTar("1.0", "files/x", 10<<40), fault.InvalidArgument, "files"},
+		"sparse 0.1": {sparseTar("0.1", "files/x", 10<<40), fault.InvalidArgument, "files"},
+		"sparse index": {
+			sparseTar("1.0", "oci/index.json", 10<<40), fault.InvalidArgument, "files",
+		},
+		"declared": {
+			declaredTar("files/x", 10<<40), fault.TooLarge, "",
+		},
 		"large spec": {
 			templateTar(t, entry("template.json", strings.Repeat(" ", 512<<10))),
 			fault.TooLarge, "",
 		},
 	} {
-		_, err := r.m.warm.Store(alice.Tenant, alice.Subject, "x", bytes.NewReader(x.data))
+		_, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, "x", bytes.NewReader(x.data))
 		wantKind(t, name, err, x.kind, x.field)
 	}
 	for _, name := range []string{"", "../x", "X", "a/b", "-a", strings.Repeat("x", 64)} {
-		_, err := r.m.warm.Store(alice.Tenant, alice.Subject, name,
+		_, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, name,
 			bytes.NewReader(templateTar(t, spec)))
 		wantKind(t, name, err, fault.InvalidArgument, "name")
 	}
 	cut := fault.New(fault.Canceled, "file.write", "cut short")
-	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "x",
+	if _, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, "x",
 		io.MultiReader(bytes.NewReader(templateTar(t, spec)[:600]), failing{cut})); !errors.Is(err,
 		cut) {
 		t.Errorf("cut short: %v", err)
@@ -364,7 +434,7 @@ func TestBuildsThatFail(t *testing.T) {
 		c.BootLimit, c.BuildLimit, c.Logger = 4*time.Second,
 			time.Second, log
 	})
-	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "slow",
+	if _, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, "slow",
 		bytes.NewReader(templateTar(t,
 			entry("template.json", `{"run":["echo begun; exec sleep 1000"]}`)))); err != nil {
 		t.Fatal(err)
@@ -374,7 +444,7 @@ func TestBuildsThatFail(t *testing.T) {
 		v = must[protocol.Template](r, protocol.OpTemplateGet, protocol.TemplateRef{Name: "slow"})
 		return v.State == "failed"
 	})
-	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "bad",
+	if _, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, "bad",
 		bytes.NewReader(templateTar(t,
 			entry("template.json", `{"run":["echo told; exit 3 # s3cret"]}`)))); err != nil {
 		t.Fatal(err)
@@ -407,7 +477,7 @@ func TestBuildsThatFail(t *testing.T) {
 func TestTemplatesBelongToTenants(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxTemplates = 2 })
 	store := func(p noderpc.Principal, name string) error {
-		_, err := r.m.warm.Store(p.Tenant, p.Subject, name,
+		_, err := r.m.warm.Store(r.t.Context(), p.Tenant, p.Subject, name,
 			bytes.NewReader(templateTar(t, entry("template.json", `{"description":"of `+p.Tenant+
 				`"}`))))
 		return err

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"io"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -16,10 +17,10 @@ func (m *Manager) Templates() Templates { return Templates{m.warm} }
 
 // Store makes a template from a tar. Its snapshot is made later, in the background.
 // It replaces the tenant's template of that name.
-func (t Templates) Store(p noderpc.Principal, name string,
+func (t Templates) Store(ctx context.Context, p noderpc.Principal, name string,
 	tar io.Reader,
 ) (protocol.Template, error) {
-	made, err := t.m.Store(p.Tenant, p.Subject, name, tar)
+	made, err := t.m.Store(ctx, p.Tenant, p.Subject, name, tar)
 	if err != nil {
 		return protocol.Template{}, err
 	}

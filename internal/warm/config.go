@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Config configures a Manager. No field has a default, except Images.
+// Config configures a Manager. No field has a default, except Images and Unpacker.
 type Config struct {
 	// Backend starts and restores the sandboxes.
 	Backend sandbox.Backend
@@ -42,7 +42,9 @@ type Config struct {
 	TemplateBytes int64
 	// Images makes root filesystems from users' images; nil means that templates cannot have an
 	// image.
-	Images   Images
+	Images Images
+	// Unpacker reads the tars of templates; nil means that this process does it.
+	Unpacker Unpacker
 	Host     Host
 	Observer Observer
 	Log      *slog.Logger

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -31,10 +32,17 @@ type Manager struct {
 // Start.
 func New(cfg Config) (*Manager, error) {
 	const op = "session.new"
+	if cfg.Unpacker == nil {
+		cfg.Unpacker = inProcess{}
+	}
 	work := newBackground()
 	m := &Manager{
-		cfg: cfg, log: cfg.Log, definitions: definitions{cfg}, work: work,
+		cfg: cfg, log: cfg.Log, work: work,
 		users: map[string]*Template{},
+		definitions: definitions{
+			cfg: cfg, uploads: tenantlimit.New(tenantlimit.Of(tenantlimit.TemplateUploads)),
+			builds: tenantlimit.New(tenantlimit.Of(tenantlimit.ImageBuilds)),
+		},
 	}
 	m.pools = &pools{
 		cfg: cfg, maker: &maker{cfg: cfg, log: cfg.Log}, languages: map[string]*Template{},

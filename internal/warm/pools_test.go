@@ -162,7 +162,7 @@ func TestClaimAfterClose(t *testing.T) {
 		fault.Restarting) {
 		t.Errorf("a claim of a closed manager: %v", err)
 	}
-	if _, err := m.Store("t", "s", "x", strings.NewReader("")); err == nil {
+	if _, err := m.Store(t.Context(), "t", "s", "x", strings.NewReader("")); err == nil {
 		t.Error("a closed manager stored a template")
 	}
 }

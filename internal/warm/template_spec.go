@@ -3,6 +3,7 @@ package warm
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandgate/sandgate/internal/atomicfile"
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -66,8 +68,14 @@ type TemplateDef struct {
 // Images makes a root filesystem from an OCI image.
 type Images interface {
 	// Make reads the OCI layout in dir and writes an EROFS file to out, with
-	// the agent and the drivers of the languages that it can run.
-	Make(dir, out string) (languages, env []string, err error)
+	// the agent and the drivers of the languages that it can run. It stops when ctx ends.
+	Make(ctx context.Context, dir, out string) (languages, env []string, err error)
+}
+
+// Unpacker reads the tars of users' templates.
+type Unpacker interface {
+	// Unpack reads a tar like Unpack. It stops when ctx ends.
+	Unpack(ctx context.Context, tar io.Reader, dir string, limit int64) (Unpacked, error)
 }
 
 var templateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
@@ -108,7 +116,11 @@ func (s *TemplateDef) image() string {
 
 // definitions receives, checks and stores the definitions of users' templates. It has no state but
 // the folder templates.
-type definitions struct{ cfg Config }
+type definitions struct {
+	cfg Config
+	// uploads and builds bound what a tenant may do at a time.
+	uploads, builds *tenantlimit.Shares
+}
 
 // dir returns the folder of a definition. The tenant's name is hashed, since it may not be a valid
 // name of a folder.
@@ -150,10 +162,8 @@ func (d *definitions) check(tenant string, s *protocol.TemplateSpec, ownImage bo
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// receive reads a template's tar into a new folder. The caller renames or removes the folder. Nothing
-// is unpacked by name: files are copied into another tar, and the names of an image's blobs are
-// their digests.
-func (d *definitions) receive(tenant, subject, name string,
+// receive reads a template's tar into a new folder. The caller renames or removes the folder.
+func (d *definitions) receive(ctx context.Context, tenant, subject, name string,
 	r io.Reader,
 ) (def *TemplateDef, err error) {
 	const op = "template.build"
@@ -172,58 +182,87 @@ func (d *definitions) receive(tenant, subject, name string,
 		Tenant: tenant, Subject: subject, Name: name,
 		Created: time.Now().UTC().Truncate(time.Second), dir: dir,
 	}
-	hash := sha256.New()
-	f, err := os.OpenFile(filepath.Join(dir, filesFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	u, err := d.cfg.Unpacker.Unpack(ctx, contextReader{ctx, r}, dir, d.cfg.TemplateBytes)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	u := &upload{def: def, out: tar.NewWriter(f), limit: d.cfg.TemplateBytes}
-	if err := u.read(io.TeeReader(r, hash)); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(u.out.Close(), f.Sync()); err != nil {
-		return nil, err
-	}
-	if u.image && d.cfg.Images == nil {
+	def.Spec, def.Digest = u.Spec, u.Digest
+	if u.Image && d.cfg.Images == nil {
 		return nil, &fault.Error{
 			Kind: fault.Unsupported, Op: op, Field: "image",
 			Message: "this server makes no templates from other images",
 		}
 	}
-	if err := d.check(tenant, &def.Spec, u.image); err != nil {
+	if err := d.check(tenant, &def.Spec, u.Image); err != nil {
 		return nil, err
 	}
-	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !u.packages &&
+	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !u.Packages &&
 		(n == nil || n.Off) {
 		return nil, fault.Invalid(op, "packages",
 			"there is nothing that they could come from: bring their files, or let the build out to an index with build_network")
 	}
-	def.Digest = hex.EncodeToString(hash.Sum(nil))
-	return def, d.finish(def, u.image)
+	return def, d.finish(ctx, def, u.Image)
+}
+
+// Unpacked is what a template's tar has.
+type Unpacked struct {
+	Spec protocol.TemplateSpec `json:"spec"`
+	// Image and Packages report whether the tar has an image, and files of packages.
+	Image    bool `json:"image"`
+	Packages bool `json:"packages"`
+	// Digest is the SHA-256 of the tar.
+	Digest string `json:"digest"`
+}
+
+// Unpack reads a template's tar of at most limit bytes into dir. Nothing is unpacked by name: files
+// are copied into another tar, and the names of an image's blobs are their digests.
+func Unpack(r io.Reader, dir string, limit int64) (Unpacked, error) {
+	hash := sha256.New()
+	f, err := os.OpenFile(filepath.Join(dir, filesFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return Unpacked{}, diskFault("template.build", err)
+	}
+	defer f.Close()
+	u := &upload{dir: dir, out: tar.NewWriter(f), limit: limit, left: limit}
+	if err := u.read(io.TeeReader(r, hash)); err != nil {
+		return Unpacked{}, diskFault("template.build", err)
+	}
+	if err := errors.Join(u.out.Close(), f.Sync(), f.Close()); err != nil {
+		return Unpacked{}, diskFault("template.build", err)
+	}
+	u.found.Digest = hex.EncodeToString(hash.Sum(nil))
+	return u.found, nil
+}
+
+// contextReader fails when ctx ends.
+type contextReader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, fault.Wrap(fault.KindOf(err), "template.build", err)
+	}
+	return r.Reader.Read(p)
 }
 
 // upload is a template's tar that is being read.
 type upload struct {
-	def *TemplateDef
+	dir string
 	// out receives the files for the sandbox.
-	out   *tar.Writer
-	limit int64
-	// spec, image and packages report whether the tar has template.json, an image, and files of
-	// packages.
-	spec, image, packages bool
+	out *tar.Writer
+	// limit bounds the tar. left is the part of it that the contents of files may still take.
+	limit, left int64
+	found       Unpacked
+	// spec reports whether the tar has template.json.
+	spec bool
 }
 
 // read reads the whole tar.
 func (u *upload) read(r io.Reader) error {
 	const op = "template.build"
 	limited := &io.LimitedReader{R: r, N: u.limit + 1}
-	tooLarge := func() error {
-		return &fault.Error{
-			Kind: fault.TooLarge, Op: op,
-			Message: fmt.Sprintf("a template has at most %d bytes", u.limit),
-		}
-	}
 	in := tar.NewReader(limited)
 	for n := 0; ; n++ {
 		h, err := in.Next()
@@ -232,7 +271,7 @@ func (u *upload) read(r io.Reader) error {
 			_, err := io.Copy(io.Discard, limited)
 			return err
 		case limited.N <= 0:
-			return tooLarge()
+			return u.tooLarge()
 		case err == io.EOF:
 			return fault.New(fault.Malformed, op, "the tar has no %s", templateJSON)
 		case err != nil:
@@ -248,7 +287,7 @@ func (u *upload) read(r io.Reader) error {
 		err = u.readEntry(n, h, in)
 		switch {
 		case err != nil && limited.N <= 0:
-			return tooLarge()
+			return u.tooLarge()
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return &fault.Error{
 				Kind: fault.Malformed, Op: op,
@@ -257,6 +296,13 @@ func (u *upload) read(r io.Reader) error {
 		case err != nil:
 			return err
 		}
+	}
+}
+
+func (u *upload) tooLarge() error {
+	return &fault.Error{
+		Kind: fault.TooLarge, Op: "template.build",
+		Message: fmt.Sprintf("a template has at most %d bytes", u.limit),
 	}
 }
 
@@ -274,16 +320,23 @@ func (u *upload) readEntry(n int, h *tar.Header, in io.Reader) error {
 		len(h.Name) > maxPath:
 		return fault.Invalid(op, "files", "%.80q is no path of a template", h.Name)
 	}
+	if sparse(h) {
+		return fault.Invalid(op, "files", "%.80q is a sparse file; write it with all its bytes", h.Name)
+	}
+	if h.Size > u.left {
+		return u.tooLarge() // before anything is written
+	}
+	u.left -= h.Size
 	top, rest, _ := strings.Cut(h.Name, "/")
 	switch {
 	case n == 0 && (h.Name == templateJSON || h.Name == templateYAML):
 		u.spec = true
-		return readSpec(h.Name, in, &u.def.Spec)
+		return readSpec(h.Name, in, &u.found.Spec)
 	case !u.spec:
 		return fault.New(fault.Malformed, op, "the tar does not begin with %s or %s", templateJSON,
 			templateYAML)
 	case top == "files" && rest != "", top == "packages" && rest != "":
-		u.packages = u.packages || top == "packages"
+		u.found.Packages = u.found.Packages || top == "packages"
 		if err := u.out.WriteHeader(&tar.Header{
 			Typeflag: tar.TypeReg, Name: h.Name, Size: h.Size,
 			Mode: h.Mode & 0o777, Format: tar.FormatPAX,
@@ -293,24 +346,41 @@ func (u *upload) readEntry(n int, h *tar.Header, in io.Reader) error {
 		_, err := io.Copy(u.out, in)
 		return err
 	case top == imageFolder:
-		u.image = true
-		return writeBlob(filepath.Join(u.def.dir, imageFolder), rest, in)
+		u.found.Image = true
+		return writeBlob(filepath.Join(u.dir, imageFolder), rest, in)
 	}
 	return fault.Invalid(op, "files", "a template has nothing called %.80q", h.Name)
 }
 
+// sparse reports whether an entry declares bytes that the tar does not have. A few bytes could
+// declare any size.
+func sparse(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return h.Typeflag == tar.TypeGNUSparse
+}
+
 // finish makes the image and writes the definition.
-func (d *definitions) finish(def *TemplateDef, ownImage bool) error {
+func (d *definitions) finish(ctx context.Context, def *TemplateDef, ownImage bool) error {
 	const op = "template.build"
 	var have []string
 	for _, l := range d.cfg.Languages {
 		have = append(have, l.Name)
 	}
 	if ownImage {
-		var err error
+		release, err := d.builds.Take(op, def.Tenant)
+		if err != nil {
+			return err
+		}
+		defer release()
+		ctx, cancel := context.WithTimeout(ctx, d.cfg.BuildLimit)
+		defer cancel()
 		oci := filepath.Join(def.dir, imageFolder)
 		def.OwnImage = true
-		if have, def.ImageEnv, err = d.cfg.Images.Make(oci,
+		if have, def.ImageEnv, err = d.cfg.Images.Make(ctx, oci,
 			filepath.Join(def.dir, imageFile)); err != nil {
 			return err
 		}
@@ -441,4 +511,11 @@ func diskFault(op string, err error) error {
 		return err
 	}
 	return fault.Wrap(fault.Host, op, err)
+}
+
+// inProcess reads the tars of templates in this process.
+type inProcess struct{}
+
+func (inProcess) Unpack(_ context.Context, tar io.Reader, dir string, limit int64) (Unpacked, error) {
+	return Unpack(tar, dir, limit)
 }

@@ -1,6 +1,7 @@
 package warm
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -74,8 +75,10 @@ func (t *Template) View(output bool) protocol.Template {
 }
 
 // Store creates a template from a tar. It replaces a template with the same name, whose sessions
-// continue. The snapshot is built later, in the background.
-func (m *Manager) Store(tenant, subject, name string, tar io.Reader) (*Template, error) {
+// continue. The snapshot is built later, in the background. When ctx ends, nothing is stored.
+func (m *Manager) Store(ctx context.Context, tenant, subject, name string,
+	tar io.Reader,
+) (*Template, error) {
 	const op = "template.build"
 	if err := checkName(op, name); err != nil {
 		return nil, err
@@ -86,7 +89,12 @@ func (m *Manager) Store(tenant, subject, name string, tar io.Reader) (*Template,
 	if err := m.cfg.Host.MayStore(tenant, subject); err != nil {
 		return nil, err
 	}
-	def, err := m.definitions.receive(tenant, subject, name, tar)
+	release, err := m.definitions.uploads.Take(op, tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	def, err := m.definitions.receive(ctx, tenant, subject, name, tar)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // Ports are the operations on TCP ports of the sandbox.
@@ -30,5 +31,9 @@ func (p Ports) Dial(ctx context.Context, ch uint32, port int) (*Conn, error) {
 func (p Ports) List(ctx context.Context) ([]wire.Port, error) {
 	var all wire.Ports
 	err := p.m.call(ctx, wire.OpPortList, 0, nil, &all)
+	if err == nil && len(all.Ports) > wire.MaxPorts {
+		return nil, fault.New(fault.Malformed, "agent.port.list",
+			"the agent sent more than %d ports", wire.MaxPorts)
+	}
 	return all.Ports, err
 }

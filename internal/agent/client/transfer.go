@@ -20,6 +20,7 @@ type transfer struct {
 	size    int        // the size of parts in bytes
 	end     bool       // the agent has sent its last part
 	err     error
+	upload  bool          // the agent may send no data
 	acked   uint64        // how many bytes the agent has passed on
 	changed chan struct{} // capacity 1: a field above has changed
 	freed   chan struct{} // capacity 1: acked has changed, or the transfer has failed
@@ -50,12 +51,34 @@ func (t *transfer) receive(f frame.Frame) bool {
 		t.err = p.Err("agent.file.read")
 	case t.size+len(f.Body) > 2*wire.Window:
 		t.err = fault.New(fault.Malformed, "agent.file.read", "the agent sent more than it may")
+	case t.upload:
+		t.err = fault.New(fault.Malformed, "agent.file.write", "the agent sent data to an upload")
 	default:
-		t.parts = append(t.parts, append([]byte(nil), f.Body...))
-		t.size += len(f.Body)
+		t.keep(f.Body)
 		t.end = f.Flags&frame.FlagEnd != 0
 	}
 	return true
+}
+
+// keep stores the data of a part. Small parts share a slice, so that the memory of what nobody has
+// read depends on its size, not on the number of frames. Preconditions: mu is held.
+func (t *transfer) keep(body []byte) {
+	if len(body) == 0 {
+		return
+	}
+	t.size += len(body)
+	if n := len(t.parts) - 1; n >= 0 && len(t.parts[n])+len(body) <= wire.FileChunk {
+		t.parts[n] = append(t.parts[n], body...)
+		return
+	}
+	t.parts = append(t.parts, append([]byte(nil), body...))
+}
+
+// refuseData makes data from the agent an error.
+func (t *transfer) refuseData() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.upload = true
 }
 
 // setAcked notes that the agent has passed on total bytes.
@@ -113,6 +136,7 @@ func (m *mux) upload(ctx context.Context, name string, ch uint32, p any, body io
 		return err
 	}
 	defer forget()
+	t.refuseData()
 	wait, cancel, err := m.ask(ctx, name, ch, p)
 	if err != nil {
 		return err

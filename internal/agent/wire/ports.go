@@ -6,6 +6,9 @@ const MaxConns = 256
 // ConnWindow is the window of a connection, in each direction, in bytes.
 const ConnWindow = 256 << 10
 
+// MaxPorts is how many ports that programs listen on an agent reports. A longer list is Malformed.
+const MaxPorts = 1024
+
 // The operations on ports.
 const (
 	// OpPortDial: PortDial → {}, then Data frames on Channel both ways. FlagEnd

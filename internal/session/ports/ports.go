@@ -4,7 +4,6 @@ package ports
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -73,8 +72,9 @@ func (p *Ports) Look(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	is, was := setOf(now), setOf(before)
 	for _, port := range before {
-		if !slices.Contains(now, port) {
+		if !is[port] {
 			p.notify(protocol.PortChange{
 				Session: p.session, Port: protocol.Port(port),
 				Open: false,
@@ -82,10 +82,18 @@ func (p *Ports) Look(ctx context.Context) {
 		}
 	}
 	for _, port := range now {
-		if !slices.Contains(before, port) {
+		if !was[port] {
 			p.notify(protocol.PortChange{Session: p.session, Port: protocol.Port(port), Open: true})
 		}
 	}
+}
+
+func setOf(all []wire.Port) map[wire.Port]bool {
+	set := make(map[wire.Port]bool, len(all))
+	for _, p := range all {
+		set[p] = true
+	}
+	return set
 }
 
 // start reports whether no look is under way.

@@ -58,3 +58,23 @@ func TestLook(t *testing.T) {
 	listening = []wire.Port{{Port: 443}, {Port: 22}}
 	look("s_test 80 false", "s_test 22 true")
 }
+
+// TestHardening_ManyPortsCostLittle: comparing two long lists of different ports takes a time that
+// grows with their length, not with its square.
+func TestHardening_ManyPortsCostLittle(t *testing.T) {
+	const n = 50_000
+	var listening []wire.Port
+	changes := 0
+	p := New("s_test", func(context.Context) ([]wire.Port, error) { return listening, nil },
+		func(protocol.PortChange) { changes++ })
+	for round := range 2 {
+		listening = make([]wire.Port, n)
+		for i := range listening {
+			listening[i] = wire.Port{Port: i % 65536, Address: fmt.Sprint(round, " ", i)}
+		}
+		p.Look(t.Context())
+	}
+	if changes != 3*n {
+		t.Errorf("%d changes, want %d", changes, 3*n)
+	}
+}

@@ -130,6 +130,8 @@ type Config struct {
 	// Images makes root filesystems from images of users; nil means that there is
 	// only the image of the node.
 	Images warm.Images
+	// Unpacker reads the tars of templates; nil means that this process does it.
+	Unpacker warm.Unpacker
 	// Tick is how often the janitor works. Default 1 s.
 	Tick time.Duration
 	// Audit is the audit log. Default none.
