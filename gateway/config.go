@@ -10,6 +10,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -165,14 +166,7 @@ func parseOrigins(in []string) (map[string]bool, error) {
 	out := make(map[string]bool, len(in))
 	for _, o := range in {
 		o = strings.ToLower(o)
-		rest, plain := strings.CutPrefix(o, "http://")
-		if !plain {
-			var tls bool
-			if rest, tls = strings.CutPrefix(o, "https://"); !tls {
-				rest = ""
-			}
-		}
-		if rest == "" || strings.ContainsAny(rest, "/@*? ") {
+		if !tenant.IsOrigin(o) {
 			return nil, fault.Invalid("gateway.config", "allowed_origins",
 				"%q is not an origin such as https://app.example.com", o)
 		}

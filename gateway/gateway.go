@@ -60,8 +60,7 @@ type Gateway struct {
 	files       *files.Surface
 	webhooks    *webhook.Worker
 	metrics     *metrics
-	// slots holds one token for each HTTP request under way.
-	slots chan struct{}
+	places      places
 	// base ends when requests that still run are abandoned.
 	base   context.Context
 	giveUp context.CancelFunc
@@ -106,9 +105,9 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	g := &Gateway{
 		openAPIDocument: document,
 		cfg:             cfg, node: n, log: log, stats: newCounters(),
-		ports: domain,
-		slots: make(chan struct{}, cfg.Limits.InFlight),
-		own:   make(map[string]bool),
+		ports:  domain,
+		places: newPlaces(cfg.Limits.InFlight),
+		own:    make(map[string]bool),
 	}
 	g.webhooks = newWebhooks(g)
 	g.base, g.giveUp = context.WithCancel(context.Background())

@@ -121,7 +121,7 @@ func newMetrics(g *Gateway) *metrics {
 		func() int64 { _, dropped := g.cfg.Tracer.Counts(); return dropped })
 	m.gauge("connections", "Connections that are open.", g.stats.connections.Load)
 	m.gauge("requests_under_way", "HTTP requests that are in progress.",
-		func() int64 { return int64(len(g.slots)) })
+		func() int64 { n, _, _ := g.places.requests.Counts(); return int64(n) })
 	prometheus.WrapRegistererWithPrefix(metricPrefix, m.registry).
 		MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.initLabels(g)

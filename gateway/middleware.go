@@ -42,6 +42,8 @@ type request struct {
 	// streams is set by a handler whose response outlives it. Such a handler must call finish
 	// itself, once.
 	streams bool
+	// leave gives the place of the request back. It is nil on a route with Upgrade.
+	leave func()
 	// span is the span of the request, and ctx its context. span is nil if the request is not
 	// traced.
 	span *trace.Span
@@ -110,18 +112,15 @@ func (q *request) handle() error {
 	if q.route.Upgrade { // counted as a connection, not as a request
 		return q.answer()
 	}
-	select {
-	case g.slots <- struct{}{}:
-	default:
+	leave, err := g.places.occupy(q.who.Tenant, q.route.standard != nil)
+	if err != nil {
 		g.full(limitInFlight)
-		return &fault.Error{
-			Kind: fault.Exhausted, Op: "gateway.request", RetryAfter: 1,
-			Message: "too many requests are in progress",
-		}
+		return err
 	}
+	q.leave = leave
 	defer func() {
 		if !q.streams {
-			<-g.slots
+			q.leave()
 		}
 	}()
 	return q.answer()
@@ -175,7 +174,7 @@ func (q *request) run() error {
 // finish writes the line of the access log. The line has no query, no body and no header.
 func (q *request) finish(status int, sent int64, err error) {
 	if q.streams && !q.route.Upgrade {
-		<-q.g.slots
+		q.leave()
 	}
 	attrs := []slog.Attr{
 		slog.String("method", q.method), slog.String("route", q.route.Path),

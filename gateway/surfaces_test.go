@@ -198,7 +198,10 @@ func TestSurfaceLimits(t *testing.T) {
 	wantFault(t, w.do("POST", "/demo/size", tokenAll, strings.NewReader("x"), nil), fault.Exhausted)
 	_ = waiting.Body.Close()
 	<-d.Left
-	testenv.Eventually(t, "a free place", func() bool { return len(w.g.slots) == 0 })
+	testenv.Eventually(t, "a free place", func() bool {
+		n, _, _ := w.g.places.requests.Counts()
+		return n == 0
+	})
 	if body := read(t, w.do("POST", "/demo/size", tokenAll, strings.NewReader("12345"),
 		nil)); body != "5" {
 		t.Errorf("%q", body)

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -76,6 +77,9 @@ const (
 	purposeSignIn = "sign-in cookie"
 )
 
+// OperatorTenant is the tenant of the server's own token. No claim of a provider can name it.
+const OperatorTenant = "local"
+
 // User is a user who has signed in.
 type User struct {
 	Tenant  string      `json:"tenant"`
@@ -110,8 +114,16 @@ type provider struct {
 	SignIn
 	ctx context.Context
 
-	mu   sync.Mutex // guards all fields below; held while the description is fetched
+	mu   sync.Mutex // guards all fields below; a leaf
 	oidc *oidc.Provider
+	// failed is the last error of a request for the description, and again the time of the next
+	// request. asking is closed when the present request ends; nil without one.
+	failed error
+	again  time.Time
+	asking chan struct{}
+	// used are the sign-ins that were finished in this process, with the time when their cookie
+	// ends.
+	used map[string]time.Time
 }
 
 // newProvider checks the settings; nil settings mean no provider.
@@ -123,8 +135,7 @@ func newProvider(ctx context.Context, s *SignIn) (*provider, error) {
 	c := *s
 	orDefault(&c.Life, 8*time.Hour)
 	u, err := url.Parse(c.PublicURL)
-	local := err == nil && u.Scheme == "http" && (u.Hostname() == "localhost" ||
-		u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
+	local := err == nil && u.Scheme == "http" && loopback(u)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !local ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fault.Invalid(op, "oidc.public_url",
@@ -132,7 +143,7 @@ func newProvider(ctx context.Context, s *SignIn) (*provider, error) {
 	}
 	c.PublicURL = u.Scheme + "://" + u.Host
 	if i, err := url.Parse(c.Issuer); err != nil || i.Host == "" || i.Scheme != "https" &&
-		i.Scheme != "http" {
+		!(i.Scheme == "http" && loopback(i)) {
 		return nil, fault.Invalid(op, "oidc.issuer",
 			"%q is not an address such as https://id.example.com", c.Issuer)
 	}
@@ -161,6 +172,11 @@ func newProvider(ctx context.Context, s *SignIn) (*provider, error) {
 	return &provider{SignIn: c, ctx: oidc.ClientContext(ctx, c.HTTP)}, nil
 }
 
+// loopback reports whether an address is on this machine.
+func loopback(u *url.URL) bool {
+	return u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
+}
+
 // limitedTransport reads at most maxProviderBody of an answer.
 type limitedTransport struct{ http.RoundTripper }
 
@@ -181,24 +197,76 @@ func (l limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // find returns the provider and this server's client configuration.
 func (p *provider) find() (*oidc.Provider, *oauth2.Config, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.oidc == nil {
-		// The provider keeps the context for later requests, so that it has no
-		// deadline. The client has one.
-		found, err := oidc.NewProvider(p.ctx, p.Issuer)
-		if err != nil {
-			return nil, nil, &fault.Error{
-				Kind: fault.Unavailable, Op: "auth.signin", RetryAfter: 10, Err: err,
-				Message: "the OpenID Connect provider does not answer correctly",
-			}
-		}
-		p.oidc = found
+	found, err := p.description()
+	if err != nil {
+		return nil, nil, err
 	}
-	return p.oidc, &oauth2.Config{
-		ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: p.oidc.Endpoint(),
+	return found, &oauth2.Config{
+		ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: found.Endpoint(),
 		RedirectURL: p.PublicURL + "/auth/callback", Scopes: p.Scopes,
 	}, nil
+}
+
+// description returns what the provider says about itself. While one request for it is under way, or
+// shortly after one has failed, others fail at once: they would only hold places.
+func (p *provider) description() (*oidc.Provider, error) {
+	p.mu.Lock()
+	switch {
+	case p.oidc != nil:
+		defer p.mu.Unlock()
+		return p.oidc, nil
+	case p.asking != nil && p.failed != nil, p.asking == nil && time.Now().Before(p.again):
+		defer p.mu.Unlock()
+		return nil, p.failed
+	case p.asking != nil:
+		asking := p.asking
+		p.mu.Unlock()
+		<-asking // at most providerTimeout
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.oidc, p.failed
+	}
+	p.asking = make(chan struct{})
+	p.mu.Unlock()
+	// The provider keeps the context for later requests, so that it has no
+	// deadline. The client has one.
+	found, err := oidc.NewProvider(p.ctx, p.Issuer)
+	if err != nil {
+		err = &fault.Error{
+			Kind: fault.Unavailable, Op: "auth.signin", RetryAfter: 10, Err: err,
+			Message: "the OpenID Connect provider does not answer correctly",
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.oidc, p.failed, p.again = found, err, time.Now().Add(providerTimeout)
+	close(p.asking)
+	p.asking = nil
+	return found, err
+}
+
+// maxUsed bounds the finished sign-ins that a process remembers.
+const maxUsed = 10_000
+
+// use reports whether a sign-in was not finished before. Each sign-in asks the provider once.
+func (p *provider) use(state string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if _, ok := p.used[state]; ok {
+		return false
+	}
+	if len(p.used) >= maxUsed {
+		maps.DeleteFunc(p.used, func(_ string, end time.Time) bool { return now.After(end) })
+		if len(p.used) >= maxUsed {
+			return false
+		}
+	}
+	if p.used == nil {
+		p.used = map[string]time.Time{}
+	}
+	p.used[state] = now.Add(signInLife)
+	return true
 }
 
 // OffersSignIn reports whether users can sign in.
@@ -302,6 +370,10 @@ func (a *Authenticator) FinishSignIn(ctx context.Context, c Callback) (SignInRes
 		return out, fault.New(fault.Unauthenticated, op, "the provider did not sign you in: %.80s",
 			printableASCII(c.Error))
 	}
+	if !p.use(t.State) {
+		return out, fault.New(fault.Unauthenticated, op,
+			"this sign-in was finished already; sign in again")
+	}
 	u, err := p.user(ctx, c.Code, t)
 	if err != nil {
 		return out, err
@@ -376,6 +448,10 @@ func (p *provider) userOf(subject string, claims map[string]json.RawMessage) (Us
 		if len(names) != 1 || tenant.CheckName(op, names[0]) != nil {
 			return User{}, fault.New(fault.PermissionDenied, op,
 				"the provider's claims do not name your tenant").For(fault.CauseSignIn)
+		}
+		if names[0] == OperatorTenant {
+			return User{}, fault.New(fault.PermissionDenied, op,
+				"the provider's claims name the tenant of the operator").For(fault.CauseSignIn)
 		}
 		u.Tenant = names[0]
 	}

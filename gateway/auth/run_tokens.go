@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -129,13 +130,18 @@ type RunTokenIssuer struct {
 	origins RunTokenOrigins
 	// keys seals the values in a shared store. It is nil for a store in memory.
 	keys *KeyCache
+	// shares bounds the tokens that a tenant gets in an hour.
+	shares *tenantPace
 }
 
 // newRunTokenIssuer returns an issuer of at most limit tokens. A nil store keeps them in memory.
 func newRunTokenIssuer(shared SharedRunTokenStore, keys *KeyCache, bounds RunBounds,
 	limit int,
 ) *RunTokenIssuer {
-	m := &RunTokenIssuer{limit: limit, bounds: bounds}
+	m := &RunTokenIssuer{
+		limit: limit, bounds: bounds,
+		shares: newTenantPace(tenantlimit.Lookup(tenantlimit.RunTokens).Scale(limit), time.Hour),
+	}
 	if shared == nil {
 		memory := local.NewRunTokenStore(nil)
 		m.store, m.origins = memory, memory
@@ -155,6 +161,9 @@ func (m *RunTokenIssuer) Issue(ctx context.Context, who noderpc.Principal,
 ) (*RunToken, string, error) {
 	const op = "auth.run_token"
 	if err := spec.complete(m.bounds); err != nil {
+		return nil, "", err
+	}
+	if err := m.shares.allow(op, who.Tenant); err != nil {
 		return nil, "", err
 	}
 	var raw [32]byte

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -45,16 +46,21 @@ type Tickets struct {
 	// pace bounds the number of tickets in a shared store. It is nil for a store with its own
 	// limit.
 	pace *bucket.Limiter
+	// shares bounds the tickets that a tenant gets within the life of a ticket.
+	shares *tenantPace
 }
 
 // newTickets returns the tickets of a kind. A nil store keeps at most limit
 // tickets in memory.
 func newTickets(kind string, shared OneTimeStore, keys *KeyCache, limit int) *Tickets {
+	shares := newTenantPace(tenantlimit.Lookup(tenantlimit.Tickets).Scale(limit), TicketLife)
 	if shared == nil {
-		return &Tickets{store: local.NewOneTimeStore(limit), kind: kind, life: TicketLife}
+		return &Tickets{
+			store: local.NewOneTimeStore(limit), kind: kind, life: TicketLife, shares: shares,
+		}
 	}
 	return &Tickets{
-		store: shared, kind: kind, life: TicketLife, keys: keys,
+		store: shared, kind: kind, life: TicketLife, keys: keys, shares: shares,
 		// At most limit tickets are issued within the life of a ticket, and twice as many in the
 		// first such period.
 		pace: bucket.NewLimiter(bucket.Limit(float64(limit)/TicketLife.Seconds()), limit),
@@ -89,6 +95,9 @@ func (s *Tickets) Issue(ctx context.Context, who noderpc.Principal,
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	secret := base64.RawURLEncoding.EncodeToString(raw[:])
+	if err := s.shares.allow("auth.ticket", who.Tenant); err != nil {
+		return "", err
+	}
 	if s.pace != nil && !s.pace.Allow() {
 		return "", errTickets(s.life)
 	}

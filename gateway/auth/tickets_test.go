@@ -7,6 +7,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 func testPrincipal() noderpc.Principal {
@@ -80,5 +81,60 @@ func TestTicketsOverGateways(t *testing.T) {
 	_ = store.Put(ctx, one.name("mine"), value, time.Minute)
 	if _, ok, _ := one.Redeem(ctx, "mine", ""); ok {
 		t.Error("a ticket opens under another's name")
+	}
+}
+
+// TestHardening_TicketsOfOneTenant: a tenant that asks for tickets without end leaves tickets for
+// others, with a store in memory and with a shared one.
+func TestHardening_TicketsOfOneTenant(t *testing.T) {
+	for name, s := range map[string]*Tickets{
+		"memory": newTickets("socket", nil, nil, 80),
+		"shared": testAuthenticator(t, Config{
+			Tickets: local.NewOneTimeStore(100), MaxTickets: 80,
+		}).SocketTickets,
+	} {
+		greedy, other := testPrincipal(), testPrincipal()
+		other.Tenant = "t2"
+		got := 0
+		for range 80 {
+			if _, err := s.Issue(t.Context(), greedy, ""); err == nil {
+				got++
+			} else if !fault.Is(err, fault.Exhausted) {
+				t.Fatal(err)
+			}
+		}
+		if got < 10 || got > 20 {
+			t.Errorf("%s: one tenant got %d of 80 tickets", name, got)
+		}
+		if _, err := s.Issue(t.Context(), other, ""); err != nil {
+			t.Errorf("%s: another tenant: %v", name, err)
+		}
+	}
+}
+
+// TestHardening_RunTokensOfOneTenant: the same for run tokens.
+func TestHardening_RunTokensOfOneTenant(t *testing.T) {
+	m := newRunTokenIssuer(nil, nil, RunBounds{
+		Timeout: time.Minute, Output: 1 << 20, DefaultOutput: 1 << 20, Life: time.Minute,
+	}, 80)
+	greedy, other := testPrincipal(), testPrincipal()
+	other.Tenant = "t2"
+	issue := func(who noderpc.Principal) error {
+		_, _, err := m.Issue(t.Context(), who, &RunTokenSpec{Origin: "https://x.test"})
+		return err
+	}
+	got := 0
+	for range 80 {
+		if err := issue(greedy); err == nil {
+			got++
+		} else if !fault.Is(err, fault.Exhausted) {
+			t.Fatal(err)
+		}
+	}
+	if got != 10 {
+		t.Errorf("one tenant got %d of 80 run tokens", got)
+	}
+	if err := issue(other); err != nil {
+		t.Errorf("another tenant: %v", err)
 	}
 }

@@ -108,6 +108,11 @@ func (s *Surface) responseHeader(h http.Header, t *Target) {
 			}
 		}
 	}
+	// The cookies and the storage that this header removes belong to the whole domain, so that a
+	// program could end its neighbours' sign-ins.
+	if value := h.Get("Clear-Site-Data"); value != "" && value != `"cache"` {
+		h.Del("Clear-Site-Data")
+	}
 	if lines := h["Set-Cookie"]; len(lines) > 0 {
 		h.Del("Set-Cookie")
 		own := s.cfg.Cookie(t)

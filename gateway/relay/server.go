@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -88,13 +89,15 @@ type Server struct {
 	// perWho counts the sockets of each principal; limit is the most.
 	perWho map[string]int
 	limit  int
+	// perTenant counts the sockets of each tenant.
+	perTenant map[string]int
 }
 
 // New returns a server without sockets. SetLimit must be called before Join.
 func New(cfg Config) *Server {
 	return &Server{
 		cfg: cfg, operations: newOperations(), sockets: make(map[*Socket]struct{}),
-		perWho: make(map[string]int),
+		perWho: make(map[string]int), perTenant: make(map[string]int),
 	}
 }
 
@@ -127,7 +130,14 @@ func (s *Server) Join(who noderpc.Principal, route string, start time.Time) (*So
 			Message: "too many connections are open with these credentials",
 		}
 	}
+	share := tenantlimit.Lookup(tenantlimit.WebSockets)
+	share.Tenant = max(share.Tenant, s.limit)
+	if err := share.Check(op, s.perTenant[who.Tenant], 0); err != nil {
+		s.cfg.Observer.Full()
+		return nil, err
+	}
 	c := &Socket{server: s, who: who, route: route, start: start}
+	s.perTenant[who.Tenant]++
 	s.perWho[key]++
 	s.sockets[c] = struct{}{}
 	s.wg.Add(1)
@@ -142,6 +152,9 @@ func (s *Server) leave(c *Socket) {
 	delete(s.sockets, c)
 	if s.perWho[key]--; s.perWho[key] <= 0 {
 		delete(s.perWho, key)
+	}
+	if s.perTenant[c.who.Tenant]--; s.perTenant[c.who.Tenant] <= 0 {
+		delete(s.perTenant, c.who.Tenant)
 	}
 	s.mu.Unlock()
 	s.stats.Open.Add(-1)

@@ -2,10 +2,12 @@ package site
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // embedPolicy is the policy of the page /embed/run. The page has no credentials of its own.
@@ -34,11 +36,27 @@ func (s *Surface) embed(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	slices.Sort(framing)
-	h.Set("Content-Security-Policy", strings.Join(append([]string{embedPolicy}, framing...), " "))
+	h.Set("Content-Security-Policy",
+		strings.Join(append([]string{embedPolicy}, ancestors(framing, r.Referer())...), " "))
 	h.Set("Permissions-Policy", permissions)
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	return s.send(w, r, "embed/run", "no-store")
+}
+
+// maxAncestors bounds the origins in the header of /embed/run.
+const maxAncestors = 64
+
+// ancestors returns the origins for a header. The page that shows the frame comes first if it is one
+// of them, so that no number of other origins displaces it.
+func ancestors(all []string, referer string) []string {
+	slices.Sort(all)
+	all = slices.DeleteFunc(slices.Compact(all), func(o string) bool { return !tenant.IsOrigin(o) })
+	if u, err := url.Parse(referer); err == nil {
+		if i := slices.Index(all, u.Scheme+"://"+u.Host); i > 0 {
+			all = slices.Insert(slices.Delete(all, i, i+1), 0, u.Scheme+"://"+u.Host)
+		}
+	}
+	return all[:min(len(all), maxAncestors)]
 }
 
 // public returns a route that pages of every origin may load.

@@ -70,7 +70,10 @@ up for errors of Sandgate, one for each kind.`,
 			backupCommand(a), restoreCommand(a),
 			configCommand(a),
 		},
-		groupOther: {versionCommand(a), completionCommand(), helpCommand(a), manCommand(), confinedCommand()},
+		groupOther: {
+			versionCommand(a), completionCommand(), helpCommand(a), manCommand(),
+			confinedCommand(),
+		},
 	} {
 		for _, c := range all {
 			c.GroupID = id

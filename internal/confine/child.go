@@ -64,7 +64,7 @@ func child(jobs map[string]Job, name string) error {
 
 // giveUp is the first stage. It returns only if it fails.
 func giveUp(paths string) error {
-	runtime.LockOSThread() // what follows concerns one thread, the one that calls exec
+	runtime.LockOSThread() // the steps below concern the thread that calls exec
 	var f folders
 	if err := json.Unmarshal([]byte(paths), &f); err != nil {
 		return err

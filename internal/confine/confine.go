@@ -40,8 +40,8 @@ type Job func(ctx context.Context, args json.RawMessage, in io.Reader) (result a
 
 // Group is the cgroup of a child.
 type Group interface {
-	// Add moves a process with its threads into the cgroup.
-	Add(pid int) error
+	// Confine moves a process with its threads into the cgroup.
+	Confine(pid int) error
 	// OutOfMemory reports whether the kernel killed a process of the cgroup for lack of memory.
 	OutOfMemory() bool
 	// Remove kills what is left in the cgroup and removes it.

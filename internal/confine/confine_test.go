@@ -88,17 +88,19 @@ func jobs() map[string]confine.Job {
 			_, err := io.Copy(io.Discard, in)
 			return nil, err
 		},
-		"die":   func(context.Context, json.RawMessage, io.Reader) (any, error) { panic("oh") },
-		"large": func(context.Context, json.RawMessage, io.Reader) (any, error) { return strings.Repeat("x", 8<<20), nil },
+		"die": func(context.Context, json.RawMessage, io.Reader) (any, error) { panic("oh") },
+		"large": func(context.Context, json.RawMessage, io.Reader) (any, error) {
+			return strings.Repeat("x", 8<<20), nil
+		},
 	}
 }
 
 // fakeGroup is a cgroup without limits, which only records the process.
 type fakeGroup struct{ pid, removed int }
 
-func (g *fakeGroup) Add(pid int) error { g.pid = pid; return nil }
-func (g *fakeGroup) OutOfMemory() bool { return false }
-func (g *fakeGroup) Remove() error     { g.removed++; return nil }
+func (g *fakeGroup) Confine(pid int) error { g.pid = pid; return nil }
+func (g *fakeGroup) OutOfMemory() bool     { return false }
+func (g *fakeGroup) Remove() error         { g.removed++; return nil }
 
 func runner(g confine.Group) confine.Runner {
 	return confine.Runner{

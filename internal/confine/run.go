@@ -38,7 +38,7 @@ func (r Runner) run(ctx context.Context, t Task, result any) (err error) {
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
-	paths, err := json.Marshal(folders{t.Read, t.Write})
+	cmd, err := r.command(ctx, t)
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
@@ -64,29 +64,15 @@ func (r Runner) run(ctx context.Context, t Task, result any) (err error) {
 			return fault.Wrap(fault.Host, op, err)
 		}
 	}
-	cmd := exec.CommandContext(ctx, r.Argv[0], append(r.Argv[1:len(r.Argv):len(r.Argv)], t.Job)...)
-	cmd.Env = append([]string{
-		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", foldersVariable + "=" + string(paths),
-		fmt.Sprintf("GOMEMLIMIT=%d", Memory/2),
-	}, r.Env...)
-	if len(t.Write) > 0 {
-		cmd.Env = append(cmd.Env, "TMPDIR="+t.Write[0])
-	}
 	stderr := &tail{}
-	cmd.Stderr, cmd.WaitDelay = stderr, endLimit
-	cmd.Stdin = pipes[0].r
+	cmd.Stderr, cmd.Stdin = stderr, pipes[0].r
 	cmd.ExtraFiles = []*os.File{pipes[1].r, pipes[2].w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setsid: true, Pdeathsig: syscall.SIGKILL,
-		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS |
-			syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
-	}
 	if err := cmd.Start(); err != nil {
 		return fault.Wrap(fault.Host, op, err)
 	}
 	_, _, _ = pipes[0].r.Close(), pipes[1].r.Close(), pipes[2].w.Close()
 	// The child waits for its arguments, so that it does nothing outside its cgroup.
-	if err := group.Add(cmd.Process.Pid); err != nil {
+	if err := group.Confine(cmd.Process.Pid); err != nil {
 		_ = cmd.Process.Kill()
 		return errors.Join(fault.Wrap(fault.Host, op, err), cmd.Wait())
 	}
@@ -116,6 +102,29 @@ func (r Runner) run(ctx context.Context, t Task, result any) (err error) {
 	default:
 	}
 	return r.outcome(ctx, op, group, reply, ended, stderr.String(), result)
+}
+
+// command returns the child, without its descriptors.
+func (r Runner) command(ctx context.Context, t Task) (*exec.Cmd, error) {
+	paths, err := json.Marshal(folders{t.Read, t.Write})
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, r.Argv[0], append(r.Argv[1:len(r.Argv):len(r.Argv)], t.Job)...)
+	cmd.Env = append([]string{
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", foldersVariable + "=" + string(paths),
+		fmt.Sprintf("GOMEMLIMIT=%d", Memory/2),
+	}, r.Env...)
+	if len(t.Write) > 0 {
+		cmd.Env = append(cmd.Env, "TMPDIR="+t.Write[0])
+	}
+	cmd.WaitDelay = endLimit
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid: true, Pdeathsig: syscall.SIGKILL,
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS |
+			syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+	}
+	return cmd, nil
 }
 
 // outcome returns the error of a child that has ended, or decodes its result.

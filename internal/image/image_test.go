@@ -189,8 +189,9 @@ func TestHostileLayers(t *testing.T) {
 			check(t, err)
 			defer root.Close()
 			done := make(chan error, 1)
-			go func() { 
-				done <- unpack(t.Context(), root, imageOf(t, tarOf(t, headers...)), newBudget(MaxBytes))
+			go func() {
+				img := imageOf(t, tarOf(t, headers...))
+				done <- unpack(t.Context(), root, img, newBudget(MaxBytes))
 			}()
 			select {
 			case err := <-done:
@@ -371,7 +372,8 @@ func TestLayersMatchTheImage(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	check(t, err)
 	defer root.Close()
-	if err := unpack(t.Context(), root, got, newBudget(MaxBytes)); err == nil || !strings.Contains(err.Error(), "digest") {
+	err = unpack(t.Context(), root, got, newBudget(MaxBytes))
+	if err == nil || !strings.Contains(err.Error(), "digest") {
 		t.Errorf("got %v", err)
 	}
 }

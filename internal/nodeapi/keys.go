@@ -80,6 +80,10 @@ func keyCreate(ctx context.Context, c *call, p protocol.KeyCreate) (protocol.New
 	if p.ExpiresSeconds > 0 {
 		k.Expires = time.Now().UTC().Add(time.Duration(p.ExpiresSeconds) * time.Second)
 	}
+	x, _ := s.Index()
+	if k, err = x.Inherit(c.op(), k, c.admin(), time.Now()); err != nil {
+		return protocol.NewKey{}, err
+	}
 	made, secret, err := s.Create(ctx, k)
 	if err != nil {
 		return protocol.NewKey{}, err

@@ -71,7 +71,8 @@ type Snapshots interface {
 
 // Templates are the templates that users have created.
 type Templates interface {
-	Store(ctx context.Context, p noderpc.Principal, name string, tar io.Reader) (protocol.Template, error)
+	Store(ctx context.Context, p noderpc.Principal, name string,
+		tar io.Reader) (protocol.Template, error)
 	List(p noderpc.Principal) protocol.TemplateList
 	Get(p noderpc.Principal, name string) (protocol.Template, error)
 	Delete(p noderpc.Principal, name string) error

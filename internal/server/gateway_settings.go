@@ -34,7 +34,7 @@ func principals(token string) map[string]noderpc.Principal {
 		scopes = append(scopes, string(s))
 	}
 	return map[string]noderpc.Principal{auth.HashToken(token): {
-		Tenant: "local", Subject: "owner",
+		Tenant: auth.OperatorTenant, Subject: "owner",
 		Scopes: scopes,
 	}}
 }

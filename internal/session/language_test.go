@@ -54,7 +54,8 @@ func TestOneFolderLanguage(t *testing.T) {
 
 	store := func(name, spec string) error {
 		tar := templateTar(t, entry("template.json", spec), entry("packages/word", ""))
-		_, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, name, bytes.NewReader(tar))
+		_, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, name,
+			bytes.NewReader(tar))
 		return err
 	}
 	if err := store("bad", `{"packages":{"demo":["--option"]}}`); !fault.Is(err,

@@ -396,7 +396,8 @@ func TestHostileTemplates(t *testing.T) {
 			fault.TooLarge, "",
 		},
 	} {
-		_, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, "x", bytes.NewReader(x.data))
+		_, err := r.m.warm.Store(r.t.Context(), alice.Tenant, alice.Subject, "x",
+			bytes.NewReader(x.data))
 		wantKind(t, name, err, x.kind, x.field)
 	}
 	for _, name := range []string{"", "../x", "X", "a/b", "-a", strings.Repeat("x", 64)} {

@@ -31,7 +31,8 @@ func newWarm(m *Manager) (*warm.Manager, error) {
 		ClaimWait:  c.ClaimWait,
 		BootLimit:  c.BootLimit, BuildLimit: c.BuildLimit, MaxTemplates: c.MaxTemplates,
 		TemplateBytes: c.TemplateBytes,
-		Images:        c.Images, Unpacker: c.Unpacker, Host: warmHost{m}, Observer: warmHost{m}, Log: c.Logger,
+		Images:        c.Images, Unpacker: c.Unpacker,
+		Host: warmHost{m}, Observer: warmHost{m}, Log: c.Logger,
 	})
 }
 

@@ -5,14 +5,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// Limits of share links that are valid at the same time.
-const (
-	MaxSessionLinks = 32
-	MaxLinks        = 1_000 // for each tenant
-)
+// MaxSessionLinks is how many share links of a session are valid at the same time.
+const MaxSessionLinks = 32
 
 // Link is a share link of a session. A link that is not in the table, or that has expired, is not
 // valid. Its secret is not stored here: gateways encrypt it.
@@ -48,13 +46,12 @@ func (s *Store) AddLink(ctx context.Context, l Link) (Link, error) {
 				}
 			}
 		}
-		switch {
-		case own >= MaxSessionLinks:
+		if own >= MaxSessionLinks {
 			return fault.New(fault.Exhausted, op,
 				"the session has %d share links, which is the limit; end some", own)
-		case all >= MaxLinks:
-			return fault.New(fault.Exhausted, op,
-				"there are %d share links, which is the limit; end some", all)
+		}
+		if err := tenantlimit.Lookup(tenantlimit.ShareLinks).Check(op, all, len(t.Links)); err != nil {
+			return err
 		}
 		t.Links = append(t.Links, l)
 		return nil

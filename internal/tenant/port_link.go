@@ -259,7 +259,7 @@ func checkOrigins(op, field string, all []string, any bool) error {
 		case o == "*" && any:
 		case o == "*":
 			return fault.Invalid(op, field, "* is only for public links without a password")
-		case !isOrigin(o):
+		case !IsOrigin(o):
 			return fault.Invalid(op, field,
 				"%.40q is not an origin such as https://app.example.org, in lower case", o)
 		}
@@ -267,8 +267,8 @@ func checkOrigins(op, field string, all []string, any bool) error {
 	return nil
 }
 
-// isOrigin reports whether a string is an origin as browsers send it.
-func isOrigin(s string) bool {
+// IsOrigin reports whether a string is an origin as browsers send it.
+func IsOrigin(s string) bool {
 	u, err := url.Parse(s)
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789-._:[]"
 	return err == nil && len(s) <= maxOrigin && (u.Scheme == "https" || u.Scheme == "http") &&

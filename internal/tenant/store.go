@@ -13,13 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 const (
-	// MaxKeys is the maximum number of keys, and MaxTenants the maximum number of tenants with a
-	// quota of their own. A table of this size has at most 5 MiB, and a frame at most 8 MiB.
-	MaxKeys    = 5_000
+	// MaxTenants is the maximum number of tenants with a quota of their own. A table with as many
+	// tenants, keys and links as there may be has at most 7 MiB, and a frame at most 8 MiB.
 	MaxTenants = 1_000
 	// DefaultGrace is how long keys stay valid while a shared store does not answer, unless the
 	// settings say otherwise.
@@ -405,9 +405,20 @@ func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err
 	}
 	secret, made.Hash = newSecret(made.ID)
 	err = s.change(ctx, func(t *Table) error {
-		if len(t.Keys) >= MaxKeys {
-			return fault.New(fault.Exhausted, op,
-				"there are %d keys, which is the limit; revoke some", len(t.Keys))
+		own := 0
+		for _, o := range t.Keys {
+			if o.Tenant == made.Tenant {
+				own++
+			}
+		}
+		if err := tenantlimit.Lookup(tenantlimit.Keys).Check(op, own, len(t.Keys)); err != nil {
+			return err
+		}
+		// The creator's key may have been revoked since the caller looked.
+		if id, ok := KeyOf(made.By); ok {
+			if _, err := t.at(op, "", id); err != nil {
+				return fault.New(fault.Unauthenticated, op, "the creator's key was revoked")
+			}
 		}
 		t.Keys = append(t.Keys, made)
 		return nil
@@ -467,16 +478,30 @@ func (s *Store) Rotate(ctx context.Context, tenant, id string,
 	return made, secret, err
 }
 
-// Revoke removes a key.
+// Revoke removes a key, and all keys that were created with it or with a key that it created.
 func (s *Store) Revoke(ctx context.Context, tenant, id string) error {
 	return s.change(ctx, func(t *Table) error {
 		i, err := t.at("key.revoke", tenant, id)
 		if err != nil {
 			return err
 		}
-		t.Keys = slices.Delete(t.Keys, i, i+1)
+		t.Keys = withoutFamily(t.Keys, t.Keys[i].ID)
 		return nil
 	})
+}
+
+// withoutFamily returns the keys without one key and its descendants.
+func withoutFamily(keys []Key, id string) []Key {
+	gone := map[string]bool{SubjectPrefix + id: true}
+	for found := true; found; {
+		found = false
+		for _, k := range keys {
+			if gone[k.By] && !gone[k.Subject()] {
+				gone[k.Subject()], found = true, true
+			}
+		}
+	}
+	return slices.DeleteFunc(keys, func(k Key) bool { return gone[k.Subject()] })
 }
 
 // SetQuota gives a tenant its own quota. "*" means all tenants without their own, and nil removes

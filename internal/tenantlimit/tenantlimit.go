@@ -1,5 +1,5 @@
-// Package tenantlimit is the registry of what one tenant may hold at a time of things that all
-// tenants share. Each thing is a row of Table. The tests enumerate the rows: whatever one tenant
+// Package tenantlimit is the registry of the things that all tenants share. It bounds how many of them
+// one tenant may hold. Each thing is a row of Table. The tests enumerate the rows: whatever one tenant
 // does, another one still gets its share.
 package tenantlimit
 
@@ -16,30 +16,47 @@ type Name string
 const (
 	TemplateUploads Name = "template_uploads"
 	ImageBuilds     Name = "image_builds"
+	Keys            Name = "keys"
+	ShareLinks      Name = "share_links"
+	Tickets         Name = "tickets"
+	RunTokens       Name = "run_tokens"
+	Requests        Name = "requests"
+	LongRequests    Name = "long_requests"
+	WebSockets      Name = "websockets"
 )
 
 // Row is a thing that tenants share.
 type Row struct {
 	Name Name
-	// Of says which process counts: "node", "gateway" or "cluster".
-	Of string
+	// Process is the process that counts: "node", "gateway" or "cluster".
+	Process string
 	// Tenant is the most that one tenant may hold, and All the most that all tenants may hold
 	// together.
 	Tenant, All int
-	// What names the thing in an error, in plural.
-	What string
+	// Things is the name of the thing in an error, in plural.
+	Things string
+	// Retry is after how many seconds a client may try again; 0 if something has to end first.
+	Retry int
 }
 
 // Table returns the rows. The outcome of each is Exhausted.
 func Table() []Row {
 	return []Row{
-		{TemplateUploads, "node", 4, 16, "uploads of templates at a time"},
-		{ImageBuilds, "node", 1, 2, "builds of images at a time"},
+		{TemplateUploads, "node", 4, 16, "uploads of templates at a time", 1},
+		{ImageBuilds, "node", 1, 2, "builds of images at a time", 1},
+		{Keys, "cluster", 200, 5000, "keys", 0},
+		{ShareLinks, "cluster", 1000, 10_000, "share links", 0},
+		{Tickets, "gateway", 1250, 10_000, "unused tickets", 30},
+		{RunTokens, "gateway", 1250, 10_000, "run tickets of an hour", 30},
+		{Requests, "gateway", 256, 1024, "requests at a time", 1},
+		// The difference to Requests is a reserve for short requests.
+		{LongRequests, "gateway", 240, 960, "transfers at a time", 1},
+		{WebSockets, "gateway", 2500, 10_000, "WebSockets", 5},
 	}
 }
 
-// Of returns the row with a name.
-func Of(name Name) Row {
+// Lookup returns the row with a name.
+func Lookup(name Name) Row {
 	for _, r := range Table() {
 		if r.Name == name {
 			return r
@@ -48,19 +65,26 @@ func Of(name Name) Row {
 	panic("tenantlimit: there is no row " + string(name))
 }
 
+// Scale returns the row for a server that is configured to have all things instead of All. Each
+// tenant has the same part of them.
+func (r Row) Scale(all int) Row {
+	r.Tenant, r.All = max(1, r.Tenant*all/r.All), all
+	return r
+}
+
 // Check returns an error if a tenant with mine things, of all things together, may not have one
 // more.
 func (r Row) Check(op string, mine, all int) error {
 	switch {
 	case mine >= r.Tenant:
 		return &fault.Error{
-			Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit, RetryAfter: 1,
-			Message: "this tenant has as many " + r.What + " as one tenant may have",
+			Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit, RetryAfter: r.Retry,
+			Message: "this tenant has as many " + r.Things + " as one tenant may have",
 		}
 	case all >= r.All:
 		return &fault.Error{
-			Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit, RetryAfter: 1,
-			Message: "the server has as many " + r.What + " as it may have",
+			Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit, RetryAfter: r.Retry,
+			Message: "the server has as many " + r.Things + " as it may have",
 		}
 	}
 	return nil
@@ -79,8 +103,8 @@ type Shares struct {
 // New returns the counts of a row. Nothing is held.
 func New(row Row) *Shares { return &Shares{row: row, held: map[string]int{}} }
 
-// Take takes one thing for a tenant. The caller calls release exactly once.
-func (s *Shares) Take(op, tenant string) (release func(), err error) {
+// Reserve takes one thing for a tenant. The caller calls release exactly once.
+func (s *Shares) Reserve(op, tenant string) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.row.Check(op, s.held[tenant], s.all); err != nil {
@@ -89,10 +113,10 @@ func (s *Shares) Take(op, tenant string) (release func(), err error) {
 	}
 	s.held[tenant]++
 	s.all++
-	return sync.OnceFunc(func() { s.release(tenant) }), nil
+	return sync.OnceFunc(func() { s.giveBack(tenant) }), nil
 }
 
-func (s *Shares) release(tenant string) {
+func (s *Shares) giveBack(tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--

@@ -16,14 +16,14 @@ import (
 func TestHardening_NoTenantTakesAll(t *testing.T) {
 	for _, row := range tenantlimit.Table() {
 		t.Run(string(row.Name), func(t *testing.T) {
-			if row.Tenant < 1 || row.Tenant >= row.All || row.What == "" ||
-				tenantlimit.Of(row.Name) != row {
+			if row.Tenant < 1 || row.Tenant >= row.All || row.Things == "" ||
+				tenantlimit.Lookup(row.Name) != row {
 				t.Fatalf("one tenant may take all, or the row is not whole: %+v", row)
 			}
 			s := tenantlimit.New(row)
 			var held []func()
 			take := func(tenant string) error {
-				release, err := s.Take("test", tenant)
+				release, err := s.Reserve("test", tenant)
 				if err == nil {
 					held = append(held, release)
 				}
@@ -69,7 +69,7 @@ func TestHardening_SharesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range tenantlimit.Table() {
-		want := "| " + r.What + " | " + r.Of + " | " + strconv.Itoa(r.Tenant) + " | " +
+		want := "| " + r.Things + " | " + r.Process + " | " + strconv.Itoa(r.Tenant) + " | " +
 			strconv.Itoa(r.All) + " |"
 		if !strings.Contains(string(page), want) {
 			t.Errorf("docs/threat-model.md lacks the line %q", want)

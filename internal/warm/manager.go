@@ -40,8 +40,8 @@ func New(cfg Config) (*Manager, error) {
 		cfg: cfg, log: cfg.Log, work: work,
 		users: map[string]*Template{},
 		definitions: definitions{
-			cfg: cfg, uploads: tenantlimit.New(tenantlimit.Of(tenantlimit.TemplateUploads)),
-			builds: tenantlimit.New(tenantlimit.Of(tenantlimit.ImageBuilds)),
+			cfg: cfg, uploads: tenantlimit.New(tenantlimit.Lookup(tenantlimit.TemplateUploads)),
+			builds: tenantlimit.New(tenantlimit.Lookup(tenantlimit.ImageBuilds)),
 		},
 	}
 	m.pools = &pools{

@@ -204,7 +204,7 @@ func (d *definitions) receive(ctx context.Context, tenant, subject, name string,
 	return def, d.finish(ctx, def, u.Image)
 }
 
-// Unpacked is what a template's tar has.
+// Unpacked describes the content of a template's tar.
 type Unpacked struct {
 	Spec protocol.TemplateSpec `json:"spec"`
 	// Image and Packages report whether the tar has an image, and files of packages.
@@ -371,7 +371,7 @@ func (d *definitions) finish(ctx context.Context, def *TemplateDef, ownImage boo
 		have = append(have, l.Name)
 	}
 	if ownImage {
-		release, err := d.builds.Take(op, def.Tenant)
+		release, err := d.builds.Reserve(op, def.Tenant)
 		if err != nil {
 			return err
 		}
@@ -516,6 +516,8 @@ func diskFault(op string, err error) error {
 // inProcess reads the tars of templates in this process.
 type inProcess struct{}
 
-func (inProcess) Unpack(_ context.Context, tar io.Reader, dir string, limit int64) (Unpacked, error) {
+func (inProcess) Unpack(_ context.Context, tar io.Reader, dir string,
+	limit int64,
+) (Unpacked, error) {
 	return Unpack(tar, dir, limit)
 }

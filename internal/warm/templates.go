@@ -89,7 +89,7 @@ func (m *Manager) Store(ctx context.Context, tenant, subject, name string,
 	if err := m.cfg.Host.MayStore(tenant, subject); err != nil {
 		return nil, err
 	}
-	release, err := m.definitions.uploads.Take(op, tenant)
+	release, err := m.definitions.uploads.Reserve(op, tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func TestHardening_ImageBuildsEndWithTheirCaller(t *testing.T) {
 	if err := os.MkdirAll(cfg.templatesDir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	d := definitions{cfg: cfg, builds: tenantlimit.New(tenantlimit.Of(tenantlimit.ImageBuilds))}
+	d := definitions{cfg: cfg, builds: tenantlimit.New(tenantlimit.Lookup(tenantlimit.ImageBuilds))}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	receive := func(tenant string) error {

@@ -63,7 +63,8 @@ func TestHardening_NoDataForUploads(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	data := make([]byte, 1024)
 	for i := range 50_000 {
-		if err := f.out.Write(frame.Frame{Type: frame.Data, Channel: 2, Body: data[:i%2*1024]}); err != nil {
+		part := frame.Frame{Type: frame.Data, Channel: 2, Body: data[:i%2*1024]}
+		if err := f.out.Write(part); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -60,8 +60,8 @@ func (t *transfer) receive(f frame.Frame) bool {
 	return true
 }
 
-// keep stores the data of a part. Small parts share a slice, so that the memory of what nobody has
-// read depends on its size, not on the number of frames. Preconditions: mu is held.
+// keep stores the data of a part. Small parts share a slice, so that the memory of unread data
+// depends on its size, not on the number of frames. Preconditions: mu is held.
 func (t *transfer) keep(body []byte) {
 	if len(body) == 0 {
 		return

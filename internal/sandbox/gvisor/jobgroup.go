@@ -36,8 +36,8 @@ func (r *Runtime) NewJobGroup(memory int64, cpus float64, pids int64) (*JobGroup
 	return &JobGroup{g}, nil
 }
 
-// Add moves a process with its threads into the cgroup.
-func (j *JobGroup) Add(pid int) error {
+// Confine moves a process with its threads into the cgroup.
+func (j *JobGroup) Confine(pid int) error {
 	for _, dir := range dirs(j.group.path, j.group.v2) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)),
 			0); err != nil {
