@@ -10,8 +10,8 @@ import (
 // provider keeps no longer access.
 const MaxUserKeyLife = 30 * 24 * time.Hour
 
-// Inherit limits a new key to the rights of its creator. A key without an expiry or without a quota gets
-// that of the creator's key. A creator without a key is a signed-in user, or has a token of the
+// Inherit limits a new key to the rights of its creator. A key without an expiry or without a quota
+// gets the one of its creator. A creator without a key is a signed-in user, or has a token of the
 // server; unbounded reports whether such a creator may create keys without end.
 func (x *Index) Inherit(op string, k Key, unbounded bool, now time.Time) (Key, error) {
 	id, ok := KeyOf(k.By)

@@ -50,7 +50,8 @@ func (s *Store) AddLink(ctx context.Context, l Link) (Link, error) {
 			return fault.New(fault.Exhausted, op,
 				"the session has %d share links, which is the limit; end some", own)
 		}
-		if err := tenantlimit.Lookup(tenantlimit.ShareLinks).Check(op, all, len(t.Links)); err != nil {
+		share := tenantlimit.Lookup(tenantlimit.ShareLinks)
+		if err := share.Check(op, all, len(t.Links)); err != nil {
 			return err
 		}
 		t.Links = append(t.Links, l)
