@@ -17,14 +17,14 @@ func newPlaces(all int) places {
 // requests. Requests without credentials have the share of one tenant.
 func (p places) occupy(tenant string, transfer bool) (leave func(), err error) {
 	const op = "gateway.request"
-	leave, err = p.requests.Reserve(op, tenant)
+	request, err := p.requests.Reserve(op, tenant)
 	if err != nil || !transfer {
-		return leave, err
+		return request, err
 	}
-	end, err := p.transfers.Reserve(op, tenant)
+	long, err := p.transfers.Reserve(op, tenant)
 	if err != nil {
-		leave()
+		request()
 		return nil, err
 	}
-	return func() { end(); leave() }, nil
+	return func() { long(); request() }, nil
 }
