@@ -64,16 +64,17 @@ test:
 lint quick quick-go quick-web: export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 
 lint: node_modules python-lint
-	@echo "lint: gofumpt, vet, staticcheck, shellcheck, markdownlint, prose"
+	@echo "lint: gofumpt, vet, staticcheck, shellcheck, markdownlint, the rules of the repository"
 	@out=$$($(LINT) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofumpt -w these files:"; echo "$$out"; exit 1; }
 	@$(GO) vet $(GO_ALL)
 	@for m in protocol client; do $(GO) -C $$m mod tidy -diff || { echo "go mod tidy in $$m"; exit 1; }; done
 	@$(LINT) staticcheck $(GO_ALL)
 	@shellcheck $$(git grep -lE '^#!.*(bash|sh)$$' -- ':!*.md')
 	@out=$$(npx --no-install markdownlint-cli2 '**/*.md' 2>&1) || { echo "$$out"; exit 1; }
-	@$(GO) test -vet=off -run 'PlainEnglish|TestProseIsNarrow|TestCodeIsNarrow|TestLinksInPagesLead' .
+	@$(GO) test -vet=off .
 
-# Packages whose tests need root, gVisor, a built image, or a compiler in bin/, or download modules.
+# Lint has run the tests of the root package. These packages have tests that need root, gVisor, a
+# built image, or a compiler in bin/, or download modules.
 QUICK_EXCLUDE := deploy/kubernetes e2e e2e/e2b internal/agent internal/blob internal/cluster \
 	internal/cluster/redis internal/image internal/sandbox/gvisor internal/session langs \
 	langs/bash/driver langs/golang
@@ -89,20 +90,25 @@ quick-web:
 	@npm run --silent --workspaces test
 
 quick-go:
-	@$(GO) test -short -vet=off -skip '$(QUICK_SKIP)' \
-		$$($(GO) list $(GO_ALL) | grep -vxF "$$(printf 'github.com/sandgate/sandgate/%s\n' $(QUICK_EXCLUDE))")
+	@$(GO) test -short -vet=off -skip '$(QUICK_SKIP)' $$($(GO) list $(GO_ALL) | \
+		grep -vxF -e "$$($(GO) list .)" -e "$$(printf 'github.com/sandgate/sandgate/%s\n' $(QUICK_EXCLUDE))")
 
-# Lint has run vet. Zstandard is ten times slower with the race detector, and is a dependency.
-RACE = $(SUDO) env "PATH=$$PATH" $(GO) test -race -vet=off -gcflags=github.com/klauspost/compress/zstd=-race=false
+# Lint has run vet. Zstandard is ten times slower with the race detector, and is a dependency. The
+# tag lockorder checks the order of mutexes.
+RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" $(GO) test -race -vet=off \
+	-tags lockorder -gcflags=github.com/klauspost/compress/zstd=-race=false
 
-# The packages that count what they leave on the machine run separately.
+# The packages of gVisor's backend count what they leave on the machine and run alone. The packages
+# that take longest begin first. The tests share the warm snapshots of languages.
 unit: node_modules bin/versitygw
 	@echo "test: all packages, race detector on, real gVisor"
-	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # what the race detector's own memory would hide
+	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # the race detector's own memory would hide these
 	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own
-	@set -o pipefail; alone=$$($(GO) list ./internal/sandbox/... ./internal/lockorder ./internal/session ./internal/noderpc ./e2e ./e2e/e2b); \
-	{ $(RACE) -timeout 20m -p 2 $$($(GO) list $(GO_ALL) | grep -vxF "$$alone"); code=$$?; \
-		$(RACE) -tags lockorder -timeout 45m -p 1 $$alone || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
+	@set -o pipefail; snapshots=$$(mktemp -d); trap '$(SUDO) rm -rf "$$snapshots"' EXIT; \
+	long=$$($(GO) list ./e2e ./internal/session ./e2e/e2b); alone=$$($(GO) list ./internal/sandbox/...); \
+	others=$$($(GO) list $(GO_ALL) | grep -vxF -e "$$($(GO) list .)" -e "$$long" -e "$$alone"); \
+	{ $(RACE) -timeout 20m -p 1 $$alone; code=$$?; \
+		$(RACE) -timeout 45m -p 2 $$long $$others || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
 		grep -v ' level=' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; exit 1; }
 

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -60,8 +61,7 @@ func Bin(name string) (string, error) {
 // Start starts a server and waits until its pool has a warm sandbox. Settings
 // are lines of YAML that are added to its configuration.
 func Start(ctx context.Context, settings string) (*Server, error) {
-	return start(ctx, settings,
-		"")
+	return start(ctx, settings, "")
 }
 
 // start is Start for a server with a given access token, unless token is empty.
@@ -86,10 +86,16 @@ func start(ctx context.Context, settings, token string) (*Server, error) {
 	if err := os.WriteFile(s.Config, []byte(config), 0o644); err != nil {
 		return nil, err
 	}
+	if err := os.Mkdir(filepath.Join(dir, "data"), 0o711); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.snapshots(), 0o700); err != nil {
+		return nil, err
+	}
+	if err := testenv.TakeSnapshots(s.snapshots()); err != nil {
+		return nil, err
+	}
 	if token != "" {
-		if err := os.Mkdir(filepath.Join(dir, "data"), 0o711); err != nil {
-			return nil, err
-		}
 		if err := os.WriteFile(filepath.Join(dir, "data", "token"), []byte(token),
 			0o600); err != nil {
 			return nil, err
@@ -100,8 +106,14 @@ func start(ctx context.Context, settings, token string) (*Server, error) {
 		s.Stop()
 		return nil, fmt.Errorf("%w\n%s", err, log)
 	}
+	if err := testenv.ShareSnapshots(s.snapshots()); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
 	return s, nil
 }
+
+// snapshots is the folder of the server's warm snapshots.
+func (s *Server) snapshots() string { return filepath.Join(s.Dir, "data", "node", "snapshots") }
 
 // Boot starts the program in the server's folders. It also starts a server again
 // that was stopped by Halt.
@@ -245,5 +257,5 @@ func (s *Server) Log() string {
 // Stop ends the server and removes its folders.
 func (s *Server) Stop() error {
 	err := s.Halt(syscall.SIGTERM)
-	return errors.Join(err, os.RemoveAll(s.Dir))
+	return errors.Join(err, testenv.ShareSnapshots(s.snapshots()), os.RemoveAll(s.Dir))
 }

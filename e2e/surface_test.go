@@ -36,12 +36,20 @@ func buildWithSurface(t *testing.T, line, pkg string) (program string) {
 	check(t, err)
 	check(t, os.WriteFile(overlay, table, 0o644))
 	program = filepath.Join(dir, "sandgate")
-	build := exec.Command("go", "build", "-overlay", overlay, "-ldflags", "-s -w", "-o", program,
-		"../cmd/sandgate")
+	build := buildCommand("-overlay", overlay, "-ldflags", "-s -w", "-o", program)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
+}
+
+// buildCommand builds the server with the flags of the Makefile, so that the compiler's cache has
+// most packages, and with further arguments.
+func buildCommand(args ...string) *exec.Cmd {
+	args = append(append([]string{"build", "-trimpath"}, args...), "../cmd/sandgate")
+	build := exec.Command("go", args...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return build
 }
 
 // TestAddSurface adds a surface of 30 lines to the server by one line in the

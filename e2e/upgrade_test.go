@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -16,8 +15,7 @@ import (
 func TestUpgradeKeepsSessions(t *testing.T) {
 	t.Parallel() // most of the time it waits for leases
 	next := filepath.Join(t.TempDir(), "sandgate")
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=the-next", "-o", next,
-		"../cmd/sandgate")
+	build := buildCommand("-ldflags", "-s -w -X main.version=the-next", "-o", next)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

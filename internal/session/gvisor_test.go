@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,18 @@ import (
 // newGVisor starts a node with real sandboxes. data is the folder of its snapshots.
 func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 	t.Helper()
+	snapshots := filepath.Join(data, "snapshots")
+	if err := os.MkdirAll(snapshots, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := testenv.TakeSnapshots(snapshots); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := testenv.ShareSnapshots(snapshots); err != nil {
+			t.Error(err)
+		}
+	})
 	state, err := os.MkdirTemp("/run", "sandgate-test")
 	if err != nil {
 		t.Fatal(err)
