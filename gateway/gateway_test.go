@@ -421,7 +421,8 @@ func TestNodeAway(t *testing.T) {
 }
 
 func TestTickets(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.Tickets = 2 })
+	// One tenant may have 2 of them.
+	w := newWorld(t, func(c *Config) { c.Limits.Tickets = 16 })
 	wantFault(t, w.do("POST", "/v1/tickets", tokenViewer, strings.NewReader(`{"scopes":["admin"]}`),
 		nil), fault.PermissionDenied)
 	for range 2 {
