@@ -293,6 +293,13 @@ check('many-at-once', ['Commands#run'], async (t) => {
   assert.deepEqual(all.map((r) => Number(r.stdout)), [...Array(12).keys()])
 })
 
+check('many-turns', ['Commands#run'], async (t) => {
+  const s = await t.sandbox()
+  for (let turn = 0; turn < 3; turn++) {
+    await Promise.all(Array.from({ length: 60 }, () => s.commands.run('true')))
+  }
+})
+
 check('children-outlive', ['Commands#run'], async (t) => {
   const s = await t.shared()
   const { stdout } = await s.commands.run('(sleep 0.5; touch child) >/dev/null 2>&1 & echo done')

@@ -69,6 +69,7 @@ type Set struct {
 	order    []*Channel               // the oldest first; replaced by each change
 	keys     map[string]*Channel      // by idempotency key
 	last     int                      // the last number in a channel's id
+	reserved int                      // places of channels between reserve and insert
 }
 
 // NewSet returns an empty set. Last is the last number that was used in the id of a channel of the
@@ -179,6 +180,7 @@ func (x *Set) add(r protocol.ChannelOpen, language string, argv []string) (*Chan
 	}
 	log, err := x.cfg.Logs.Create(x.cfg.ID, id)
 	if err != nil {
+		x.unreserve()
 		return nil, err
 	}
 	c := &Channel{
@@ -197,11 +199,12 @@ func errFull() error {
 		"a session has at most %d channels; close one", protocol.MaxChannels).For(fault.CauseLimit)
 }
 
-// reserve returns an id, and the channel that it removed to make room.
+// reserve returns an id, and the channel that it removed to make room. It keeps a place for the new
+// channel until insert or unreserve, so that a request that is faster does not take it.
 func (x *Set) reserve(kind string) (id string, removed *Channel, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.order) >= protocol.MaxChannels {
+	if len(x.order)+x.reserved >= protocol.MaxChannels {
 		i := slices.IndexFunc(x.order,
 			func(c *Channel) bool { return c.ended() && !c.hasReaders() })
 		if i < 0 {
@@ -211,19 +214,25 @@ func (x *Set) reserve(kind string) (id string, removed *Channel, err error) {
 		x.deleteLocked(removed)
 	}
 	x.last++
+	x.reserved++
 	return fmt.Sprintf("%c%d", kind[0], x.last), removed, nil
 }
 
-// insert adds a new channel to the lists. After the end of Config.Life it adds none, so that Lose
-// ends all channels.
+// unreserve gives up the place of a channel that could not be created.
+func (x *Set) unreserve() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.reserved--
+}
+
+// insert adds a new channel to the lists, in the place that reserve has kept. After the end of
+// Config.Life it adds none, so that Lose ends all channels.
 func (x *Set) insert(c *Channel) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.reserved--
 	if x.cfg.Life.Err() != nil {
 		return context.Cause(x.cfg.Life)
-	}
-	if len(x.order) >= protocol.MaxChannels { // another request was faster
-		return errFull()
 	}
 	x.channels[c.id] = c
 	x.order = append(slices.Clone(x.order), c)

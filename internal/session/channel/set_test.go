@@ -42,6 +42,45 @@ func TestSetIsBounded(t *testing.T) {
 	}
 }
 
+// TestSetKeepsPlaces: a channel whose open has begun keeps its place, also if another one is opened
+// meanwhile. An open that fails gives its place up.
+func TestSetKeepsPlaces(t *testing.T) {
+	r := newRig(t)
+	for range protocol.MaxChannels {
+		c := r.open("process")
+		r.Router().Exit(c.wire.Load(), wire.Exit{})
+	}
+	first, removed, err := r.reserve("process")
+	if err != nil || removed == nil {
+		t.Fatalf("no channel that has ended makes room: %v, %v", removed, err)
+	}
+	r.open("process")
+	if err := r.insert(&Channel{set: r.Set, id: first}); err != nil {
+		t.Errorf("another channel took the place: %v", err)
+	}
+	if n := len(r.All()); n != protocol.MaxChannels {
+		t.Errorf("there are %d channels", n)
+	}
+	for range protocol.MaxChannels - 2 {
+		if _, _, err := r.reserve("process"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func() error {
+		_, err := r.add(protocol.ChannelOpen{Kind: "process"}, "", nil)
+		return err
+	}
+	r.All()[0].exit = nil // no channel has ended any more
+	r.All()[1].exit = nil
+	if err := open(); !fault.Is(err, fault.Exhausted) {
+		t.Errorf("an open took a place that is kept: %v", err)
+	}
+	r.unreserve()
+	if err := open(); err != nil {
+		t.Errorf("the place of an open that failed is not free: %v", err)
+	}
+}
+
 // TestLose: at the end of a session each channel ends, and no channel and no viewer is added.
 func TestLose(t *testing.T) {
 	r := newRig(t)

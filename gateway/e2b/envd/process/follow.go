@@ -297,10 +297,17 @@ func whole(data []byte) int {
 	return len(data)
 }
 
-// finish sends what is left and the last event. The end of the sandbox cuts the connection.
+// finish sends what is left and the last event. The end of the sandbox cuts the connection. The
+// process has no viewer any more when the client learns of its end, so that the client's next
+// process can take its place.
 func (f *follower) finish(exit *protocol.Exit) error {
 	if exit.Code < 0 && exit.Reason != "closed" {
 		return f.cut()
+	}
+	limit := time.AfterFunc(f.s.cfg.Call, f.client.Close)
+	defer limit.Stop()
+	if err := f.client.Control(protocol.OpDetach, struct{}{}); err != nil {
+		f.s.cfg.Log.Debug("a process could not be detached", "session", f.t.Session, "error", err)
 	}
 	for _, stream := range []int{stdout, stderr} {
 		if err := f.sendText(stream, f.held[stream]); err != nil {

@@ -20,8 +20,6 @@ const (
 	// defaultPing is the time without output after which a client gets a keepalive event, unless its
 	// request says otherwise.
 	defaultPing = 90 * time.Second
-	// maxAttempts is how often a process is started if others take its place.
-	maxAttempts = 8
 	// lookEvery is how often a process is looked at whose client has gone and that has a deadline.
 	lookEvery = 30 * time.Second
 )
@@ -108,21 +106,17 @@ func (s *Service) open(ctx context.Context, t Target, open protocol.ChannelOpen)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Call)
 	defer cancel()
 	defer context.AfterFunc(s.cfg.Base, cancel)()
-	for attempt := 1; ; attempt++ {
+	for {
 		link, err := s.cfg.Node.Open(ctx, t.Who)
 		if err != nil {
 			return nil, err
 		}
 		c, err := processclient.Open(ctx, link, open, protocol.Attach{})
-		switch {
-		case noProgram(err) && open.Argv[0] == "/bin/bash":
+		if noProgram(err) && open.Argv[0] == "/bin/bash" {
 			open.Argv = append([]string{"/bin/sh"}, open.Argv[1:]...)
-		case fault.Is(err, fault.Exhausted) && attempt < maxAttempts:
-			// The node makes room by removing processes that have ended. Another process that starts
-			// at the same time may have taken the place.
-		default:
-			return c, err
+			continue
 		}
+		return c, err
 	}
 }
 
