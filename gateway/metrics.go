@@ -37,6 +37,7 @@ const (
 	limitKey         limit = "requests_of_a_key"
 	limitVisits      limit = "requests_of_preview_links"
 	limitPasswords   limit = "passwords_of_a_preview_link"
+	limitSandboxes   limit = "unknown_sandboxes_of_an_address"
 )
 
 // limits returns the values of the label limit.
@@ -44,7 +45,7 @@ func limits() []string {
 	all := []limit{
 		limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns,
 		limitStreams,
-		limitTenant, limitKey, limitVisits, limitPasswords,
+		limitTenant, limitKey, limitVisits, limitPasswords, limitSandboxes,
 	}
 	names := make([]string, len(all))
 	for i, l := range all {

@@ -3,6 +3,7 @@ package e2b
 import (
 	"context"
 	"crypto/subtle"
+	"net"
 	"net/http"
 
 	"github.com/sandgate/sandgate/gateway/auth"
@@ -48,7 +49,14 @@ func (s *Surface) authenticateData(r *http.Request) (context.Context, noderpc.Pr
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Call)
 	defer cancel()
-	if err := t.Resolve(ctx, s.cfg.Owners); err != nil {
+	if err := s.readToken(r, t); err != nil {
+		return nil, nobody, err
+	}
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr // a socket without an address
+	}
+	if err := t.Resolve(ctx, s.lookup, address); err != nil {
 		return nil, nobody, err
 	}
 	if err := s.checkToken(r, t); err != nil {
@@ -57,15 +65,20 @@ func (s *Surface) authenticateData(r *http.Request) (context.Context, noderpc.Pr
 	return sandbox.WithTarget(r.Context(), t), t.Who, nil
 }
 
-// checkToken checks the tokens that the port of a request needs.
-func (s *Surface) checkToken(r *http.Request, t *sandbox.Target) error {
-	const op = "e2b.token"
+// readToken reads the access token of a request. It needs no node.
+func (s *Surface) readToken(r *http.Request, t *sandbox.Target) error {
 	access, err := s.cfg.Auth.SandboxToken(auth.SandboxAccess, t.Session)
 	if err != nil {
 		return err
 	}
 	t.AccessToken = access
 	t.Token = equal(r.Header.Get(headerAccess), access)
+	return nil
+}
+
+// checkToken checks the tokens that the port of a request needs.
+func (s *Surface) checkToken(r *http.Request, t *sandbox.Target) error {
+	const op = "e2b.token"
 	if isPreflight(r) {
 		return nil // a browser sends it without credentials; nothing is done
 	}

@@ -49,6 +49,9 @@ type Config struct {
 	Node   Node
 	Auth   Auth
 	Owners sandbox.Owners
+	// Full is called for each request that is refused because its address has named too many
+	// sandboxes that do not exist.
+	Full func()
 	// Upload performs an operation whose content is a reader.
 	Upload templates.Upload
 	// Ports forwards a request to a program. It takes the port from the context; see
@@ -70,6 +73,7 @@ type Config struct {
 type Surface struct {
 	cfg         Config
 	domain      sandbox.Domain
+	lookup      *sandbox.Lookup
 	envd        http.Handler
 	interpreter http.Handler
 	control     *control.Plane
@@ -82,7 +86,7 @@ func New(cfg Config) (*Surface, error) {
 		return nil, err
 	}
 	return &Surface{
-		cfg: cfg, domain: domain,
+		cfg: cfg, domain: domain, lookup: sandbox.NewLookup(cfg.Owners, cfg.Full),
 		envd: envd.New(envd.Config{
 			Node: cfg.Node, Log: cfg.Log, Base: cfg.Base, Call: cfg.Call, Go: cfg.Go,
 		}),

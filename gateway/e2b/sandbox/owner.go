@@ -15,11 +15,11 @@ type Owners interface {
 	Owner(ctx context.Context, session string) (protocol.SessionOwner, error)
 }
 
-// Resolve sets the principal and the options of a target. Errors: one with the status 502 if the
+// Resolve sets the principal and the options of a target, for a request of an address. Errors: one with the status 502 if the
 // sandbox does not run; it says whether it was killed, has expired or never existed.
-func (t *Target) Resolve(ctx context.Context, from Owners) error {
+func (t *Target) Resolve(ctx context.Context, from *Lookup, address string) error {
 	const deleted = "deleted"
-	owner, err := from.Owner(ctx, t.Session)
+	owner, err := from.Owner(ctx, t.Session, address, t.Token)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return Unavailable(t.ID, "The sandbox was not found: it never existed, or ended long ago")
