@@ -43,6 +43,9 @@ type SessionUpdate struct {
 	// Labels replace all labels of the session, except those that the server has set. {} removes
 	// them.
 	Labels *map[string]string `json:"labels,omitempty"`
+	// Network is as in SessionCreate, for a session that was created with a network. Connections to
+	// hosts that are not allowed any more are cut; false cuts all of them.
+	Network *Network `json:"network,omitempty"`
 }
 
 // SessionHibernate writes a session to disk.

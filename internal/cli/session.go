@@ -314,10 +314,14 @@ func sessionUpdate(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SESSION", Short: "Change a session's name, its labels and its times",
 		Long: `
-Only the given settings change. Labels that are given replace all others. The session is printed as JSON.`,
-		Example: "  sandgate session update --keep-alive=true s_abc",
+Only the given settings change. Labels that are given replace all others. The session is printed as JSON.
+The network of a session that was created with one can change: --egress=none cuts all its connections.`,
+		Example: "  sandgate session update --keep-alive=true s_abc\n" +
+			"  sandgate session update --egress python --egress git.example.org s_abc",
 	}
-	p := addPolicyFlags(c.Flags())
+	p, hosts := addPolicyFlags(c.Flags()), flags.List{}
+	c.Flags().Var(&hosts, "egress",
+		"let it reach only this `host`, as in --allow of create; can be repeated; or all or none")
 	return a.withClient(c, func(ctx context.Context, server *wire.Client, args []string) error {
 		r := protocol.SessionUpdate{Session: args[0]}
 		c.Flags().Visit(func(f *pflag.Flag) {
@@ -338,6 +342,8 @@ Only the given settings change. Labels that are given replace all others. The se
 				r.OnExpiry = &p.onExpiry
 			case "idle-delete":
 				r.IdleDeleteSeconds = &p.remove.Seconds
+			case "egress":
+				r.Network = flags.Egress(hosts)
 			}
 		})
 		s, err := server.UpdateSession(ctx, r)

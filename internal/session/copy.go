@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -100,13 +101,19 @@ func (c copying) run(ctx context.Context,
 
 // capture records the session while its machine is paused.
 func (c copying) capture(ctx context.Context) (*snapshot.Capture, error) {
-	s := c.s
-	wire, err := s.agent.Capture(ctx)
+	wire, err := c.s.agent.Capture(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return c.captureRest(ctx, wire)
+}
+
+// captureRest records the session with the state of its wire.
+func (c copying) captureRest(ctx context.Context, wire client.Saved) (*snapshot.Capture, error) {
+	s := c.s
 	v := s.header()
 	st := &snapshot.Capture{At: time.Now()}
+	var err error
 	if st.Forks, err = s.channels.Capture(ctx, v); err != nil {
 		return nil, err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// enableEgress gives the session a proxy, if it has a network. Preconditions: no
-// program that needs the network runs in the session.
+// enableEgress gives the session a proxy, unless it never had a network. Preconditions: no program
+// that needs the network runs in the session.
 func (s *Session) enableEgress(n *protocol.Network, used int64) error {
-	if n == nil || n.Off {
+	if n == nil {
 		return nil
 	}
 	p, err := s.m.egress.New(proxy.Owner{

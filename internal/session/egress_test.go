@@ -128,6 +128,51 @@ func TestNetworkRequests(t *testing.T) {
 	wantKind(t, "another tenant", err, fault.PermissionDenied, "network")
 }
 
+// TestNetworkUpdate changes the network of a session, within what its tenant may reach.
+func TestNetworkUpdate(t *testing.T) {
+	port, other := outsideHost(t), outsideHost(t)
+	one, two := fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("127.0.0.1:%d", other)
+	r := newRig(t, withEgress(t, nil, one, two))
+	s := must[protocol.Session](r, protocol.OpSessionCreate,
+		protocol.SessionCreate{Network: &protocol.Network{}})
+	update := func(id string, n protocol.Network) (protocol.Session, error) {
+		return call[protocol.Session](r, alice, protocol.OpSessionUpdate,
+			protocol.SessionUpdate{Session: id, Network: &n})
+	}
+	c, in, status := r.tunnel("127.0.0.1", port)
+	if !strings.Contains(status, " 200 ") {
+		t.Fatal(status)
+	}
+	v, err := update(s.ID, protocol.Network{Allow: []string{two}})
+	if err != nil || v.Network == nil || strings.Join(v.Network.Allow, " ") != two {
+		t.Fatalf("%+v, %v", v.Network, err)
+	}
+	if _, err := in.ReadByte(); err == nil {
+		t.Error("a connection that is not allowed any more was not cut")
+	}
+	c.Close()
+	if _, _, status := r.tunnel("127.0.0.1", port); !strings.Contains(status, " 403 ") {
+		t.Error(status)
+	}
+	if _, _, status := r.tunnel("127.0.0.1", other); !strings.Contains(status, " 200 ") {
+		t.Error(status)
+	}
+	_, err = update(s.ID, protocol.Network{Allow: []string{"example.org"}})
+	wantKind(t, "beyond the server", err, fault.PermissionDenied, "network.allow")
+	if v, err := update(s.ID, protocol.Network{Off: true}); err != nil || v.Network != nil {
+		t.Errorf("off: %+v, %v", v.Network, err)
+	}
+	if v, err := update(s.ID, protocol.Network{}); err != nil || v.Network == nil {
+		t.Errorf("on again: %+v, %v", v.Network, err)
+	}
+	without := r.create()
+	_, err = update(without.ID, protocol.Network{})
+	wantKind(t, "a session without a network", err, fault.Conflict, "network")
+	if _, err := update(without.ID, protocol.Network{Off: true}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNetworkWithoutEgress requests access from a server that allows no outbound connections.
 func TestNetworkWithoutEgress(t *testing.T) {
 	r := newRig(t)

@@ -36,7 +36,7 @@ func (s *Session) Hibernate(ctx context.Context, suspend bool) (err error) {
 	}
 	defer release()
 	if err = s.hibernateNow(ctx); err == nil && suspend {
-		rest{s}.suspend()
+		err = rest{s}.suspend(ctx)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -518,7 +519,7 @@ func TestGVisorRestart(t *testing.T) {
 func TestRemoveLater(t *testing.T) {
 	m := &Manager{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	dir := filepath.Join(t.TempDir(), "s")
-	for _, d := range []string{dir, dir + resumedSuffix} {
+	for _, d := range []string{dir, dir + snapshot.ResumedSuffix} {
 		if err := os.MkdirAll(filepath.Join(d, "snapshot"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -527,11 +528,11 @@ func TestRemoveLater(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(dir, "snapshot"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		m.removeLater(dir)
+		snapshot.RemoveLater(m.ctx, dir, m.work.Go, m.log)
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
 			t.Errorf("the folder is still in its place: %v", err)
 		}
-		_ = os.RemoveAll(dir + resumedSuffix)
+		_ = os.RemoveAll(dir + snapshot.ResumedSuffix)
 	}
 	m.work.Wait()
 	if left, _ := filepath.Glob(dir + "*"); len(left) > 0 {

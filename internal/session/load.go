@@ -35,7 +35,7 @@ func (l loader) all() error {
 			s.measureDisk()
 			continue
 		}
-		if !strings.HasSuffix(e.Name(), resumedSuffix) {
+		if !strings.HasSuffix(e.Name(), snapshot.ResumedSuffix) {
 			m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
 		}
 		if err := os.RemoveAll(m.dirs.sessionDir(e.Name())); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Update changes a session's name, labels, policy and lifetime. Errors: InvalidArgument,
+// Update changes a session's name, labels, policy, lifetime and network. Errors: InvalidArgument,
 // Conflict for a name that another session has, Exhausted when as many sessions are kept alive as
 // may be.
 func (m *Manager) Update(ctx context.Context, p noderpc.Principal, s *Session,
@@ -16,6 +16,10 @@ func (m *Manager) Update(ctx context.Context, p noderpc.Principal, s *Session,
 ) error {
 	now := s.currentStatus()
 	next, err := m.requests.Update(p, now, s.spec.Created, r)
+	if err != nil {
+		return err
+	}
+	network, err := m.cfg.Egress.CheckUpdate(s.egress, s.spec.Tenant, r.Network)
 	if err != nil {
 		return err
 	}
@@ -27,23 +31,22 @@ func (m *Manager) Update(ctx context.Context, p noderpc.Principal, s *Session,
 			return err
 		}
 	}
-	change, err := applyUpdate(m, s, now, next, r)
-	if err == nil {
-		s.copies.Changed(change)
+	if err = applyUpdate(m, s, now, next, r); err == nil {
+		err = s.egress.Apply(network)
+		s.copies.Changed(journalLine(s))
 	}
 	return err
 }
 
 // applyUpdate makes the change of an update from the status now to next.
-func applyUpdate(m *Manager, s *Session, now, next snapshot.Status, r protocol.SessionUpdate) (
-	snapshot.Change, error,
-) {
+func applyUpdate(m *Manager, s *Session, now, next snapshot.Status, r protocol.SessionUpdate,
+) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if next.Policy.KeepAlive && !now.Policy.KeepAlive {
 		if err := m.totals.CheckKeepAlive(protocol.OpSessionUpdate,
 			m.cfg.MaxKeepAlive); err != nil {
-			return snapshot.Change{}, err
+			return err
 		}
 	}
 	s.mu.Lock()
@@ -56,7 +59,16 @@ func applyUpdate(m *Manager, s *Session, now, next snapshot.Status, r protocol.S
 	if r.Labels != nil {
 		s.status.Labels = next.Labels
 	}
-	return s.status.Change(), nil
+	return nil
+}
+
+// journalLine returns the properties that go to journals.
+func journalLine(s *Session) snapshot.Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.status.Change()
+	c.Network, _ = s.egress.State()
+	return c
 }
 
 // Keepalive lets a session count as at work for a number of seconds from now.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -158,7 +159,8 @@ func (r resumption) finish(begin time.Time) error {
 	s.mu.Lock()
 	s.status.Works = false // its programs run again
 	s.mu.Unlock()
-	s.m.removeLater(s.m.dirs.sessionDir(s.spec.ID))
+	s.copies.Resumed()
+	snapshot.RemoveLater(s.m.ctx, s.m.dirs.sessionDir(s.spec.ID), s.m.work.Go, s.m.log)
 	s.m.stats.Woken(time.Since(begin))
 	s.m.log.Info("session woken", "session", s.spec.ID, "took", time.Since(begin))
 	s.channels.Viewers().NotifyState(protocol.StateChange{State: running.String()})
@@ -172,8 +174,7 @@ func (r resumption) stayHibernated() {
 
 func (r resumption) notifyPhase(phase string, percent int) {
 	r.s.channels.Viewers().NotifyState(protocol.StateChange{
-		State: resuming.String(), Phase: phase,
-		Percent: percent,
+		State: resuming.String(), Phase: phase, Percent: percent,
 	})
 }
 
@@ -208,37 +209,6 @@ func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 	return s.machine.EndBurst(ctx)
 }
 
-// removeDelay is how long the folder of a resumed session is left on disk: its
-// removal takes 3 ms of a processor, which the first cell needs.
-const removeDelay = 300 * time.Millisecond
-
-// resumedSuffix ends the name of the folder of a resumed session that is being
-// removed.
-const resumedSuffix = ".woken"
-
-// removeLater removes a session's folder in the background, so that no request
-// waits for the disk. Preconditions: the caller is counted in work.
-func (m *Manager) removeLater(dir string) {
-	remove := func(dir string) {
-		if err := os.RemoveAll(dir); err != nil {
-			m.log.Warn("a snapshot was not removed", "folder", dir, "error", err)
-		}
-	}
-	if err := os.Rename(dir, dir+resumedSuffix); err != nil {
-		remove(dir) // the folder of an earlier resume is still being removed
-		return
-	}
-	m.work.Go(func() {
-		timer := time.NewTimer(removeDelay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-m.ctx.Done():
-		}
-		remove(dir + resumedSuffix)
-	})
-}
-
 // unavailable is the error of a restore that may succeed later. An error about
 // volumes, which the user can resolve, is returned as it is.
 func unavailable(op, message string, err error) error {
@@ -248,8 +218,7 @@ func unavailable(op, message string, err error) error {
 	}
 	message += ": try again, and if it goes on ask who runs the server, whose log says why"
 	return &fault.Error{
-		Kind: fault.Unavailable, Op: op, RetryAfter: restoreRetry, Message: message,
-		Err: err,
+		Kind: fault.Unavailable, Op: op, RetryAfter: restoreRetry, Message: message, Err: err,
 	}
 }
 

@@ -211,8 +211,8 @@ func (s *Session) lose(reason, message string) {
 	s.m.stats.SessionLost(reason)
 	s.measure(asleep, reason)
 	s.m.audit(protocol.AuditEntry{
-		Event: "session.end", Tenant: s.spec.Tenant,
-		Subject: s.spec.Subject, Session: s.spec.ID, Reason: reason,
+		Event: "session.end", Tenant: s.spec.Tenant, Subject: s.spec.Subject,
+		Session: s.spec.ID, Reason: reason,
 	})
 	// In the background, so that no step below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
@@ -245,8 +245,7 @@ func (s *Session) Lost() protocol.Lost {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return protocol.Lost{
-		Session: s.spec.ID, Reason: s.reason, Message: s.message,
-		Reached: s.lostBy(),
+		Session: s.spec.ID, Reason: s.reason, Message: s.message, Reached: s.lostBy(),
 	}
 }
 

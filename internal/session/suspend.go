@@ -35,9 +35,31 @@ func (v rest) check() error {
 		"the session is suspended, and only session.resume resumes it").For(fault.CauseSuspended)
 }
 
-// suspend records that only Resume resumes the session. Preconditions: lifecycle is held, and the
-// session is hibernated.
-func (v rest) suspend() { v.revise(func(s *snapshot.Status) { s.Suspended = true }) }
+// suspend records that only Resume resumes the session, which then survives a kill of this process.
+// Preconditions: lifecycle is held, and the session is hibernated.
+func (v rest) suspend(ctx context.Context) error {
+	err := v.keep(ctx)
+	if err == nil {
+		v.revise(func(s *snapshot.Status) { s.Suspended = true })
+	}
+	return err
+}
+
+// keep writes a copy of a hibernated session to disk, unless there is one that shows its state.
+// Preconditions: lifecycle is held.
+func (v rest) keep(ctx context.Context) error {
+	s := v.s
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), protocol.SlowLimit)
+	defer cancel()
+	return s.copies.Keep(ctx, s.m.dirs.snapshot(s.spec.ID), s.activity.LastActive(),
+		func() (*snapshot.Capture, error) {
+			wire, err := s.agent.CaptureDrained(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return copying{s: s}.captureRest(ctx, wire)
+		})
+}
 
 // resumed records that the session runs. If its lifetime was over, the session has it again.
 // Preconditions: lifecycle is held.
@@ -70,10 +92,9 @@ func (v rest) revise(do func(s *snapshot.Status)) {
 	suspended, due := s.status.Suspended, s.status.Due
 	do(&s.status)
 	same := suspended == s.status.Suspended && due.Equal(s.status.Due)
-	change := s.status.Change()
 	s.mu.Unlock()
 	if !same {
-		s.copies.Changed(change)
+		s.copies.Changed(journalLine(s))
 	}
 }
 
@@ -128,6 +149,11 @@ func hibernateLapsed(ctx context.Context, s *Session) error {
 	if err := s.hibernateNow(ctx); err != nil {
 		return err
 	}
-	rest{s}.lapse()
-	return nil
+	if s.currentStatus().Policy.OnExpiry == protocol.OnExpirySuspend {
+		err = rest{s}.keep(ctx)
+	}
+	if err == nil {
+		rest{s}.lapse()
+	}
+	return err
 }

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -137,32 +139,49 @@ func TestGVisorSuspend(t *testing.T) {
 	must[struct{}](b, protocol.OpSessionDelete, ref)
 }
 
-// TestGVisorSuspendKilled checks that a durable session is as it was last, suspended or resumed,
-// after its node was killed.
+// TestGVisorSuspendKilled checks that a session is as it was last, suspended or resumed, after its
+// node was killed. Without copies of its work, only a suspended session survives.
 func TestGVisorSuspendKilled(t *testing.T) {
-	durable := func(c *Config) { c.Durable, c.DurableEvery = true, time.Hour }
-	r := newGVisor(t, t.TempDir(), durable)
+	for name, durable := range map[string]bool{"durable": true, "not durable": false} {
+		t.Run(name, func(t *testing.T) {
+			testSuspendKilled(t, func(c *Config) {
+				c.Durable, c.DurableEvery = durable, time.Hour
+			}, durable)
+		})
+	}
+}
+
+func testSuspendKilled(t *testing.T, config func(*Config), durable bool) {
+	r := newGVisor(t, t.TempDir(), config)
 	s := r.create()
 	ref := protocol.SessionRef{Session: s.ID}
 	p := r.open()
 	p.attach(1, s.ID, "k1")
-	p.run(1, "x = 42")
-	must[protocol.Session](r, protocol.OpHibernate,
-		protocol.SessionHibernate{Session: s.ID, Suspend: true})
+	p.run(1, "x = 41")
+	suspend := protocol.SessionHibernate{Session: s.ID, Suspend: true}
+	must[protocol.Session](r, protocol.OpHibernate, suspend)
+	must[protocol.Session](r, protocol.OpResume, ref)
+	p.run(1, "x += 1")
+	must[protocol.Session](r, protocol.OpHibernate, suspend)
 	// The disk's content if the node is killed at this moment.
 	killed := func() string {
-		dead := t.TempDir()
-		if err := os.CopyFS(dead, os.DirFS(r.m.cfg.DataDir)); err != nil {
-			t.Fatal(err)
+		for {
+			dead := t.TempDir()
+			err := os.CopyFS(dead, os.DirFS(r.m.cfg.DataDir))
+			if err == nil {
+				return dead
+			}
+			if !errors.Is(err, fs.ErrNotExist) { // a snapshot is being removed
+				t.Fatal(err)
+			}
 		}
-		return dead
 	}
 	suspended := killed()
 	must[protocol.Session](r, protocol.OpResume, ref)
 	resumed := killed()
 	r.stop()
 
-	r = newGVisor(t, suspended, durable)
+	r = newGVisor(t, suspended, config)
 	r.suspended("killed while it was suspended", s.ID)
 	must[protocol.Session](r, protocol.OpResume, ref)
 	p = r.open()
@@ -172,7 +191,14 @@ func TestGVisorSuspendKilled(t *testing.T) {
 	}
 	r.stop()
 
-	r = newGVisor(t, resumed, durable)
+	r = newGVisor(t, resumed, config)
+	if !durable {
+		all := must[protocol.SessionList](r, protocol.OpSessionList, struct{}{})
+		if len(all.Sessions) != 0 {
+			t.Error("a session that ran without copies came back")
+		}
+		return
+	}
 	p = r.open()
 	p.attach(1, s.ID, "k1")
 	if text, _ := p.run(1, "print(x)"); text != "42\n" {

@@ -294,7 +294,7 @@ check('many-at-once', ['Commands#run'], async (t) => {
 })
 
 check('many-turns', ['Commands#run'], async (t) => {
-  const s = await t.sandbox()
+  const s = await t.fresh()
   for (let turn = 0; turn < 3; turn++) {
     await Promise.all(Array.from({ length: 60 }, () => s.commands.run('true')))
   }

@@ -244,13 +244,34 @@ func TestVolumes(t *testing.T) {
 	g.refuse(404, "volume", "bob", "GET", "/volumes/data", "")
 }
 
+// TestSetNetwork changes the hosts that a sandbox may reach.
+func TestSetNetwork(t *testing.T) {
+	g := newRig(t)
+	g.create(`{"templateID":"base"}`)
+	for body, want := range map[string]string{
+		`{}`: `true`, `{"allow_internet_access":false}`: `false`,
+		`{"allowOut":["a.example"],"denyOut":["0.0.0.0/0"]}`: `{"allow":["a.example"]}`,
+	} {
+		var got []byte
+		g.node.answer[protocol.OpSessionUpdate] = func(_ noderpc.Principal, p any) (any, error) {
+			got, _ = json.Marshal(p.(protocol.SessionUpdate).Network)
+			return protocol.Session{}, nil
+		}
+		g.want(204, "alice", "PUT", "/sandboxes/ix1/network", body, nil)
+		if string(got) != want {
+			t.Errorf("%s: %s", body, got)
+		}
+	}
+	g.refuse(400, "network.denyOut", "alice", "PUT", "/sandboxes/ix1/network",
+		`{"denyOut":["10.0.0.0/8"]}`)
+}
+
 // TestRefusals lists what this server does not offer.
 func TestRefusals(t *testing.T) {
 	g := newRig(t)
 	g.create(`{"templateID":"base"}`)
 	for _, route := range []string{
 		"GET /secrets", "POST /secrets", "GET /secrets/a", "POST /secrets/a", "DELETE /secrets/a",
-		"PUT /sandboxes/ix1/network",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		g.refuse(501, "", "alice", method, path, "")

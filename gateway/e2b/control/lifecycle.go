@@ -236,10 +236,30 @@ func (s *Plane) refresh(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w)
 }
 
-// setNetwork refuses to change the network of a sandbox, which the node sets when it creates one.
-func (s *Plane) setNetwork(_ http.ResponseWriter, r *http.Request) error {
-	if _, err := s.find(r); err != nil {
+// networkUpdate is the body of setNetwork.
+type networkUpdate struct {
+	networkRequest
+	Internet *bool `json:"allow_internet_access"`
+}
+
+// setNetwork changes the hosts that a sandbox may reach. Errors: Conflict for a sandbox that was
+// created without access to any.
+func (s *Plane) setNetwork(w http.ResponseWriter, r *http.Request) error {
+	var p networkUpdate
+	if err := decode(r, &p, true); err != nil {
 		return err
 	}
-	return unsupported("network", "the network of a sandbox is chosen when it is created")
+	to, err := egress(p.Internet, &p.networkRequest)
+	if err != nil {
+		return err
+	}
+	v, err := s.find(r)
+	if err != nil {
+		return err
+	}
+	change := protocol.SessionUpdate{Session: v.ID, Network: to}
+	if err := s.call(r, protocol.OpSessionUpdate, change, &v); err != nil {
+		return err
+	}
+	return noContent(w)
 }

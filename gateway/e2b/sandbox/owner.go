@@ -15,8 +15,9 @@ type Owners interface {
 	Owner(ctx context.Context, session string) (protocol.SessionOwner, error)
 }
 
-// Resolve sets the principal and the options of a target, for a request of an address. Errors: one with the status 502 if the
-// sandbox does not run; it says whether it was killed, has expired or never existed.
+// Resolve sets the principal and the options of a target, for a request of an address. Errors: one
+// with the status 502 if the sandbox does not run; it says whether it was killed, has expired or
+// never existed. Exhausted if the address has asked for too many sandboxes that do not exist.
 func (t *Target) Resolve(ctx context.Context, from *Lookup, address string) error {
 	const deleted = "deleted"
 	owner, err := from.Owner(ctx, t.Session, address, t.Token)

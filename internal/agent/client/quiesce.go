@@ -81,6 +81,20 @@ func (c *Client) Capture(ctx context.Context) (Saved, error) {
 	}
 }
 
+// CaptureDrained is Capture for a client whose sandbox has been checkpointed. The client can be
+// reconnected afterwards. Preconditions: Drain has returned.
+func (c *Client) CaptureDrained(ctx context.Context) (Saved, error) {
+	c.in.captureEnded()
+	select {
+	case s := <-c.captures:
+		return s, nil
+	case <-c.done:
+		return Saved{}, c.Err()
+	case <-ctx.Done():
+		return Saved{}, fault.Wrap(fault.KindOf(ctx.Err()), "agent.drained", ctx.Err())
+	}
+}
+
 // Unquiesce continues over the same wire. Preconditions: the sandbox was not
 // checkpointed.
 func (c *Client) Unquiesce() {

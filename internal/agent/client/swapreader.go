@@ -21,6 +21,7 @@ type swapReader struct {
 	quiesced bool
 	closed   bool
 	asked    bool          // Read is to return errDrained once the pipe is empty
+	askedEnd bool          // Read is to return errDrained at the end of the pipe
 	ended    chan struct{} // closed when r has ended while quiesced
 	changed  chan struct{} // closed and renewed when one of the above changes
 }
@@ -42,6 +43,15 @@ func (in *swapReader) capture() error {
 		return fault.New(fault.Unsupported, "agent.still", "the wire is not a pipe")
 	}
 	return in.pipe.SetReadDeadline(time.Now()) // wakes the reader
+}
+
+// captureEnded makes Read return errDrained at the end of the pipe. Preconditions: the pipe has
+// ended, and in is quiesced.
+func (in *swapReader) captureEnded() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.askedEnd = true
+	in.notify()
 }
 
 // readNow reads without waiting, if capture was called; asked is false if not.
@@ -108,6 +118,11 @@ func (in *swapReader) Read(p []byte) (int, error) {
 		if in.closed || !in.quiesced {
 			in.mu.Unlock()
 			return 0, err
+		}
+		if in.askedEnd {
+			in.askedEnd = false
+			in.mu.Unlock()
+			return 0, errDrained
 		}
 		select {
 		case <-in.ended:

@@ -14,3 +14,15 @@ func Network(all bool, hosts List) *protocol.Network {
 	}
 	return nil
 }
+
+// Egress returns the network that a list of hosts stands for. The lists "all" and "none" stand for
+// everything that the server allows, and for nothing.
+func Egress(hosts List) *protocol.Network {
+	if len(hosts) == 1 && hosts[0] == "all" {
+		return &protocol.Network{}
+	}
+	if len(hosts) == 1 && hosts[0] == "none" {
+		return &protocol.Network{Off: true}
+	}
+	return &protocol.Network{Allow: hosts}
+}

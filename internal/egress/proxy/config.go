@@ -86,6 +86,27 @@ func (c Config) Check(op, field, tenant string,
 	return &protocol.Network{Allow: list.Strings()}, nil
 }
 
+// CheckUpdate returns the network to which the network of a session with the proxy p can change; nil
+// for no change. p may be nil. Errors: those of Check, Conflict for a session that was created
+// without a network.
+func (c Config) CheckUpdate(p *Proxy, tenant string, asked *protocol.Network) (*protocol.Network,
+	error,
+) {
+	const op, field = protocol.OpSessionUpdate, "network"
+	switch {
+	case asked == nil, p == nil && asked.Off:
+		return nil, nil
+	case p == nil:
+		return nil, &fault.Error{
+			Kind: fault.Conflict, Op: op, Field: field,
+			Message: "the session was created without a network, so its programs have no proxy",
+		}
+	case asked.Off:
+		return asked, nil
+	}
+	return c.Check(op, field, tenant, asked)
+}
+
 // Env returns the variables with which programs find the proxy, and the variables of the user, which
 // take precedence. Node's fetch reads them only with NODE_USE_ENV_PROXY.
 func (c Config) Env(user map[string]string) map[string]string {

@@ -86,36 +86,73 @@ type Owner struct {
 
 // Proxy carries the connections of one owner. An owner without a network has a nil Proxy.
 type Proxy struct {
-	s     *Service
-	o     Owner
-	asked protocol.Network
-	list  egress.List
-	rate  *rate.Limiter // nil means no limit
-	asks  *rate.Limiter
-	used  atomic.Int64 // bytes, in both directions
+	s    *Service
+	o    Owner
+	rate *rate.Limiter // nil means no limit
+	asks *rate.Limiter
+	used atomic.Int64 // bytes, in both directions
 
 	mu     sync.Mutex // guards all below; leaf
-	open   map[*client.Conn]context.CancelFunc
+	asked  protocol.Network
+	list   egress.List
+	open   map[*client.Conn]carried
 	closed bool
+}
+
+// carried is a connection that is requested or open.
+type carried struct {
+	to  wire.EgressTarget
+	cut context.CancelFunc
 }
 
 // New returns the proxy of an owner for a network that Check has returned. used is the number of
 // bytes that the owner has transferred before. The caller passes Handle to the agent's client.
 func (s *Service) New(o Owner, n protocol.Network, used int64) (p *Proxy, err error) {
 	p = &Proxy{
-		s: s, o: o, asked: n, asks: rate.NewLimiter(dialRate, dialBurst),
-		open: map[*client.Conn]context.CancelFunc{},
+		s: s, o: o, asks: rate.NewLimiter(dialRate, dialBurst),
+		open: map[*client.Conn]carried{},
 	}
 	p.used.Store(used)
-	if p.list = s.cfg.Gate.Allowed(); n.Allow != nil {
-		if p.list, err = egress.ParseList("network.allow", n.Allow); err != nil {
-			return nil, err
-		}
+	if err := p.Set(n); err != nil {
+		return nil, err
 	}
 	if r := s.cfg.Rate; r > 0 {
 		p.rate = rate.NewLimiter(rate.Limit(r), int(max(r, partSize)))
 	}
 	return p, nil
+}
+
+// Set changes the network: to none if n is off, otherwise to one that Check has returned. It cuts
+// connections to targets that are not allowed any more. A program may request further connections
+// to these targets, and is refused.
+func (p *Proxy) Set(n protocol.Network) error {
+	list := p.s.cfg.Gate.Allowed()
+	switch {
+	case n.Off:
+		list = nil
+	case n.Allow != nil:
+		var err error
+		if list, err = egress.ParseList("network.allow", n.Allow); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked, p.list = n, list
+	for _, c := range p.open {
+		if t, err := egress.ParseTarget(c.to.Host, c.to.Port); err != nil || !list.Allows(t) {
+			c.cut()
+		}
+	}
+	return nil
+}
+
+// Apply is Set with a network that CheckUpdate has returned; nil changes nothing.
+func (p *Proxy) Apply(n *protocol.Network) error {
+	if n == nil {
+		return nil
+	}
+	return p.Set(*n)
 }
 
 // Network returns the hosts that the owner may connect to; nil without a network.
@@ -124,16 +161,24 @@ func (p *Proxy) Network() *protocol.Network {
 	if p == nil {
 		return nil
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked.Off {
+		return nil
+	}
 	return &protocol.Network{Allow: p.list.Strings()}
 }
 
 // State returns the arguments with which New continues later: the requested network, and the bytes
-// that were transferred. n is nil without a network. p may be nil.
+// that were transferred. n is nil for an owner that never had a network. p may be nil.
 func (p *Proxy) State() (n *protocol.Network, used int64) {
 	if p == nil {
 		return nil, 0
 	}
-	return &p.asked, p.used.Load()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := p.asked
+	return &asked, p.used.Load()
 }
 
 // Open returns how many connections are open.
@@ -159,7 +204,7 @@ func (p *Proxy) Handle(to wire.EgressTarget, n *client.Conn) {
 			p.o.Kind, most))
 	default:
 		ctx, cancel := context.WithCancel(p.o.Life)
-		p.open[n] = cancel
+		p.open[n] = carried{to, cancel}
 		p.s.opts.Go(func() {
 			defer func() {
 				cancel()
@@ -185,8 +230,8 @@ func (p *Proxy) cut(final bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = p.closed || final
-	for _, cancel := range p.open {
-		cancel()
+	for _, c := range p.open {
+		c.cut()
 	}
 }
 
@@ -279,7 +324,10 @@ func (p *Proxy) dial(ctx context.Context, to wire.EgressTarget,
 	if err := p.s.opts.Audit.Announce(ctx, e); err != nil {
 		return nil, err
 	}
-	c, address, err := p.s.cfg.Gate.Dial(ctx, p.list, target)
+	p.mu.Lock()
+	list := p.list
+	p.mu.Unlock()
+	c, address, err := p.s.cfg.Gate.Dial(ctx, list, target)
 	e.Address = address
 	if err != nil {
 		return nil, err

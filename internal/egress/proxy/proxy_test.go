@@ -540,6 +540,40 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestSet changes the hosts that a session may reach: a connection to a host that is not allowed any
+// more is cut, another one stays, and new connections follow the new list.
+func TestSet(t *testing.T) {
+	r := newRig(t)
+	set := func(n protocol.Network) {
+		t.Helper()
+		if err := r.proxy.Set(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, server := r.connect()
+	set(protocol.Network{Allow: []string{r.host("127.0.0.1")}})
+	p.write("stay")
+	if _, err := io.ReadFull(server, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	set(protocol.Network{Allow: []string{"example.org"}})
+	p.wantAborted()
+	wantReset(t, server)
+	r.refused("127.0.0.1", r.port, fault.PermissionDenied, "network.allow")
+	set(protocol.Network{})
+	p, server = r.connect()
+	set(protocol.Network{Off: true})
+	p.wantAborted()
+	wantReset(t, server)
+	r.refused("127.0.0.1", r.port, fault.PermissionDenied, "network.allow")
+	if n, _ := r.proxy.State(); r.proxy.Network() != nil || n == nil || !n.Off {
+		t.Errorf("the network that is off is %+v", n)
+	}
+	if err := r.proxy.Set(protocol.Network{Allow: []string{"not a host"}}); err == nil {
+		t.Error("a list that is no list was taken")
+	}
+}
+
 // TestEndOfTheOwner cuts the connections of a session that ends.
 func TestEndOfTheOwner(t *testing.T) {
 	r := newRig(t)

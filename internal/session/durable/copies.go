@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -21,8 +22,9 @@ type copiesRank struct{}
 func (copiesRank) Rank() int      { return 60 }
 func (copiesRank) String() string { return "durable.Copies.mu" }
 
-// Copies are the copies of one session. Any goroutine may use them. Acknowledge, Changed and Close do
-// nothing for a session that is not durable.
+// Copies are the copies of one session. Any goroutine may use them. A session that is not durable
+// has a copy only while it is suspended. Acknowledge, Changed and Close do nothing for a session
+// without copies.
 type Copies struct {
 	store   Store
 	id      string
@@ -35,7 +37,7 @@ type Copies struct {
 	number   int                         // the copy that was begun last
 	newest   int                         // number of the newest complete copy, 0 for none
 	journals []*os.File                  // files of the newest copy and the copy that is being made
-	busy     bool                        // a copy is being made
+	busy     chan struct{}               // closed at the end of the copy that is made; nil for none
 	tooBig   bool                        // Oversized has reported that the session is too big
 }
 
@@ -51,12 +53,12 @@ func (c *Copies) Changed(to snapshot.Change) { c.note(snapshot.JournalLine{Chang
 
 // note adds a line to the journals.
 func (c *Copies) note(l snapshot.JournalLine) {
-	if !c.durable {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.journals) == 0 {
 		return
 	}
 	line, _ := json.Marshal(l) // texts, numbers and times
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, f := range c.journals {
 		if _, err := f.Write(append(line, '\n')); err != nil {
 			c.log.Warn("a durable session's journal cannot be written", "session", c.id, "error",
@@ -119,11 +121,11 @@ func (c *Copies) Resume(number int, saved time.Time) {
 // Close closes the journals. With remove it also removes the copies: the session
 // does not come back.
 func (c *Copies) Close(remove bool) {
-	if !c.durable {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.durable && c.newest == 0 {
+		return
+	}
 	for _, f := range c.journals {
 		_ = f.Close()
 	}
@@ -135,11 +137,64 @@ func (c *Copies) Close(remove bool) {
 	}
 }
 
+// Keep makes a copy of a hibernated session, unless the newest one is later than its last work. The
+// copy links the files of the session's snapshot, which stays. capture returns the rest of the state.
+func (c *Copies) Keep(ctx context.Context, snapshotDir string, active time.Time,
+	capture func() (*snapshot.Capture, error),
+) error {
+	if c.Newest() != 0 && !active.After(c.Saved()) {
+		return nil
+	}
+	draft, err := c.BeginNext(ctx)
+	if err != nil {
+		return err
+	}
+	defer draft.End()
+	if err := draft.Create(); err != nil {
+		return err
+	}
+	at, err := draft.keep(snapshotDir, capture)
+	if err != nil {
+		return errors.Join(err, draft.Discard())
+	}
+	return draft.Publish(at)
+}
+
+// keep writes the copy, and returns the moment that it shows.
+func (d *Draft) keep(from string, capture func() (*snapshot.Capture, error)) (at time.Time,
+	err error,
+) {
+	if err := snapshot.LinkTree(from, filepath.Join(d.Dir(), "snapshot")); err != nil {
+		return at, fault.Wrap(fault.Host, "session.preserve", err)
+	}
+	st, err := capture()
+	if err != nil {
+		return at, err
+	}
+	d.Record()
+	if err := st.WriteLogs(d.Dir()); err != nil {
+		return at, err
+	}
+	return st.At, d.Commit(st.Manifest(d.c.id))
+}
+
+// Resumed removes the copy of a session that is not durable: it shows the session as it was
+// suspended, and the session runs on from now.
+func (c *Copies) Resumed() {
+	if c.durable {
+		return
+	}
+	c.Close(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.newest, c.saved = 0, time.Time{}
+}
+
 // Idle reports whether no copy is being made and no journal is open, for tests.
 func (c *Copies) Idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.number > 0 && !c.busy && len(c.journals) == 0
+	return c.number > 0 && c.busy == nil && len(c.journals) == 0
 }
 
 // Draft is a copy that is being made. Its steps, in this order: Create; the caller writes the
@@ -158,19 +213,40 @@ type Draft struct {
 func (c *Copies) Begin() *Draft {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.busy {
+	if c.busy != nil {
 		return nil
 	}
-	c.busy, c.tried = true, time.Now()
+	c.busy, c.tried = make(chan struct{}), time.Now()
 	c.number++
 	return &Draft{c: c, number: c.number, older: len(c.journals), dir: c.Folder(c.number)}
+}
+
+// BeginNext is Begin, but it waits for the end of a copy that is being made.
+func (c *Copies) BeginNext(ctx context.Context) (*Draft, error) {
+	for {
+		if d := c.Begin(); d != nil {
+			return d, nil
+		}
+		c.mu.Lock()
+		busy := c.busy
+		c.mu.Unlock()
+		if busy == nil {
+			continue
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.preserve", ctx.Err())
+		}
+	}
 }
 
 // End lets the next copy begin.
 func (d *Draft) End() {
 	d.c.mu.Lock()
-	d.c.busy = false
-	d.c.mu.Unlock()
+	defer d.c.mu.Unlock()
+	close(d.c.busy)
+	d.c.busy = nil
 }
 
 // Create makes the folder of the copy, and its journal. After an error neither remains.

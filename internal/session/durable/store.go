@@ -8,6 +8,7 @@
 package durable
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -134,6 +135,7 @@ func (s Store) Read(id string, number int) (*Recovery, error) {
 	}
 	if after.Change != nil {
 		after.Change.Apply(&v.Status)
+		v.Network = cmp.Or(after.Change.Network, v.Network)
 	}
 	if time.Now().After(v.Expires) {
 		return nil, fault.New(fault.NotFound, op, "its lifetime is over")

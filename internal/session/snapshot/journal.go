@@ -32,6 +32,8 @@ type Change struct {
 	Expires   time.Time `json:"expires"`
 	Due       time.Time `json:"due,omitzero"`
 	Policy    Policy    `json:"policy"`
+	// Network is nil for a session that never had a network.
+	Network *protocol.Network `json:"network,omitempty"`
 }
 
 // Change returns the properties that go to journals.
