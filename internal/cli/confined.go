@@ -13,7 +13,8 @@ func confinedCommand() *cobra.Command {
 		Use: "confined JOB", Short: "Do one job of the node with few rights", Hidden: true,
 		Long: `
 The node starts this command. It refuses to work if the node has not confined it.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  sandgate confined image.make",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if code := server.Confined(args[0]); code != 0 {
 				return console.ExitStatus(code)
