@@ -174,6 +174,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/console":         {},
 		"internal/egress":          {},
 		"internal/cluster/local":   {"internal/cluster"},
+		"internal/certificate":     {},
 		"internal/cluster/redis":   {"internal/cluster"},
 		"internal/cluster/noderouter": {
 			"stream", "protocol", "internal/noderpc", "internal/cluster", "internal/trace",

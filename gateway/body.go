@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"io"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,8 @@ const minRate = 1 << 10
 // not pause longer than the limit, and its average rate must not fall below minRate.
 type body struct {
 	r     io.Reader
-	conn  *conn // nil outside of Serve: then there is no deadline
+	// deadline sets the time at which a read ends; nil outside of Serve.
+	deadline func(time.Time) error
 	idle  time.Duration
 	limit int64
 	// length is the value of Content-Length; -1 for a chunked body.
@@ -36,10 +36,15 @@ type body struct {
 	again []byte
 }
 
-func newBody(r *http.Request, c *conn, limit int64, idle time.Duration) *body {
+func newBody(x *exchange, limit int64, idle time.Duration) *body {
 	b := &body{
-		r: r.Body, conn: c, idle: idle, limit: limit, length: r.ContentLength,
-		start: time.Now(),
+		r: x.r.Body, idle: idle, limit: limit, length: x.r.ContentLength, start: time.Now(),
+	}
+	switch {
+	case x.conn != nil:
+		b.deadline = x.conn.SetReadDeadline
+	case x.stream != nil:
+		b.deadline = streamDeadline(x.stream)
 	}
 	b.complete.Store(b.length == 0)
 	return b
@@ -88,14 +93,14 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 func (b *body) setDeadline() {
-	if b.conn == nil {
+	if b.deadline == nil {
 		return
 	}
 	end := time.Now().Add(b.idle)
 	if last := b.start.Add(b.idle + time.Duration(b.n/minRate+1)*time.Second); last.Before(end) {
 		end = last
 	}
-	_ = b.conn.SetReadDeadline(end) // a closed connection fails the read
+	_ = b.deadline(end) // a closed connection fails the read
 }
 
 // Close makes a running Read return, and every later Read fail. After the end of the body it does
@@ -104,8 +109,8 @@ func (b *body) Close() error {
 	if b.complete.Load() {
 		return nil
 	}
-	if b.conn != nil {
-		_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection needs no deadline
+	if b.deadline != nil {
+		_ = b.deadline(time.Unix(1, 0)) // a closed connection needs no deadline
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -31,6 +32,9 @@ type Config struct {
 	// AllowedOrigins are the origins, such as "https://app.example.com", whose pages may use the
 	// server in addition to its own pages.
 	AllowedOrigins []string
+	// Certificates are those of the listeners with TLS. The first one is for names that no other one
+	// has.
+	Certificates []tls.Certificate
 	// PortsDomain is the domain of the host names of sessions' ports: <port>-<session>.<domain>. It
 	// may include a scheme, http by default, and a port. Empty means that ports are reached only by
 	// paths.

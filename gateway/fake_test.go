@@ -701,6 +701,7 @@ type world struct {
 	g    *Gateway
 	fake *fakeNode
 	addr string
+	tls  string       // the address with TLS, if the configuration has certificates
 	stop func() error // shuts the gateway down and waits
 	node func()       // ends the node
 	log  *safeBuffer
@@ -755,9 +756,17 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 		t.Fatal(err)
 	}
 	w.addr = tcp.Addr().String()
+	var secure []net.Listener
+	if len(cfg.Certificates) > 0 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tls, secure = ln.Addr().String(), []net.Listener{ln}
+	}
 	gctx, gcancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- w.g.Serve(gctx, tcp) }()
+	go func() { done <- w.g.Serve(gctx, tcp, secure...) }()
 	w.stop = sync.OnceValue(func() error { gcancel(); return <-done })
 	w.node = sync.OnceFunc(func() { ncancel(); <-served; leave() })
 	t.Cleanup(func() {

@@ -5,12 +5,14 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime/debug"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"github.com/sandgate/sandgate/gateway/httpcheck"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -26,7 +28,9 @@ import (
 type exchange struct {
 	w    http.ResponseWriter
 	r    *http.Request
-	conn *conn // nil outside of Serve
+	conn *conn // nil outside of Serve, and for HTTP/2
+	// stream is w for a request of HTTP/2; nil for HTTP/1.
+	stream *streamWriter
 	// answered is set once a standard handler has the response.
 	answered bool
 }
@@ -40,9 +44,18 @@ type connKey struct{}
 // ServeHTTP answers one request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{w: w, r: r}
-	x.conn, _ = r.Context().Value(connKey{}).(*conn)
-	if x.conn != nil {
+	nc, _ := r.Context().Value(connKey{}).(net.Conn)
+	if x.conn, _ = nc.(*conn); x.conn != nil {
 		x.conn.handling.Store(true)
+	}
+	if t := transportOf(nc); t != nil && t.l.secure {
+		// For a connection without TLS of its own, only a proxy knows this.
+		r.Header.Set("X-Forwarded-Proto", "https")
+	}
+	if isHTTP2(r) {
+		x.stream = newStreamWriter(w, g)
+		w, x.w = x.stream, x.stream
+		defer x.stream.end()
 	}
 	defer func() {
 		p := recover()
@@ -57,7 +70,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler) // cut the response that has begun
 	}()
-	if err := checkHead(r); err != nil {
+	err := checkHead(r)
+	if err == nil && x.stream != nil {
+		err = httpcheck.Header(r.Host, r.Header)
+	}
+	if err != nil {
 		g.reject(w, err)
 		return
 	}
@@ -68,8 +85,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx.Response.Reset()
 		g.contexts.Put(ctx)
 	}()
-	if x.conn != nil {
-		ctx.SetRemoteAddr(x.conn.RemoteAddr())
+	if nc != nil {
+		ctx.SetRemoteAddr(nc.RemoteAddr())
 	}
 	copyHead(&ctx.Request.Header, r)
 	ctx.Response.Header.SetNoDefaultContentType(true)
@@ -90,7 +107,9 @@ func (g *Gateway) panicked(p any) error {
 // reject answers a request that reaches no route, and closes its connection.
 func (g *Gateway) reject(w http.ResponseWriter, err error) {
 	g.stats.badRequests.Add(1)
-	w.Header().Set("Connection", "close")
+	if _, stream := w.(*streamWriter); !stream {
+		w.Header().Set("Connection", "close")
+	}
 	surface.WriteError(w, err, "")
 }
 

@@ -58,7 +58,7 @@ func (q *request) failForeign(err error) {
 	q.x.answered = true
 	h := q.x.w.Header()
 	copyHeader(h, &q.Response().Header)
-	if !q.body.whole() {
+	if !q.body.whole() && q.x.stream == nil {
 		// The rest of the body would be parsed as the next request.
 		h.Set("Connection", "close")
 	}

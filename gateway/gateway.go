@@ -9,6 +9,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -46,6 +47,8 @@ type Gateway struct {
 	sockets *relay.Server
 	// origins are those that Config.AllowedOrigins lists.
 	origins atomic.Pointer[map[string]bool]
+	// tls is the configuration of the next TLS handshakes.
+	tls atomic.Pointer[tls.Config]
 	// ports is the domain below which ports have host names. portHost is the route of requests to
 	// such a name, and linkHost that of requests to the name of a preview link.
 	ports       ports.Domain

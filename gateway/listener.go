@@ -19,50 +19,92 @@ import (
 // close the remaining ones.
 type listener struct {
 	net.Listener
-	g    *Gateway
+	g *Gateway
+	// secure is set if the connections speak TLS.
+	secure bool
+	// ready has the connections whose TLS handshake is complete, and failed the errors of accepting.
+	ready  chan net.Conn
+	failed chan error
+	// done is closed with the listener.
+	done chan struct{}
 	once sync.Once
 
-	mu    sync.Mutex // guards all fields below
-	conns map[*conn]struct{}
+	mu   sync.Mutex // guards all fields below
+	open map[*transport]struct{}
+}
+
+func newListener(ln net.Listener, g *Gateway, secure bool) *listener {
+	l := &listener{
+		Listener: ln, g: g, secure: secure, done: make(chan struct{}),
+		open: make(map[*transport]struct{}),
+	}
+	if secure {
+		l.ready, l.failed = make(chan net.Conn), make(chan error)
+		go l.acceptTLS()
+	}
+	return l
 }
 
 // Close may be called twice: by Shutdown, and by net/http.
 func (l *listener) Close() error {
 	var err error
-	l.once.Do(func() { err = l.Listener.Close() })
+	l.once.Do(func() { close(l.done); err = l.Listener.Close() })
 	return err
 }
 
-// Accept returns the next connection within the limit. It answers a connection over the limit with
-// a typed error and closes it.
+// Accept returns the next connection within the limit. With TLS it returns a connection after its
+// handshake.
 func (l *listener) Accept() (net.Conn, error) {
+	if !l.secure {
+		t, err := l.accept()
+		if err != nil {
+			return nil, err
+		}
+		return &conn{Conn: t, below: t}, nil
+	}
+	select {
+	case c := <-l.ready:
+		return c, nil
+	case err := <-l.failed:
+		return nil, err
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// accept returns the next connection within the limit. It answers a connection over the limit with
+// a typed error and closes it.
+func (l *listener) accept() (*transport, error) {
 	for {
 		nc, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: nc, l: l, stall: 3 * l.g.cfg.Times.Write}
+		t := &transport{Conn: nc, l: l, stall: 3 * l.g.cfg.Times.Write}
 		if l.g.stats.connections.Add(1) > int64(l.g.cfg.Limits.Connections) {
 			l.g.stats.connections.Add(-1)
 			l.g.full(limitConnections)
-			refuse(nc)
+			l.refuse(nc)
 			continue
 		}
 		l.mu.Lock()
-		l.conns[c] = struct{}{}
+		l.open[t] = struct{}{}
 		l.mu.Unlock()
-		return c, nil
+		return t, nil
 	}
 }
 
-// refuse never blocks: the send buffer of a new connection has space for the answer.
-func refuse(nc net.Conn) {
-	err := &fault.Error{
-		Kind: fault.Exhausted, Op: "gateway.accept", RetryAfter: 5,
-		Message: "the server holds all the connections it can",
+// refuse never blocks: the send buffer of a new connection has space for the answer. A client that
+// expects TLS could not read it.
+func (l *listener) refuse(nc net.Conn) {
+	if !l.secure {
+		err := &fault.Error{
+			Kind: fault.Exhausted, Op: "gateway.accept", RetryAfter: 5,
+			Message: "the server holds all the connections it can",
+		}
+		_ = nc.SetWriteDeadline(time.Now().Add(5 * time.Second))
+		_, _ = nc.Write(rawError(err)) // a client that has disconnected needs no answer
 	}
-	_ = nc.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	_, _ = nc.Write(rawError(err)) // a client that has disconnected needs no answer
 	_ = nc.Close()
 }
 
@@ -70,8 +112,8 @@ func refuse(nc net.Conn) {
 func (l *listener) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c := range l.conns {
-		if http.ConnState(c.state.Load()) == http.StateActive {
+	for t := range l.open {
+		if t.is(http.StateActive) {
 			return true
 		}
 	}
@@ -81,41 +123,34 @@ func (l *listener) busy() bool {
 // closeSilent closes the connections that have not sent a byte yet. net/http
 // would wait 5 s for each.
 func (l *listener) closeSilent() {
-	l.closeIf(func(c *conn) bool { return !c.spoke.Load() })
+	l.closeIf(func(t *transport) bool { return !t.spoke.Load() })
 }
 
 // closeAll closes every connection.
-func (l *listener) closeAll() { l.closeIf(func(*conn) bool { return true }) }
+func (l *listener) closeAll() { l.closeIf(func(*transport) bool { return true }) }
 
-func (l *listener) closeIf(chosen func(*conn) bool) {
+func (l *listener) closeIf(chosen func(*transport) bool) {
 	l.mu.Lock()
-	var conns []*conn
-	for c := range l.conns {
-		if chosen(c) {
-			conns = append(conns, c)
+	var all []*transport
+	for t := range l.open {
+		if chosen(t) {
+			all = append(all, t)
 		}
 	}
 	l.mu.Unlock()
-	for _, c := range conns {
-		_ = c.Conn.Close()
+	for _, t := range all {
+		_ = t.Conn.Close()
 	}
 }
 
-// conn is a client's connection below net/http. It checks the requests as they arrive, gives
-// net/http's own error responses the form of all errors, and bounds how long a client may read
-// nothing.
+// conn is a client's connection below net/http that speaks HTTP/1. It checks the requests as they
+// arrive, and gives net/http's own error responses the form of all errors.
 type conn struct {
-	net.Conn
-	l *listener
-	// stall is how long a write may make no progress.
-	stall time.Duration
+	net.Conn // below, or TLS on it
+	below    *transport
 	// check and refused belong to the goroutine that reads. Only one reads at a time.
 	check   httpcheck.Checker
 	refused error
-	// spoke is set with the first byte from the client.
-	spoke atomic.Bool
-	// state is the http.ConnState.
-	state atomic.Int32
 	// handling is set while a handler or its response is in progress, and permanently once the
 	// connection was hijacked. Bytes written at other times are an answer of net/http to a request
 	// that it cannot parse.
@@ -128,11 +163,15 @@ type conn struct {
 
 // connState tracks the state of a server's connections.
 func connState(nc net.Conn, s http.ConnState) {
+	t := transportOf(nc)
+	if t == nil {
+		return
+	}
+	t.state.Store(int32(s))
 	c, ok := nc.(*conn)
 	if !ok {
 		return
 	}
-	c.state.Store(int32(s))
 	switch s {
 	case http.StateIdle:
 		c.handling.Store(false)
@@ -152,8 +191,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && !c.handling.Load() {
 		c.late()
 	}
-	if n > 0 && !c.spoke.Load() {
-		c.spoke.Store(true)
+	if n > 0 && !c.below.spoke.Load() {
+		c.below.spoke.Store(true)
 	}
 	if good, bad := c.check.Scan(p[:n]); bad != nil {
 		c.refused = bad
@@ -167,10 +206,10 @@ func (c *conn) Read(p []byte) (int, error) {
 // late answers a request whose header does not arrive in time. A connection
 // that waits for its next request is closed without an answer.
 func (c *conn) late() {
-	if c.check.Idle() && http.ConnState(c.state.Load()) == http.StateIdle {
+	if c.check.Idle() && c.below.is(http.StateIdle) {
 		return
 	}
-	c.l.g.stats.badRequests.Add(1)
+	c.below.l.g.stats.badRequests.Add(1)
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 	err := fault.New(fault.DeadlineExceeded, "gateway.http", "the request did not arrive in time")
 	_, _ = c.Conn.Write(rawError(err)) // the connection ends in any case
@@ -178,11 +217,11 @@ func (c *conn) late() {
 
 func (c *conn) Write(p []byte) (int, error) {
 	if c.handling.Load() {
-		return c.write(p)
+		return c.Conn.Write(p)
 	}
-	c.l.g.stats.badRequests.Add(1)
+	c.below.l.g.stats.badRequests.Add(1)
 	c.linger.Store(true)
-	if _, err := c.write(rawError(c.refusal(p))); err != nil {
+	if _, err := c.Conn.Write(rawError(c.refusal(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -196,35 +235,13 @@ func (c *conn) refusal(answer []byte) error {
 		return c.refused
 	case bytes.HasPrefix(answer, []byte("HTTP/1.1 431 ")):
 		return fault.New(fault.TooLarge, op, "the request's header is over %d bytes",
-			c.l.g.cfg.Limits.Header)
+			c.below.l.g.cfg.Limits.Header)
 	}
 	return fault.New(fault.Malformed, op, "the request is not valid HTTP")
 }
 
-// write applies the stall limit to each piece of progress, not to the whole response, which may be
-// a large file.
-func (c *conn) write(p []byte) (int, error) {
-	for done := 0; ; {
-		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
-			return done, err
-		}
-		n, err := c.Conn.Write(p[done:])
-		done += n
-		if err == nil {
-			return done, nil
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return done, err
-		}
-		if n == 0 {
-			c.l.g.stats.slow.Add(1)
-			return done, err
-		}
-	}
-}
-
 // hijacked reports whether a handler has taken the connection over from net/http.
-func (c *conn) hijacked() bool { return http.ConnState(c.state.Load()) == http.StateHijacked }
+func (c *conn) hijacked() bool { return c.below.is(http.StateHijacked) }
 
 // CloseWrite ends the direction to the client.
 func (c *conn) CloseWrite() error {
@@ -246,10 +263,5 @@ func (c *conn) Close() error {
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
 		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 	}
-	err := c.Conn.Close()
-	c.l.mu.Lock()
-	delete(c.l.conns, c)
-	c.l.mu.Unlock()
-	c.l.g.stats.connections.Add(-1)
-	return err
+	return c.Conn.Close()
 }

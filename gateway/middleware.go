@@ -60,7 +60,7 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	}
 	q := &request{Ctx: c, x: x, g: g, route: r, start: time.Now()}
 	q.method = r.method(q)
-	q.body = newBody(x.r, x.conn, r.Body, g.cfg.Times.Body)
+	q.body = newBody(x, r.Body, g.cfg.Times.Body)
 	c.Response().Header.Set("X-Content-Type-Options", "nosniff")
 	err := g.authorize(q)
 	if err == nil {
@@ -94,7 +94,7 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 // drains.
 func (q *request) closeUnlessRead() {
 	whole := q.body.whole()
-	if !q.x.answered && (!whole || q.g.draining.Load()) {
+	if !q.x.answered && (!whole && q.x.stream == nil || q.g.draining.Load()) {
 		q.Context().SetConnectionClose()
 	}
 	if whole || q.x.conn == nil || q.x.conn.hijacked() {

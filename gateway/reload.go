@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"maps"
 	"time"
 
@@ -15,11 +16,14 @@ type Changeable struct {
 	Until          map[string]time.Time
 	AllowedHosts   []string
 	AllowedOrigins []string
+	Certificates   []tls.Certificate
 	PerPrincipal   int
 }
 
 func (c Config) changeable() Changeable {
-	return Changeable{c.Tokens, c.Until, c.AllowedHosts, c.AllowedOrigins, c.Limits.PerPrincipal}
+	return Changeable{
+		c.Tokens, c.Until, c.AllowedHosts, c.AllowedOrigins, c.Certificates, c.Limits.PerPrincipal,
+	}
 }
 
 // Reload applies new settings, all or none of them. Open connections stay open, even if the token
@@ -38,6 +42,7 @@ func (g *Gateway) Reload(c Changeable) error {
 		return err
 	}
 	g.sockets.SetLimit(c.PerPrincipal)
+	g.setCertificates(c.Certificates)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	maps.Copy(hosts, g.own)

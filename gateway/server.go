@@ -48,6 +48,7 @@ func (g *Gateway) build() error {
 	g.server = &http.Server{
 		Handler:           g,
 		ReadHeaderTimeout: g.cfg.Times.Header,
+		HTTP2:             http2Limits(),
 		IdleTimeout:       g.cfg.Times.Idle,
 		MaxHeaderBytes:    max(1, g.cfg.Limits.Header-headerSlop),
 		BaseContext:       func(net.Listener) context.Context { return g.serving },
@@ -81,15 +82,19 @@ func checkOperations(routes []route) error {
 	return nil
 }
 
-// Serve accepts connections on ln until ctx ends or Shutdown is called. It returns nil once
-// everything is closed. That takes at most Times.Drain and a little more.
-func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
-	l := &listener{Listener: ln, g: g, conns: make(map[*conn]struct{})}
+// Serve accepts connections on ln, and those with TLS on secure, until ctx ends or Shutdown is
+// called. It returns nil once everything is closed. That takes at most Times.Drain and a little
+// more.
+func (g *Gateway) Serve(ctx context.Context, ln net.Listener, secure ...net.Listener) error {
+	all := []*listener{newListener(ln, g, false)}
+	for _, s := range secure {
+		all = append(all, newListener(s, g, true))
+	}
 	g.mu.Lock()
 	if host, ok := listenHost(ln.Addr()); ok {
 		g.hosts[host], g.own[host] = true, true
 	}
-	g.lns = append(g.lns, l)
+	g.lns = append(g.lns, all...)
 	follow := !g.follows && !g.waited
 	if follow {
 		g.follows = true
@@ -109,17 +114,23 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 		}
 	}
 	if g.draining.Load() {
-		_ = ln.Close()
+		for _, l := range all {
+			_ = l.Close()
+		}
 		return fault.New(fault.Restarting, "gateway.serve", "the gateway is shut down")
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- g.server.Serve(l) }()
+	failed := make(chan error, len(all))
+	for _, l := range all {
+		go func() { failed <- g.server.Serve(l) }()
+	}
 	select {
 	case <-ctx.Done():
 		drain, cancel := context.WithTimeout(context.Background(), g.cfg.Times.Drain)
 		defer cancel()
 		_ = g.Shutdown(drain)
-		<-failed
+		for range all {
+			<-failed
+		}
 		return nil
 	case err := <-failed:
 		if g.draining.Load() {

@@ -15,6 +15,7 @@ type counters struct {
 
 	requests, denied        prometheus.Counter
 	slow, badRequests       prometheus.Counter
+	handshakes              prometheus.Counter // that failed
 	runs, notesLost         prometheus.Counter
 	refused, errors, closes *prometheus.CounterVec // by limit, kind, code
 	wrongPasswords          prometheus.Counter
@@ -41,6 +42,7 @@ func newCounters() *counters {
 	c.requests = one("requests_let_in_total", "Requests that were authorized.")
 	c.denied = one("denied_total", "Requests that were refused by authorization.")
 	c.badRequests = one("bad_requests_total", "Requests that could not be parsed.")
+	c.handshakes = one("tls_handshakes_failed_total", "TLS handshakes of clients that failed.")
 	c.slow = one("slow_clients_total",
 		"Clients that were disconnected because they read nothing for too long.")
 	c.notesLost = one("audit_notes_lost_total",

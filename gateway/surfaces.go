@@ -215,7 +215,7 @@ type response struct {
 func (w *response) WriteHeader(status int) {
 	if status >= http.StatusOK && w.status == 0 {
 		w.status = status
-		if !w.q.body.whole() {
+		if !w.q.body.whole() && w.q.x.stream == nil {
 			// The rest of the body would be parsed as the next request.
 			w.Header().Set("Connection", "close")
 		}

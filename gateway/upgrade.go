@@ -36,7 +36,11 @@ func (g *Gateway) socket(q *request) error {
 	if early = slices.Clone(early); len(early) == 0 {
 		early = nil // it would keep a buffer alive
 	}
-	s.Serve(rawConn{q.x.conn.Conn, q.x.conn}, early, key)
+	below := q.x.conn.Conn
+	if t, ok := below.(*transport); ok {
+		below = t.Conn
+	}
+	s.Serve(rawConn{below, q.x.conn}, early, key)
 	return nil
 }
 

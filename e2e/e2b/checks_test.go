@@ -143,7 +143,7 @@ func (d *deployment) node(t *testing.T, r run, parallel int, each func(line)) st
 		preload, err := filepath.Abs("checks/dns.cjs")
 		check(t, err)
 		args = append([]string{"--require", preload}, args...)
-		env = append(env, "E2B_DOMAIN="+d.domain, "NODE_EXTRA_CA_CERTS="+d.proxy.certificate)
+		env = append(env, "E2B_DOMAIN="+d.domain, "NODE_EXTRA_CA_CERTS="+d.certificate)
 	}
 	return program(t, ctx, append(args, strings.Fields(r.suites)...), env, func(l line) string {
 		if l.Ask == "" {

@@ -5,33 +5,39 @@ package e2b
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sandgate/sandgate/e2e"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
-// settings are those of the servers of the checks. %s is the domain of the sandboxes.
+// settings are those of the servers of the checks: the domain of the sandboxes, the address with TLS
+// and the file with its certificate.
 const settings = `
 pool: {size: 3}
 limits: {memory: 1GiB}
 e2b_domain: %q
 egress: {allow: [example.com]}
+tls: {listen: %q, certificates: [%q]}
 `
 
-// A deployment is a server, and a proxy in front of it with TLS for the domain mode.
+// A deployment is a server with TLS for the domain mode.
 type deployment struct {
 	*e2e.Server
 	// key is the server's token in the form that the SDKs require.
 	key    string
 	domain string // with its port
-	proxy  *proxy
+	// folder has the certificate, which signs itself, in the file certificate.
+	folder, certificate string
 }
 
 // deploy starts a server.
@@ -40,24 +46,32 @@ func deploy(ctx context.Context) (*deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	domain := net.JoinHostPort("sbx.test", port)
-	s, err := e2e.Start(ctx, fmt.Sprintf(settings, domain))
-	if err != nil {
-		l.Close()
+	address := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	d := &deployment{domain: net.JoinHostPort("sbx.test", port)}
+	if d.folder, err = os.MkdirTemp("", "sandgate-e2b-"); err != nil {
 		return nil, err
 	}
-	p, err := newProxy(l, s.URL, s.Dir)
+	chain, key, err := testenv.Certificate(time.Now().Add(24*time.Hour), "sbx.test", "*.sbx.test")
 	if err != nil {
 		return nil, err
 	}
-	return &deployment{s, "e2b_" + hex.EncodeToString([]byte(s.Token)), domain, p}, nil
+	d.certificate = filepath.Join(d.folder, "certificate.pem")
+	both := filepath.Join(d.folder, "both.pem") // only root can read it
+	if err := errors.Join(os.WriteFile(d.certificate, chain, 0o644),
+		os.WriteFile(both, append(chain, key...), 0o600)); err != nil {
+		return nil, err
+	}
+	d.Server, err = e2e.Start(ctx, fmt.Sprintf(settings, d.domain, address, both))
+	if err != nil {
+		return nil, err
+	}
+	d.key = "e2b_" + hex.EncodeToString([]byte(d.Token))
+	return d, nil
 }
 
-func (d *deployment) stop() error {
-	d.proxy.close()
-	return d.Stop()
-}
+func (d *deployment) stop() error { return errors.Join(d.Stop(), os.RemoveAll(d.folder)) }
 
 // started is set when the shared server is started.
 var started atomic.Bool

@@ -4,6 +4,7 @@ package httpcheck
 
 import (
 	"bytes"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -209,4 +210,20 @@ func (s *Checker) endHeader() {
 	default:
 		*s = Checker{}
 	}
+}
+
+// Header checks the header of a request of HTTP/2, whose frames leave no doubt about where it and
+// the body end. It rejects what is ambiguous without that: a repeated header that must be single,
+// and a Host that differs from the request's authority.
+func Header(authority string, h http.Header) error {
+	const op = "gateway.header"
+	for _, single := range singleHeaders {
+		if len(h[http.CanonicalHeaderKey(single)]) > 1 {
+			return fault.New(fault.Malformed, op, "the header %s is repeated", single)
+		}
+	}
+	if host := h["Host"]; len(host) > 0 && !strings.EqualFold(host[0], authority) {
+		return fault.New(fault.Malformed, op, "the header host differs from the authority")
+	}
+	return nil
 }

@@ -40,6 +40,7 @@ func (d *Doctor) Run(ctx context.Context) {
 	if d.Config.Cluster.Blobs != "" {
 		d.Report(d.blobs(ctx))
 	}
+	d.Report(certificates(d.Config, time.Now())...)
 	if d.Config.E2B != "" {
 		d.Report(newDomainCheck().run(ctx, d.Config.E2B)...)
 	}

@@ -42,7 +42,7 @@ func (c domainCheck) run(ctx context.Context, domain string) []gvisor.Finding {
 		}
 		if err := c.handshake(ctx, full, net.JoinHostPort(addresses[0], port)); err != nil {
 			all = append(all, finding(name, gvisor.Fail,
-				"put a proxy with a certificate for *."+host+" in front; see deploy/proxy/README.md",
+				"set tls.listen and tls.certificates, with a certificate for *."+host,
 				"%s: %v", full, err))
 			continue
 		}

@@ -28,7 +28,7 @@ const DefaultFile = "/etc/sandgate/config.yaml"
 // Config holds all settings. It holds no secrets: a token is stored in a separate file, so that no
 // process list and no log shows it.
 type Config struct {
-	Listen   string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address and port that the gateway accepts connections on. Anything but a loopback address is refused unless insecure_listen_without_tls is set: put a proxy that speaks TLS in front instead."`
+	Listen   string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address and port that the gateway accepts connections on. Anything but a loopback address is refused unless insecure_listen_without_tls is set: set tls.listen instead, or put a proxy that speaks TLS in front."`
 	Insecure bool     `yaml:"insecure_listen_without_tls" default:"false" doc:"Allows listen to be an address that other machines reach. Tokens and code then cross the network in the clear."`
 	DataDir  string   `yaml:"data_dir" default:"/var/lib/sandgate" doc:"Directory for data that must survive a restart: the token, warm snapshots and hibernated sessions. Owned by root, mode 0711."`
 	RunDir   string   `yaml:"run_dir" default:"/run/sandgate" doc:"Directory for sockets and the state of running sandboxes. Owned by root, mode 0711; best on a tmpfs."`
@@ -39,11 +39,12 @@ type Config struct {
 	Hosts    []string `yaml:"allowed_hosts" doc:"Host names, without port, that requests may name beside localhost, the loopback addresses and that of listen. Protects against DNS rebinding."`
 	Origins  []string `yaml:"allowed_origins" doc:"Origins of web pages, such as https://app.example.org, that may use the API beside the server's own pages."`
 	Ports    string   `yaml:"ports_domain" default:"localhost" doc:"Domain below which the ports of sessions have host names of their own, <port>-<session>.<domain>, such as ports.example.org; with https:// before it when a proxy speaks TLS in front, and a port behind it if that is not the usual one. It needs a wildcard in DNS, and should be no subdomain of where other people's pages live. localhost is for browsers on this machine. Empty: ports have paths alone."`
-	E2B      string   `yaml:"e2b_domain" doc:"Domain for clients of E2B: api.<domain> is the API, <port>-<id>.<domain> a sandbox, such as sandboxes.example.org. It needs a wildcard in DNS and TLS in front, and should be no subdomain of where other people's pages live. Empty: such clients use E2B_API_URL and E2B_SANDBOX_URL, which need neither."`
+	E2B      string   `yaml:"e2b_domain" doc:"Domain for clients of E2B: api.<domain> is the API, <port>-<id>.<domain> a sandbox, such as sandboxes.example.org. It needs a wildcard in DNS and a certificate for it, and should be no subdomain of where other people's pages live. Empty: such clients use E2B_API_URL and E2B_SANDBOX_URL, which need neither."`
 	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
 
 	Private []string `yaml:"insecure_egress_to_private_networks" doc:"Networks that are not public and that sessions may reach, such as 10.1.2.0/24 with your own package registry. Hostile code can then reach every host in them that egress.allow names. Without this, all addresses outside the public internet are refused: those of this machine, private, link-local and shared networks, and clouds' metadata services."`
 
+	TLS       TLS       `yaml:"tls"`
 	Gateway   Gateway   `yaml:"gateway"`
 	OIDC      OIDC      `yaml:"oidc"`
 	Pool      Pool      `yaml:"pool"`
@@ -58,6 +59,12 @@ type Config struct {
 	Usage     Usage     `yaml:"usage"`
 	Tracing   Tracing   `yaml:"tracing"`
 	Log       Log       `yaml:"log"`
+}
+
+// TLS configures the gateway's own TLS.
+type TLS struct {
+	Listen       string   `yaml:"listen" doc:"Address and port that the gateway accepts connections with TLS on, beside listen, such as :443. They speak HTTP/2 or HTTP/1.1, over TLS 1.2 or later. Empty: the gateway speaks no TLS."`
+	Certificates []string `yaml:"certificates" doc:"Files with the certificates for tls.listen, PEM: each item is the file of a certificate with those that signed it, a colon and the file of its key, or one file with both. Clients get the certificate for the name that they ask for, and the first one for other names. For serve, only root needs to read them; a gateway that runs alone reads them as its user. They are read again within 5 s after they have changed."`
 }
 
 // Gateway limits the resources that clients may use.
@@ -355,6 +362,25 @@ func (c *Config) Loopback() bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// validate checks that there is an address with certificates, or neither.
+func (t TLS) validate(op string) error {
+	if t.Listen == "" {
+		if len(t.Certificates) > 0 {
+			return fault.Invalid(op, "tls.listen", "is needed for tls.certificates")
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(t.Listen)
+	if n, nerr := strconv.Atoi(port); err != nil || nerr != nil || n < 0 || n > 65535 {
+		return fault.Invalid(op, "tls.listen", "%q is not an address with a port, such as :443",
+			t.Listen)
+	}
+	if len(t.Certificates) == 0 {
+		return fault.Invalid(op, "tls.certificates", "must name a certificate for tls.listen")
+	}
+	return nil
+}
+
 // Validate checks constraints that the types of the settings do not express. The error names the
 // setting.
 func (c *Config) Validate() error {
@@ -379,6 +405,9 @@ func (c *Config) Validate() error {
 	if n := len(c.StateDir()); n > 60 {
 		return fault.Invalid(op, "run_dir",
 			"the path is %d bytes too long for the sockets below it", n-60)
+	}
+	if err := c.TLS.validate(op); err != nil {
+		return err
 	}
 	if err := c.OIDC.validate(op); err != nil {
 		return err

@@ -6,7 +6,7 @@ import "slices"
 func reloadable() []string {
 	return []string{
 		"allowed_hosts", "allowed_origins", "gateway.sockets_per_principal", "pool.size",
-		"sessions.max", "sessions.max_hibernated", "log.level",
+		"sessions.max", "sessions.max_hibernated", "tls.certificates", "log.level",
 	}
 }
 

@@ -23,7 +23,7 @@ func checkListen(cfg *config.Config) error {
 	}
 	return fault.Invalid("serve", "listen",
 		"%s can be reached from other machines and there is no TLS: tokens and code would cross the network unencrypted; "+
-			"listen on 127.0.0.1 behind a proxy with TLS, or set --insecure-listen-without-tls",
+			"listen on 127.0.0.1 and set --tls-listen, or set --insecure-listen-without-tls",
 		cfg.Listen)
 }
 

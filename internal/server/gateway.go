@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sandgate/sandgate/gateway"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/internal/certificate"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -27,7 +29,8 @@ func allowedHosts(cfg *config.Config) []string {
 }
 
 // GatewaySupervised runs a gateway that serve has started: descriptor 3 carries its settings,
-// descriptor 4 is its status pipe and descriptor 5 the listening socket.
+// descriptor 4 is its status pipe, descriptor 5 the listening socket and descriptor 6 the one with
+// TLS.
 func GatewaySupervised(ctx context.Context, a *console.Invocation) error {
 	const op = "gateway.start"
 	dropPrivilegeGains()
@@ -40,18 +43,61 @@ func GatewaySupervised(ctx context.Context, a *console.Invocation) error {
 			Message: "the settings cannot be read from descriptor 3", Err: err,
 		}
 	}
-	socket := os.NewFile(5, "listener")
-	ln, err := net.FileListener(socket)
-	_ = socket.Close()
+	lns, err := inheritedListeners(in.Config)
 	if err != nil {
-		return &fault.Error{
-			Kind: fault.Internal, Op: op,
-			Message: "descriptor 5 is not a listening socket", Err: err,
-		}
+		return err
 	}
-	return serveGateway(ctx, a, in, ln, status, func(apply func(gatewayInput) error) {
+	return serveGateway(ctx, a, in, lns, status, func(apply func(gatewayInput) error) {
 		go follow(settings, status, apply)
 	})
+}
+
+// inheritedListeners returns the listening sockets, that without TLS first.
+func inheritedListeners(cfg *config.Config) (all []net.Listener, err error) {
+	last := uintptr(5)
+	if cfg.TLS.Listen != "" {
+		last = 6
+	}
+	for fd := uintptr(5); fd <= last; fd++ {
+		socket := os.NewFile(fd, "listener")
+		ln, err := net.FileListener(socket)
+		_ = socket.Close()
+		if err != nil {
+			return nil, &fault.Error{
+				Kind: fault.Internal, Op: "gateway.start", Err: err,
+				Message: fmt.Sprintf("descriptor %d is not a listening socket", fd),
+			}
+		}
+		all = append(all, ln)
+	}
+	return all, nil
+}
+
+// listen opens the listening sockets, that without TLS first.
+func listen(op string, cfg *config.Config) (all []net.Listener, err error) {
+	for _, address := range []struct{ flag, text string }{
+		{"--listen", cfg.Listen}, {"--tls-listen", cfg.TLS.Listen},
+	} {
+		if address.text == "" {
+			continue
+		}
+		ln, err := net.Listen("tcp", address.text)
+		if err != nil {
+			closeAll(all)
+			return nil, &fault.Error{
+				Kind: fault.Host, Op: op, Err: err, Message: "cannot listen on " + address.text +
+					", another program may; choose another address with " + address.flag,
+			}
+		}
+		all = append(all, ln)
+	}
+	return all, nil
+}
+
+func closeAll(lns []net.Listener) {
+	for _, ln := range lns {
+		_ = ln.Close()
+	}
 }
 
 // dropPrivilegeGains keeps this process and its children from gaining privileges by execve.
@@ -79,14 +125,11 @@ func Gateway(ctx context.Context, a *console.Invocation,
 	if err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", cfg.Listen)
+	lns, err := listen(op, cfg)
 	if err != nil {
-		return &fault.Error{
-			Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen,
-			Err: err,
-		}
+		return err
 	}
-	return serveGateway(ctx, a, in, ln, &statusPipe{}, func(apply func(gatewayInput) error) {
+	return serveGateway(ctx, a, in, lns, &statusPipe{}, func(apply func(gatewayInput) error) {
 		r := &reloader{load: load, level: new(slog.LevelVar), log: slog.Default(), cfg: cfg}
 		r.apply = func(_ context.Context, c *config.Config) error {
 			in, err := readGatewaySettings(c)
@@ -96,12 +139,13 @@ func Gateway(ctx context.Context, a *console.Invocation,
 			return apply(in)
 		}
 		r.onHangup(ctx, func() bool { return false }, nil)
+		go r.followCertificates(ctx)
 	})
 }
 
 // serveGateway runs until ctx ends or a signal comes, and then lets clients finish. It calls follow
 // when the gateway can apply new settings.
-func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, ln net.Listener,
+func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, lns []net.Listener,
 	status *statusPipe, follow func(func(gatewayInput) error),
 ) error {
 	cfg := in.Config
@@ -111,13 +155,13 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	log := newLogger(cfg, a.Err, level).With("part", "gateway")
 	tracer, sendLast, err := openTracer(cfg, "gateway", a.Version, log)
 	if err != nil {
-		_ = ln.Close()
+		closeAll(lns)
 		return err
 	}
 	defer sendLast()
 	nodes, shared, leave, err := reachNodes(cfg, in.Cluster, tracer, log)
 	if err != nil {
-		_ = ln.Close()
+		closeAll(lns)
 		return err
 	}
 	defer leave()
@@ -127,7 +171,12 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	}
 	allow, err := cfg.WebhookNetworks()
 	if err != nil {
-		_ = ln.Close()
+		closeAll(lns)
+		return err
+	}
+	certificates, err := certificate.Certificates(in.Certificates)
+	if err != nil {
+		closeAll(lns)
 		return err
 	}
 	g, err := gateway.New(gateway.Config{
@@ -135,6 +184,7 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		Version:      a.Version, Tokens: in.Tokens, Until: in.Until,
 		AllowedHosts:   allowedHosts(cfg),
 		AllowedOrigins: cfg.Origins,
+		Certificates:   certificates,
 		Static:         web.Site(),
 		Tickets:        shared.tickets,
 		RunTokens:      shared.runTokens,
@@ -150,19 +200,23 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		},
 	}, nodes, log)
 	if err != nil {
-		_ = ln.Close()
+		closeAll(lns)
 		return err
 	}
 	follow(func(in gatewayInput) error {
+		certificates, err := certificate.Certificates(in.Certificates)
+		if err != nil {
+			return err
+		}
 		_ = level.UnmarshalText([]byte(in.Config.Log.Level)) // Validate has checked it
 		return g.Reload(gateway.Changeable{
 			Tokens: in.Tokens, Until: in.Until, AllowedHosts: allowedHosts(in.Config),
-			AllowedOrigins: in.Config.Origins,
-			PerPrincipal:   in.Config.Gateway.Sockets,
+			AllowedOrigins: in.Config.Origins, Certificates: certificates,
+			PerPrincipal: in.Config.Gateway.Sockets,
 		})
 	})
 	status.report(statusReady)
-	return g.Serve(ctx, ln)
+	return g.Serve(ctx, lns[0], lns[1:]...)
 }
 
 // signIn configures the sign-in of browsers' users; nil without a provider.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/internal/certificate"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -23,6 +24,8 @@ type gatewayInput struct {
 	Until  map[string]time.Time         `json:"until,omitempty"`
 	// OIDCSecret is the client secret at the OpenID provider.
 	OIDCSecret string `json:"oidc_secret,omitempty"`
+	// Certificates are those of tls.certificates.
+	Certificates []certificate.Pair `json:"certificates,omitempty"`
 	// Cluster is nil without a cluster.
 	Cluster *clusterAccess `json:"cluster,omitempty"`
 }
@@ -49,6 +52,9 @@ func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
 		return nil, err
 	}
 	var err error
+	if in.Certificates, err = certificate.ReadAll(cfg.TLS.Certificates); err != nil {
+		return nil, err
+	}
 	if in.Cluster, err = readClusterAccess(cfg, true); err != nil {
 		return nil, err
 	}
@@ -67,6 +73,9 @@ func readGatewaySettings(cfg *config.Config) (gatewayInput, error) {
 	}
 	in := gatewayInput{Config: cfg, Tokens: principals(strings.TrimSpace(string(b)))}
 	if err := in.addSecret(cfg); err != nil {
+		return in, err
+	}
+	if in.Certificates, err = certificate.ReadAll(cfg.TLS.Certificates); err != nil {
 		return in, err
 	}
 	if in.Cluster, err = readClusterAccess(cfg, false); err != nil {

@@ -53,19 +53,22 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	if err := awaitPrevious(ctx, cfg, nodeStop+drainLimit(cfg), a.Out); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", cfg.Listen)
+	lns, err := listen(op, cfg)
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen +
-			", another program may; choose another address with --listen", Err: err}
+		return err
 	}
-	defer func() { _ = ln.Close() }()
-	socket, err := ln.(*net.TCPListener).File()
-	if err != nil {
-		return fault.Wrap(fault.Host, op, err)
+	defer closeAll(lns)
+	var sockets []*os.File
+	for _, ln := range lns {
+		socket, err := ln.(*net.TCPListener).File()
+		if err != nil {
+			return fault.Wrap(fault.Host, op, err)
+		}
+		defer func() { _ = socket.Close() }()
+		sockets = append(sockets, socket)
 	}
-	defer func() { _ = socket.Close() }()
-	banner := newStartupBanner(a.Out, url(ln.Addr()), token, caller)
-	node, gateway, err := serverParts(a, cfg, token, socket, banner.status, log)
+	banner := newStartupBanner(a.Out, url(lns[0].Addr()), token, caller)
+	node, gateway, err := serverParts(a, cfg, token, sockets, banner.status, log)
 	if err != nil {
 		return err
 	}
@@ -86,6 +89,7 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	}
 	defer func() { end(); wait() }()
 	r.onHangup(control, func() bool { return console.IsTerminal(a.Out) }, stop)
+	go r.followCertificates(control)
 	fmt.Fprintf(a.Out, "sandgate %s: starting\n", a.Version)
 	err = supervise(ctx, []*child{node, gateway})
 	if err == nil {
@@ -94,9 +98,9 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	return err
 }
 
-// serverParts describes the two processes of the server. socket is the listening one, status gets
+// serverParts describes the two processes of the server. sockets are the listening ones, status gets
 // the lines of their status pipes.
-func serverParts(a *console.Invocation, cfg *config.Config, token string, socket *os.File,
+func serverParts(a *console.Invocation, cfg *config.Config, token string, sockets []*os.File,
 	status func(part, line string), log *slog.Logger,
 ) (node, gateway *child, err error) {
 	credential, name, err := GatewayUser(cfg)
@@ -127,7 +131,7 @@ func serverParts(a *console.Invocation, cfg *config.Config, token string, socket
 	return node, &child{
 		name: "gateway", argv: []string{exe, "gateway", "start", "--supervised"},
 		env: gatewayEnv(env), input: input, user: credential,
-		files: []*os.File{socket}, stop: gatewayStop, status: status, out: a.Err, log: log,
+		files: sockets, stop: gatewayStop, status: status, out: a.Err, log: log,
 	}, nil
 }
 

@@ -1,0 +1,105 @@
+package admin
+
+import (
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/certificate"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
+)
+
+// expiresSoon is how long before its end a certificate should have been renewed.
+const expiresSoon = 14 * 24 * time.Hour
+
+// certificates checks the files of tls.certificates: whether they can be read, when they end, and
+// whether there is one for each name under which clients reach the server.
+func certificates(cfg *config.Config, now time.Time) []gvisor.Finding {
+	const name = "tls"
+	var found []gvisor.Finding
+	var all []tls.Certificate
+	for _, item := range cfg.TLS.Certificates {
+		pair, err := certificate.Read(item)
+		if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+			return []gvisor.Finding{finding(name, Skipped, "sudo sandgate doctor",
+				"%s cannot be read by this user", item)}
+		}
+		if err != nil {
+			found = append(found, finding(name, gvisor.Fail,
+				"name the file of a certificate and that of its key in tls.certificates", "%s",
+				console.ErrorText(err)))
+			continue
+		}
+		c, _ := pair.Certificate() // Read has parsed it
+		all = append(all, c)
+		found = append(found, lifeOf(item, c, now), readers(item))
+	}
+	if len(all) < len(cfg.TLS.Certificates) {
+		return found
+	}
+	for _, host := range namesOf(cfg) {
+		if _, ok := certificate.Covers(all, host.check); !ok {
+			found = append(found, finding(name, gvisor.Fail,
+				"add a certificate for "+host.name+" to tls.certificates",
+				"no certificate is for %s, which %s names", host.name, host.setting))
+			continue
+		}
+		found = append(found, finding(name, gvisor.OK, "", "there is a certificate for %s",
+			host.name))
+	}
+	return slices.DeleteFunc(found, func(f gvisor.Finding) bool { return f.Name == "" })
+}
+
+// lifeOf checks the time of a certificate.
+func lifeOf(item string, c tls.Certificate, now time.Time) gvisor.Finding {
+	const name, day = "tls", "2006-01-02"
+	end := c.Leaf.NotAfter
+	what := "the certificate in " + item
+	switch {
+	case now.After(end):
+		return finding(name, gvisor.Fail, "renew it", "%s ended on %s", what, end.Format(day))
+	case now.Before(c.Leaf.NotBefore):
+		return finding(name, gvisor.Fail, "check this machine's clock", "%s begins on %s", what,
+			c.Leaf.NotBefore.Format(day))
+	case end.Sub(now) < expiresSoon:
+		return finding(name, gvisor.Warn, "renew it", "%s ends on %s", what, end.Format(day))
+	}
+	return finding(name, gvisor.OK, "", "%s is good until %s", what, end.Format(day))
+}
+
+// readers checks who can read the key of an item. It returns nothing if only its owner can.
+func readers(item string) gvisor.Finding {
+	_, key := certificate.Files(item)
+	info, err := os.Stat(key)
+	if err != nil || info.Mode().Perm()&0o007 == 0 {
+		return gvisor.Finding{}
+	}
+	return finding("tls", gvisor.Fail, "chmod 600 "+key, "every user can read the key in %s", key)
+}
+
+// hostName is a name that needs a certificate.
+type hostName struct{ name, check, setting string }
+
+// namesOf returns the names under which clients reach the server.
+func namesOf(cfg *config.Config) []hostName {
+	var all []hostName
+	for _, h := range cfg.Hosts {
+		all = append(all, hostName{h, h, "allowed_hosts"})
+	}
+	for _, d := range []struct{ domain, setting string }{
+		{cfg.E2B, "e2b_domain"}, {strings.TrimPrefix(cfg.Ports, "https://"), "ports_domain"},
+	} {
+		if d.domain == "" || d.setting == "ports_domain" && d.domain == cfg.Ports {
+			continue // names of ports are below https:// only if the setting says so
+		}
+		host, _, _ := strings.Cut(d.domain, ":")
+		all = append(all, hostName{"*." + host, "check." + host, d.setting})
+	}
+	return all
+}
