@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandgate/sandgate/gateway/edge"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -18,11 +19,11 @@ const minRate = 1 << 10
 // body reads a request's body within its limits of size and time. A body may be slow, but it must
 // not pause longer than the limit, and its average rate must not fall below minRate.
 type body struct {
-	r     io.Reader
+	r io.Reader
 	// deadline sets the time at which a read ends; nil outside of Serve.
 	deadline func(time.Time) error
-	idle  time.Duration
-	limit int64
+	idle     time.Duration
+	limit    int64
 	// length is the value of Content-Length; -1 for a chunked body.
 	length int64
 	start  time.Time
@@ -44,7 +45,7 @@ func newBody(x *exchange, limit int64, idle time.Duration) *body {
 	case x.conn != nil:
 		b.deadline = x.conn.SetReadDeadline
 	case x.stream != nil:
-		b.deadline = streamDeadline(x.stream)
+		b.deadline = edge.StreamDeadline(x.stream)
 	}
 	b.complete.Store(b.length == 0)
 	return b

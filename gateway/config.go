@@ -42,6 +42,9 @@ type Config struct {
 	// E2BDomain is the domain of clients of E2B: api.<domain>, <port>-<id>.<domain> and
 	// sandbox.<domain>. Empty means that such clients use the server's own address.
 	E2BDomain string
+	// E2BOpenInterpreter lets clients of E2B that send no token run code in sandboxes that they have
+	// created without asking for a secure one.
+	E2BOpenInterpreter bool
 	// Static is the web application, each file packed as name.gz: index.html, assets/, sandbox/.
 	// nil serves a page that describes the server.
 	Static fs.FS

@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"github.com/sandgate/sandgate/gateway/edge"
 	"github.com/sandgate/sandgate/gateway/httpcheck"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/protocol"
@@ -28,9 +29,9 @@ import (
 type exchange struct {
 	w    http.ResponseWriter
 	r    *http.Request
-	conn *conn // nil outside of Serve, and for HTTP/2
+	conn *edge.Conn // nil outside of Serve, and for HTTP/2
 	// stream is w for a request of HTTP/2; nil for HTTP/1.
-	stream *streamWriter
+	stream *edge.StreamWriter
 	// answered is set once a standard handler has the response.
 	answered bool
 }
@@ -45,17 +46,17 @@ type connKey struct{}
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{w: w, r: r}
 	nc, _ := r.Context().Value(connKey{}).(net.Conn)
-	if x.conn, _ = nc.(*conn); x.conn != nil {
-		x.conn.handling.Store(true)
+	if x.conn, _ = nc.(*edge.Conn); x.conn != nil {
+		x.conn.Handle()
 	}
-	if t := transportOf(nc); t != nil && t.l.secure {
+	if edge.Secure(nc) {
 		// For a connection without TLS of its own, only a proxy knows this.
 		r.Header.Set("X-Forwarded-Proto", "https")
 	}
-	if isHTTP2(r) {
-		x.stream = newStreamWriter(w, g)
+	if edge.IsHTTP2(r) {
+		x.stream = edge.NewStreamWriter(w, 3*g.cfg.Times.Write, g.stats.slow.Inc)
 		w, x.w = x.stream, x.stream
-		defer x.stream.end()
+		defer x.stream.Finish()
 	}
 	defer func() {
 		p := recover()
@@ -107,7 +108,7 @@ func (g *Gateway) panicked(p any) error {
 // reject answers a request that reaches no route, and closes its connection.
 func (g *Gateway) reject(w http.ResponseWriter, err error) {
 	g.stats.badRequests.Add(1)
-	if _, stream := w.(*streamWriter); !stream {
+	if _, stream := w.(*edge.StreamWriter); !stream {
 		w.Header().Set("Connection", "close")
 	}
 	surface.WriteError(w, err, "")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/e2b"
+	"github.com/sandgate/sandgate/gateway/edge"
 	"github.com/sandgate/sandgate/gateway/files"
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/native"
@@ -82,7 +83,7 @@ type Gateway struct {
 	hosts   map[string]bool
 	own     map[string]bool // the hosts of the listeners of Serve
 	follows bool            // set while the key table is watched
-	lns     []*listener
+	lns     []*edge.Listener
 	// waited is set before wg.Wait is called. Nothing is added to wg after it.
 	waited bool
 }

@@ -97,10 +97,10 @@ func (q *request) closeUnlessRead() {
 	if !q.x.answered && (!whole && q.x.stream == nil || q.g.draining.Load()) {
 		q.Context().SetConnectionClose()
 	}
-	if whole || q.x.conn == nil || q.x.conn.hijacked() {
+	if whole || q.x.conn == nil || q.x.conn.Hijacked() {
 		return
 	}
-	q.x.conn.linger.Store(true)
+	q.x.conn.Linger()
 	// net/http reads the rest of the body, which is usually short.
 	// a closed connection needs no deadline
 	_ = q.x.conn.SetReadDeadline(time.Now().Add(time.Second))

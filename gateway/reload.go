@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/edge"
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
@@ -42,7 +43,7 @@ func (g *Gateway) Reload(c Changeable) error {
 		return err
 	}
 	g.sockets.SetLimit(c.PerPrincipal)
-	g.setCertificates(c.Certificates)
+	g.tls.Store(edge.TLSConfig(c.Certificates))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	maps.Copy(hosts, g.own)

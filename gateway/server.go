@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandgate/sandgate/gateway/edge"
 	"github.com/sandgate/sandgate/gateway/repeat"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -48,18 +49,28 @@ func (g *Gateway) build() error {
 	g.server = &http.Server{
 		Handler:           g,
 		ReadHeaderTimeout: g.cfg.Times.Header,
-		HTTP2:             http2Limits(),
+		HTTP2:             edge.HTTP2Limits(),
 		IdleTimeout:       g.cfg.Times.Idle,
 		MaxHeaderBytes:    max(1, g.cfg.Limits.Header-headerSlop),
 		BaseContext:       func(net.Listener) context.Context { return g.serving },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		},
-		ConnState:                    connState,
+		ConnState:                    edge.State,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
 	return nil
+}
+
+// edgeConfig returns the configuration of the listeners.
+func edgeConfig(g *Gateway) edge.Config {
+	return edge.Config{
+		Open: &g.stats.connections, Max: g.cfg.Limits.Connections, Stall: 3 * g.cfg.Times.Write,
+		Header: g.cfg.Times.Header, MaxHeader: g.cfg.Limits.Header, TLS: g.tls.Load,
+		Leaving: g.leaving, Full: func() { g.full(limitConnections) }, Slow: g.stats.slow.Inc,
+		Bad: g.stats.badRequests.Inc, HandshakeFailed: g.stats.handshakes.Inc,
+	}
 }
 
 // checkOperations returns an error unless each operation that the gateway performs has a handler
@@ -86,9 +97,10 @@ func checkOperations(routes []route) error {
 // called. It returns nil once everything is closed. That takes at most Times.Drain and a little
 // more.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener, secure ...net.Listener) error {
-	all := []*listener{newListener(ln, g, false)}
+	cfg := edgeConfig(g)
+	all := []*edge.Listener{edge.Listen(ln, cfg, false)}
 	for _, s := range secure {
-		all = append(all, newListener(s, g, true))
+		all = append(all, edge.Listen(s, cfg, true))
 	}
 	g.mu.Lock()
 	if host, ok := listenHost(ln.Addr()); ok {
@@ -158,7 +170,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	}
 	g.sockets.Shutdown()
 	for _, l := range lns {
-		l.closeSilent()
+		l.CloseSilent()
 	}
 	err := g.server.Shutdown(ctx)
 	g.mu.Lock()
@@ -174,7 +186,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.giveUp()
 	flush(lns)
 	for _, l := range lns {
-		l.closeAll()
+		l.CloseAll()
 	}
 	g.served()
 	select {
@@ -190,10 +202,10 @@ const flushLimit = 3 * time.Second
 
 // flush waits that long. A request gives its place back before its answer is written, so flush
 // watches the connections instead.
-func flush(lns []*listener) {
+func flush(lns []*edge.Listener) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(flushLimit); slices.ContainsFunc(lns, (*listener).busy) &&
+	for end := time.Now().Add(flushLimit); slices.ContainsFunc(lns, (*edge.Listener).Busy) &&
 		time.Now().Before(end); {
 		<-tick.C
 	}

@@ -124,7 +124,8 @@ func newWebhooks(g *Gateway) *webhook.Worker {
 // newE2B returns the surface for clients of E2B.
 func newE2B(g *Gateway) (*e2b.Surface, error) {
 	return e2b.New(e2b.Config{
-		Domain: g.cfg.E2BDomain, Node: surfaceNode{g}, Auth: g.auth, Owners: owners{g.node},
+		Domain: g.cfg.E2BDomain, OpenInterpreter: g.cfg.E2BOpenInterpreter,
+		Node: surfaceNode{g}, Auth: g.auth, Owners: owners{g.node},
 		Ports: g.portSurface.Handler(), Log: g.log, Base: g.base, Call: g.cfg.Times.Call,
 		MaxBody: g.cfg.Limits.File, Go: g.start, Full: func() { g.full(limitSandboxes) },
 		Upload: func(ctx context.Context, who noderpc.Principal, op string, params any, r io.Reader,

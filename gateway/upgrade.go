@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/sandgate/sandgate/gateway/edge"
 	"github.com/sandgate/sandgate/gateway/relay"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -36,18 +37,14 @@ func (g *Gateway) socket(q *request) error {
 	if early = slices.Clone(early); len(early) == 0 {
 		early = nil // it would keep a buffer alive
 	}
-	below := q.x.conn.Conn
-	if t, ok := below.(*transport); ok {
-		below = t.Conn
-	}
-	s.Serve(rawConn{below, q.x.conn}, early, key)
+	s.Serve(rawConn{q.x.conn.Raw(), q.x.conn}, early, key)
 	return nil
 }
 
 // rawConn is a connection without the deadlines that conn sets for HTTP.
 type rawConn struct {
 	net.Conn
-	owner *conn
+	owner *edge.Conn
 }
 
 func (c rawConn) Close() error { return c.owner.Close() }

@@ -28,8 +28,9 @@ func TestGoldenMessages(t *testing.T) {
 		"session.owner result": SessionOwner{},
 
 		"channel.open params": ChannelOpen{}, "channel.open result": Channel{},
-		"channel.close params": ChannelRef{}, "channel.list result": ChannelList{},
-		"attach params": Attach{}, "attach result": Attached{}, "follow params": Follow{},
+		"channel.close params": ChannelRef{}, "channel.list params": ChannelsWanted{},
+		"channel.list result": ChannelList{},
+		"attach params":       Attach{}, "attach result": Attached{}, "follow params": Follow{},
 		"execute params": Execute{}, "execute result": Queued{},
 		"complete params": Complete{}, "history result": History{}, "input params": InputReply{},
 		"interrupt params": Interrupt{}, "signal params": Signal{}, "resize params": Resize{},

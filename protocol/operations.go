@@ -179,7 +179,7 @@ func channelOperations() []Operation {
 		{
 			Name: OpChannelList, ID: "listChannels",
 			Summary: "List a session's channels, oldest first",
-			Params:  SessionRef{}, Result: ChannelList{}, Scope: ScopeRead,
+			Params:  ChannelsWanted{}, Result: ChannelList{}, Scope: ScopeRead,
 			Target: SessionNode, OneSession: true, Unaudited: true, REST: get(channels),
 		},
 		{

@@ -320,6 +320,8 @@ type Channel struct {
 	Cwd string `json:"cwd,omitempty"`
 	// Tag is the tag that it was opened with.
 	Tag string `json:"tag,omitempty"`
+	// Env is the environment that it was opened with, in a list with ChannelsWanted.Env only.
+	Env map[string]string `json:"env,omitempty"`
 	// PID is the process number of a process or terminal in the sandbox; 0 means that it is not
 	// known.
 	PID int `json:"pid,omitempty"`
@@ -345,6 +347,15 @@ type Channel struct {
 	// Oldest and End are the offsets of the log's first byte and of its end.
 	Oldest int64 `json:"oldest"`
 	End    int64 `json:"end"`
+}
+
+// ChannelsWanted asks for a session's channels.
+type ChannelsWanted struct {
+	Session string `json:"session"`
+	// Env asks for the variables that each channel was opened with: of the oldest channels, up to
+	// 1 MiB. It needs the scope sessions:write, because variables may be secrets of those who use
+	// the session.
+	Env bool `json:"env,omitempty"`
 }
 
 // ChannelList is a session's channels, oldest first.

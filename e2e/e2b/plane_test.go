@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -127,6 +128,47 @@ func (b *box) execute(body map[string]any) []map[string]any {
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// TestInterpreterWithoutToken runs code without a token. It works only in a sandbox whose client did
+// not ask for a secure one, and only without a wrong token and without a page of a browser.
+func TestInterpreterWithoutToken(t *testing.T) {
+	t.Parallel()
+	d := server(t)
+	made := func(path string, more map[string]any) *box {
+		body := map[string]any{"templateID": "base", "timeout": 60}
+		maps.Copy(body, more)
+		a := d.api(t, "POST", path, body)
+		expect(t, path, a, 201)
+		b := &box{t: t, ctx: deadline(t), d: d}
+		check(t, json.Unmarshal(a.body, &b.info))
+		return b
+	}
+	open := made("/sandboxes", nil)
+	for _, c := range []struct {
+		name    string
+		b       *box
+		status  int
+		headers []string
+	}{
+		{"an older client", open, 200, nil},
+		{"a wrong token", open, 403, []string{"X-Access-Token", "wrong"}},
+		{"a wrong traffic token", open, 403, []string{"E2B-Traffic-Access-Token", "wrong"}},
+		{"a page", open, 403, []string{"Origin", "https://example.com"}},
+		{"secure", made("/sandboxes", map[string]any{"secure": true}), 403, nil},
+		{"version 2", made("/v2/sandboxes", map[string]any{"secure": false}), 403, nil},
+		{"private ports", made("/sandboxes", map[string]any{
+			"network": map[string]any{"allowPublicTraffic": false},
+		}), 403, nil},
+	} {
+		a, err := d.send(c.b.ctx, "POST", "/execute", map[string]any{"code": "1"},
+			c.b.routed(49999, c.headers...)...)
+		check(t, err)
+		expect(t, c.name, a, c.status)
+	}
+	anonymous := *open
+	anonymous.info.EnvdAccessToken = ""
+	expect(t, "commands", anonymous.envd("POST", "/process.Process/List", map[string]any{}), 401)
 }
 
 // TestExecute runs code as LiteLLM does, which has no SDK.

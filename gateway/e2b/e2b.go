@@ -42,13 +42,16 @@ type Auth interface {
 	Valid(who noderpc.Principal) bool
 }
 
-// Config configures a Surface. Every field except Domain is required.
+// Config configures a Surface. Every field except Domain and OpenInterpreter is required.
 type Config struct {
 	// Domain is the domain of host names of sandboxes; empty without one.
 	Domain string
-	Node   Node
-	Auth   Auth
-	Owners sandbox.Owners
+	// OpenInterpreter lets requests without a token reach the interpreter of a sandbox whose client
+	// did not ask for a secure one.
+	OpenInterpreter bool
+	Node            Node
+	Auth            Auth
+	Owners          sandbox.Owners
 	// Full is called for each request that is refused because its address has named too many
 	// sandboxes that do not exist.
 	Full func()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +37,10 @@ func certificates(cfg *config.Config, now time.Time) []gvisor.Finding {
 		}
 		c, _ := pair.Certificate() // Read has parsed it
 		all = append(all, c)
-		found = append(found, lifeOf(item, c, now), readers(item))
+		found = append(found, lifeOf(item, c, now))
+		if f, bad := readers(item); bad {
+			found = append(found, f)
+		}
 	}
 	if len(all) < len(cfg.TLS.Certificates) {
 		return found
@@ -53,7 +55,7 @@ func certificates(cfg *config.Config, now time.Time) []gvisor.Finding {
 		found = append(found, finding(name, gvisor.OK, "", "there is a certificate for %s",
 			host.name))
 	}
-	return slices.DeleteFunc(found, func(f gvisor.Finding) bool { return f.Name == "" })
+	return found
 }
 
 // lifeOf checks the time of a certificate.
@@ -73,14 +75,14 @@ func lifeOf(item string, c tls.Certificate, now time.Time) gvisor.Finding {
 	return finding(name, gvisor.OK, "", "%s is good until %s", what, end.Format(day))
 }
 
-// readers checks who can read the key of an item. It returns nothing if only its owner can.
-func readers(item string) gvisor.Finding {
+// readers reports whether every user can read the key of an item.
+func readers(item string) (f gvisor.Finding, bad bool) {
 	_, key := certificate.Files(item)
 	info, err := os.Stat(key)
 	if err != nil || info.Mode().Perm()&0o007 == 0 {
-		return gvisor.Finding{}
+		return f, false
 	}
-	return finding("tls", gvisor.Fail, "chmod 600 "+key, "every user can read the key in %s", key)
+	return finding("tls", gvisor.Fail, "chmod 600 "+key, "every user can read the key in %s", key), true
 }
 
 // hostName is a name that needs a certificate.
@@ -96,7 +98,7 @@ func namesOf(cfg *config.Config) []hostName {
 		{cfg.E2B, "e2b_domain"}, {strings.TrimPrefix(cfg.Ports, "https://"), "ports_domain"},
 	} {
 		if d.domain == "" || d.setting == "ports_domain" && d.domain == cfg.Ports {
-			continue // names of ports are below https:// only if the setting says so
+			continue // names of ports need TLS only if the setting begins with https://
 		}
 		host, _, _ := strings.Cut(d.domain, ":")
 		all = append(all, hostName{"*." + host, "check." + host, d.setting})

@@ -33,20 +33,23 @@ func TestCertificates(t *testing.T) {
 	}
 	main := file(90*day, 0o600, "code.example.org")
 	wildcard := file(90*day, 0o640, "*.sbx.example.org")
+	soon := file(7*day, 0o600, "*.sbx.example.org")
+	ended := file(-time.Minute, 0o600, "*.sbx.example.org")
+	public := file(80*day, 0o644, "*.sbx.example.org")
 	for name, c := range map[string]struct {
 		items []string
 		want  map[gvisor.Status]string // a part of each finding that is not OK
 	}{
 		"good":  {[]string{main, wildcard}, nil},
-		"early": {[]string{main, file(7*day, 0o600, "*.sbx.example.org")}, map[gvisor.Status]string{gvisor.Warn: "ends on"}},
-		"late":  {[]string{main, file(-time.Minute, 0o600, "*.sbx.example.org")}, map[gvisor.Status]string{gvisor.Fail: "ended on"}},
+		"early": {[]string{main, soon}, map[gvisor.Status]string{gvisor.Warn: "ends on"}},
+		"late":  {[]string{main, ended}, map[gvisor.Status]string{gvisor.Fail: "ended on"}},
 		"no wildcard": {[]string{main}, map[gvisor.Status]string{
 			gvisor.Fail: "no certificate is for *.sbx.example.org, which e2b_domain names",
 		}},
 		"another name": {[]string{wildcard}, map[gvisor.Status]string{
 			gvisor.Fail: "no certificate is for code.example.org, which allowed_hosts names",
 		}},
-		"everybody reads": {[]string{main, file(80*day, 0o644, "*.sbx.example.org")}, map[gvisor.Status]string{gvisor.Fail: "every user can read"}},
+		"everybody reads": {[]string{main, public}, map[gvisor.Status]string{gvisor.Fail: "every user can read"}},
 		"missing":         {[]string{main, dir + "/none"}, map[gvisor.Status]string{gvisor.Fail: "cannot read"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,6 +40,7 @@ type Config struct {
 	Origins  []string `yaml:"allowed_origins" doc:"Origins of web pages, such as https://app.example.org, that may use the API beside the server's own pages."`
 	Ports    string   `yaml:"ports_domain" default:"localhost" doc:"Domain below which the ports of sessions have host names of their own, <port>-<session>.<domain>, such as ports.example.org; with https:// before it when a proxy speaks TLS in front, and a port behind it if that is not the usual one. It needs a wildcard in DNS, and should be no subdomain of where other people's pages live. localhost is for browsers on this machine. Empty: ports have paths alone."`
 	E2B      string   `yaml:"e2b_domain" doc:"Domain for clients of E2B: api.<domain> is the API, <port>-<id>.<domain> a sandbox, such as sandboxes.example.org. It needs a wildcard in DNS and a certificate for it, and should be no subdomain of where other people's pages live. Empty: such clients use E2B_API_URL and E2B_SANDBOX_URL, which need neither."`
+	E2BOpen  bool     `yaml:"insecure_e2b_interpreter_without_token" default:"false" doc:"Lets releases 1 of E2B's code interpreter run code, which send no token. Everybody who knows the id of a sandbox that such a client has created can then run code in it, and ids appear in host names, in DNS and in logs of proxies. Sandboxes of later releases still need their token."`
 	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
 
 	Private []string `yaml:"insecure_egress_to_private_networks" doc:"Networks that are not public and that sessions may reach, such as 10.1.2.0/24 with your own package registry. Hostile code can then reach every host in them that egress.allow names. Without this, all addresses outside the public internet are refused: those of this machine, private, link-local and shared networks, and clouds' metadata services."`
@@ -362,21 +363,25 @@ func (c *Config) Loopback() bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// validate checks that there is an address with certificates, or neither.
-func (t TLS) validate(op string) error {
-	if t.Listen == "" {
-		if len(t.Certificates) > 0 {
-			return fault.Invalid(op, "tls.listen", "is needed for tls.certificates")
-		}
-		return nil
+// Complete returns an error if there is an address without certificates, or the reverse.
+func (t TLS) Complete() error {
+	const op = "config.tls"
+	switch {
+	case t.Listen == "" && len(t.Certificates) > 0:
+		return fault.Invalid(op, "tls.listen", "is needed for tls.certificates")
+	case t.Listen != "" && len(t.Certificates) == 0:
+		return fault.Invalid(op, "tls.certificates", "must name a certificate for tls.listen")
 	}
+	return nil
+}
+
+// validate checks the address.
+func (t TLS) validate(op string) error {
 	_, port, err := net.SplitHostPort(t.Listen)
-	if n, nerr := strconv.Atoi(port); err != nil || nerr != nil || n < 0 || n > 65535 {
+	n, nerr := strconv.Atoi(port)
+	if t.Listen != "" && (err != nil || nerr != nil || n < 0 || n > 65535) {
 		return fault.Invalid(op, "tls.listen", "%q is not an address with a port, such as :443",
 			t.Listen)
-	}
-	if len(t.Certificates) == 0 {
-		return fault.Invalid(op, "tls.certificates", "must name a certificate for tls.listen")
 	}
 	return nil
 }

@@ -96,6 +96,7 @@ func TestStrict(t *testing.T) {
 			"collector's password", "tracing: {endpoint: \"http://a:b@localhost/\"}\n",
 			"tracing.endpoint",
 		},
+		{"port of TLS", "tls: {listen: 443}\n", "tls.listen"},
 		{"sample", "tracing: {sample: 2}\n", "tracing.sample"},
 		{"syntax", "listen: [\n", "line"},
 	}
@@ -139,6 +140,7 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 		"insecure_egress_to_private_networks": "10.0.0.0/8,fd00::/8",
 		"webhooks.allow":                      "10.0.0.0/8,fd00::/8",
 		"egress.resolver":                     "10.0.0.2:53",
+		"tls.listen":                          ":443",
 		"tracing.endpoint":                    "http://127.0.0.1:4318/v1/traces",
 		"tracing.sample":                      "0.5",
 	}
@@ -192,7 +194,7 @@ func TestShowRoundTrip(t *testing.T) {
 	}
 	for _, c := range []*Config{want, got} { // nil and empty mean the same
 		c.Origins, c.Private, c.Egress.Allow, c.Egress.Tenants = nil, nil, nil, nil
-		c.Webhooks.Allow = nil
+		c.Webhooks.Allow, c.TLS.Certificates = nil, nil
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/protocol"
@@ -24,12 +25,21 @@ func channelOpen(ctx context.Context, c *call, p protocol.ChannelOpen) (protocol
 	return ch.View(), nil
 }
 
-func channelList(_ context.Context, c *call, p protocol.SessionRef) (protocol.ChannelList, error) {
+func channelList(_ context.Context, c *call, p protocol.ChannelsWanted) (
+	protocol.ChannelList, error,
+) {
 	s, err := c.session(p.Session)
 	if err != nil {
 		return protocol.ChannelList{}, err
 	}
-	return protocol.ChannelList{Channels: s.Channels().Views()}, nil
+	if !p.Env {
+		return protocol.ChannelList{Channels: s.Channels().Views()}, nil
+	}
+	if !slices.Contains(c.principal.Scopes, string(protocol.ScopeWrite)) {
+		return protocol.ChannelList{}, fault.New(fault.PermissionDenied, "channel.list",
+			"the variables of channels need the scope %s", protocol.ScopeWrite)
+	}
+	return protocol.ChannelList{Channels: s.Channels().ViewsWithEnv()}, nil
 }
 
 func channelClose(ctx context.Context, c *call, p protocol.ChannelRef) (none, error) {

@@ -16,8 +16,12 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// checkListen refuses an address that other machines reach, unless the settings allow it.
+// checkListen refuses an address that other machines reach, unless the settings allow it, and TLS
+// without certificates.
 func checkListen(cfg *config.Config) error {
+	if err := cfg.TLS.Complete(); err != nil {
+		return err
+	}
 	if cfg.Loopback() || cfg.Insecure {
 		return nil
 	}

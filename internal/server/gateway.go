@@ -191,9 +191,9 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		Rates:          shared.rates,
 		Tracer:         tracer,
 		PortsDomain:    cfg.Ports,
-		E2BDomain:      cfg.E2B,
-		SignIn:         signIn(cfg, in.OIDCSecret),
-		Times:          gateway.Times{SelfCheck: selfCheck},
+		E2BDomain:      cfg.E2B, E2BOpenInterpreter: cfg.E2BOpen,
+		SignIn: signIn(cfg, in.OIDCSecret),
+		Times:  gateway.Times{SelfCheck: selfCheck},
 		Limits: gateway.Limits{
 			Connections:  cfg.Gateway.Connections,
 			PerPrincipal: cfg.Gateway.Sockets,

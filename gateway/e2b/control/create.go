@@ -31,7 +31,8 @@ type newSandbox struct {
 	Timeout  *int64            `json:"timeout"`
 	Metadata map[string]string `json:"metadata"`
 	Env      map[string]string `json:"envVars"`
-	// Secure has no effect: access tokens are always required.
+	// Secure is always on in version 2 of the request. Without it, the interpreter may need no token
+	// if the server allows that; all other ports are as with it.
 	Secure          *bool           `json:"secure"`
 	AutoPause       bool            `json:"autoPause"`
 	AutoPauseMemory *bool           `json:"autoPauseMemory"`
@@ -61,6 +62,9 @@ func (s *Plane) createSandbox(w http.ResponseWriter, r *http.Request) error {
 	var p newSandbox
 	if err := decode(r, &p, false); err != nil {
 		return err
+	}
+	if always := true; strings.HasPrefix(r.URL.Path, "/v2/") {
+		p.Secure = &always
 	}
 	c, err := creation(p)
 	if err != nil {
@@ -116,7 +120,10 @@ func creation(p newSandbox) (c protocol.SessionCreate, err error) {
 		c.Labels[labelOf(key)] = value
 	}
 	c.Labels[sandbox.LabelTemplate] = p.Template
-	o := sandbox.Options{AutoPause: p.AutoPause, AutoResume: p.AutoResume.on()}
+	o := sandbox.Options{
+		AutoPause: p.AutoPause, AutoResume: p.AutoResume.on(),
+		Insecure: p.Secure == nil || !*p.Secure,
+	}
 	switch {
 	case o.AutoResume:
 		c.OnExpiry = protocol.OnExpiryHibernate

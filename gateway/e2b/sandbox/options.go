@@ -20,6 +20,9 @@ const (
 type Options struct {
 	// PrivatePorts is set if the ports of programs need the traffic token.
 	PrivatePorts bool `json:"private_ports,omitempty"`
+	// Insecure is set if the client did not ask for a secure sandbox. Such a client sends no token to
+	// the interpreter.
+	Insecure bool `json:"insecure,omitempty"`
 	// AutoResume is set if a request resumes the paused sandbox.
 	AutoResume bool `json:"auto_resume,omitempty"`
 	// AutoPause is set if the sandbox is paused at the end of its time, and not deleted.

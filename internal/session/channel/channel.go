@@ -23,7 +23,7 @@ type Channel struct {
 	kind     string // kernel, process or terminal
 	language string
 	argv     []string
-	env      map[string]string // for a kernel's next start
+	env      map[string]string // with which it was opened
 	cwd      string            // as it was opened with; also for a kernel's next start
 	tag      string
 	log      *stream.Log

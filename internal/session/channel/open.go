@@ -80,7 +80,6 @@ func (x *Set) open(ctx context.Context, r protocol.ChannelOpen) (*Channel, error
 	}
 	if r.Kind == "kernel" {
 		c.separate.Store(r.Key != "")
-		c.env = r.Env
 		c.queue = queue.New(c.queueOptions())
 		close(c.opened)
 	} else if err := x.start(ctx, c, r); err != nil {

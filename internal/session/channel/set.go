@@ -110,6 +110,27 @@ func (x *Set) Views() []protocol.Channel {
 	return views
 }
 
+// maxEnvs is the largest size of the variables in a list of channels, in bytes.
+const maxEnvs = 1 << 20
+
+// ViewsWithEnv is Views with the variables that the channels were opened with: of the oldest ones,
+// up to maxEnvs.
+func (x *Set) ViewsWithEnv() []protocol.Channel {
+	most := maxEnvs
+	views := []protocol.Channel{}
+	for _, c := range x.All() {
+		v := c.View()
+		for name, value := range c.env {
+			most -= len(name) + len(value)
+		}
+		if most >= 0 {
+			v.Env = c.env
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
 // Find returns the channel with an id. Errors: NotFound.
 func (x *Set) Find(id string) (*Channel, error) {
 	x.mu.Lock()
@@ -185,7 +206,7 @@ func (x *Set) add(r protocol.ChannelOpen, language string, argv []string) (*Chan
 	}
 	c := &Channel{
 		set: x, id: id, kind: r.Kind, language: language, argv: argv, cwd: r.Cwd, tag: r.Tag,
-		log: log, opened: make(chan struct{}),
+		env: r.Env, log: log, opened: make(chan struct{}),
 	}
 	if err := x.insert(c); err != nil {
 		c.retire()

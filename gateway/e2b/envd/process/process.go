@@ -118,7 +118,7 @@ func (s *Service) list(ctx context.Context, h http.Header, _ *wire.ListRequest) 
 		return nil, s.gone(err)
 	}
 	defer func() { _ = link.Close() }()
-	all, err := channels(ctx, link, t)
+	all, err := channels(ctx, link, t, true)
 	if err != nil {
 		return nil, s.gone(err)
 	}
@@ -127,7 +127,7 @@ func (s *Service) list(ctx context.Context, h http.Header, _ *wire.ListRequest) 
 		if c.State != "running" {
 			continue
 		}
-		info := &wire.ProcessInfo{PID: uint32(c.PID), Config: &wire.ProcessConfig{}}
+		info := &wire.ProcessInfo{PID: uint32(c.PID), Config: &wire.ProcessConfig{Envs: c.Env}}
 		if len(c.Argv) > 0 {
 			info.Config.Cmd, info.Config.Args = c.Argv[0], c.Argv[1:]
 		}
@@ -142,13 +142,15 @@ func (s *Service) list(ctx context.Context, h http.Header, _ *wire.ListRequest) 
 	return res, nil
 }
 
-// channels lists the processes and terminals of a session, oldest first. The end of ctx closes the
-// link.
-func channels(ctx context.Context, l nodecall.Link, t Target) ([]protocol.Channel, error) {
+// channels lists the processes and terminals of a session, oldest first, with their variables if env
+// is set. The end of ctx closes the link.
+func channels(ctx context.Context, l nodecall.Link, t Target, env bool) (
+	[]protocol.Channel, error,
+) {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	var list protocol.ChannelList
-	err := nodecall.Call(l, 1, protocol.OpChannelList, 0, protocol.SessionRef{Session: t.Session},
-		&list, nil)
+	err := nodecall.Call(l, 1, protocol.OpChannelList, 0,
+		protocol.ChannelsWanted{Session: t.Session, Env: env}, &list, nil)
 	if err != nil {
 		return nil, inTime(ctx, err)
 	}
@@ -170,7 +172,7 @@ func find(ctx context.Context, l nodecall.Link, t Target, sel *wire.Selector, ru
 	if sel == nil || sel.PID == nil && sel.Tag == nil {
 		return found, fault.Invalid(op, "process", "the process needs a pid or a tag")
 	}
-	all, err := channels(ctx, l, t)
+	all, err := channels(ctx, l, t, false)
 	if err != nil {
 		return found, err
 	}

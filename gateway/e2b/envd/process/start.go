@@ -178,7 +178,7 @@ func (s *Service) runs(t Target, channel string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = link.Close() }()
-	all, err := channels(ctx, link, t)
+	all, err := channels(ctx, link, t, false)
 	for _, c := range all {
 		if c.ID == channel {
 			return c.State == "running", err

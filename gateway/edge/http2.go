@@ -1,4 +1,4 @@
-package gateway
+package edge
 
 import (
 	"context"
@@ -31,7 +31,8 @@ const (
 // protocolHTTP2 and protocolHTTP1 name the protocols in a TLS handshake.
 const protocolHTTP2, protocolHTTP1 = "h2", "http/1.1"
 
-func http2Limits() *http.HTTP2Config {
+// HTTP2Limits returns the bounds of connections that speak HTTP/2.
+func HTTP2Limits() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,
 		MaxReceiveBufferPerStream:     streamWindow,
@@ -41,21 +42,21 @@ func http2Limits() *http.HTTP2Config {
 	}
 }
 
-// setCertificates makes the next handshakes use other certificates. The one for the name that the
-// client asks for is used, and the first one for other names.
-func (g *Gateway) setCertificates(all []tls.Certificate) {
-	g.tls.Store(&tls.Config{
+// TLSConfig returns the configuration of handshakes with the certificates. The one for the name that
+// the client asks for is used, and the first one for other names.
+func TLSConfig(all []tls.Certificate) *tls.Config {
+	return &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: all,
 		NextProtos: []string{protocolHTTP2, protocolHTTP1},
-	})
+	}
 }
 
 // acceptTLS accepts connections until the listener is closed, and performs their handshakes.
-func (l *listener) acceptTLS() {
+func (l *Listener) acceptTLS() {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return l.g.tls.Load(), nil
+			return l.cfg.TLS(), nil
 		},
 	}
 	for {
@@ -83,12 +84,12 @@ func (l *listener) acceptTLS() {
 }
 
 // shake performs the handshake of a connection. It returns nil after it has closed it.
-func (l *listener) shake(t *transport, config *tls.Config) net.Conn {
-	ctx, cancel := context.WithTimeout(l.g.leaving, l.g.cfg.Times.Header)
+func (l *Listener) shake(t *transport, config *tls.Config) net.Conn {
+	ctx, cancel := context.WithTimeout(l.cfg.Leaving, l.cfg.Header)
 	defer cancel()
 	c := tls.Server(t, config)
 	if err := c.HandshakeContext(ctx); err != nil {
-		l.g.stats.handshakes.Add(1)
+		l.cfg.HandshakeFailed()
 		if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && plain.Conn != nil &&
 			speaksHTTP(plain.RecordHeader) {
 			_ = t.SetWriteDeadline(time.Now().Add(time.Second))
@@ -102,7 +103,7 @@ func (l *listener) shake(t *transport, config *tls.Config) net.Conn {
 		t.spoke.Store(true)
 		return c
 	}
-	return &conn{Conn: c, below: t}
+	return &Conn{Conn: c, below: t}
 }
 
 // speaksHTTP reports whether the first bytes of a connection are those of a request without TLS.
@@ -114,29 +115,29 @@ func speaksHTTP(start [5]byte) bool {
 	return false
 }
 
-// isHTTP2 reports whether a request is a stream of HTTP/2.
-func isHTTP2(r *http.Request) bool { return r.ProtoMajor == 2 }
+// IsHTTP2 reports whether a request is a stream of HTTP/2.
+func IsHTTP2(r *http.Request) bool { return r.ProtoMajor == 2 }
 
-// streamWriter is the http.ResponseWriter of a request of HTTP/2. It ends the response of a client
+// StreamWriter is the http.ResponseWriter of a request of HTTP/2. It ends the response of a client
 // that reads nothing.
-type streamWriter struct {
+type StreamWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
 	slow    func()
 }
 
-func newStreamWriter(w http.ResponseWriter, g *Gateway) *streamWriter {
-	return &streamWriter{
-		ResponseWriter: w, control: http.NewResponseController(w), stall: 3 * g.cfg.Times.Write,
-		slow: func() { g.stats.slow.Add(1) },
+// NewStreamWriter returns a StreamWriter. It calls slow when a client has read nothing for stall.
+func NewStreamWriter(w http.ResponseWriter, stall time.Duration, slow func()) *StreamWriter {
+	return &StreamWriter{
+		ResponseWriter: w, control: http.NewResponseController(w), stall: stall, slow: slow,
 	}
 }
 
-func (w *streamWriter) Write(p []byte) (n int, err error) {
+func (w *StreamWriter) Write(p []byte) (n int, err error) {
 	for {
 		part := p[n:min(len(p), n+streamWrite)]
-		stop := w.watch()
+		stop := w.limit()
 		var written int
 		written, err = w.ResponseWriter.Write(part)
 		stop()
@@ -147,16 +148,16 @@ func (w *streamWriter) Write(p []byte) (n int, err error) {
 }
 
 // Flush sends the bytes written so far.
-func (w *streamWriter) Flush() { _ = w.FlushError() } // the next write fails as well
+func (w *StreamWriter) Flush() { _ = w.FlushError() } // the next write fails as well
 
 // FlushError implements the interface of http.ResponseController.
-func (w *streamWriter) FlushError() error {
-	defer w.watch()()
+func (w *StreamWriter) FlushError() error {
+	defer w.limit()()
 	return w.control.Flush()
 }
 
-// watch resets the stream unless stop is called within the limit.
-func (w *streamWriter) watch() (stop func()) {
+// limit resets the stream unless stop is called within the limit.
+func (w *StreamWriter) limit() (stop func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(w.stall, func() {
 		defer close(done)
@@ -170,15 +171,15 @@ func (w *streamWriter) watch() (stop func()) {
 	}
 }
 
-// end bounds the time in which net/http sends the rest of the response after the handler.
-func (w *streamWriter) end() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
+// Finish bounds the time in which net/http sends the rest of the response after the handler.
+func (w *StreamWriter) Finish() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
 
 // Unwrap implements the interface of http.ResponseController.
-func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *StreamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// streamDeadline sets the deadline of a body of HTTP/2. It keeps a deadline that differs by less
+// StreamDeadline sets the deadline of a body of HTTP/2. It keeps a deadline that differs by less
 // than a second.
-func streamDeadline(w http.ResponseWriter) func(time.Time) error {
+func StreamDeadline(w http.ResponseWriter) func(time.Time) error {
 	control := http.NewResponseController(w)
 	var last time.Time
 	return func(end time.Time) error {

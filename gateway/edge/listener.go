@@ -1,7 +1,11 @@
-package gateway
+// Package edge accepts the connections of clients for net/http, ends TLS, and bounds what a connection
+// or a stream of HTTP/2 may do.
+package edge
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -15,11 +19,29 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// listener bounds the number of open connections. It keeps a list of them, so that a shutdown can
+// Config configures a Listener. All fields are required.
+type Config struct {
+	// Open counts the open connections of all listeners, and Max is their limit.
+	Open *atomic.Int64
+	Max  int
+	// Stall is how long a client may read nothing, and Header how long a handshake may take.
+	Stall, Header time.Duration
+	// MaxHeader is the largest header of a request, in bytes.
+	MaxHeader int
+	// TLS returns the configuration of the next handshake.
+	TLS func() *tls.Config
+	// Leaving ends when a shutdown begins.
+	Leaving context.Context
+	// Full is called for a connection over the limit, Slow for a client that reads nothing, Bad for
+	// a request that cannot be parsed, and HandshakeFailed for a handshake that failed.
+	Full, Slow, Bad, HandshakeFailed func()
+}
+
+// Listener bounds the number of open connections. It keeps a list of them, so that a shutdown can
 // close the remaining ones.
-type listener struct {
+type Listener struct {
 	net.Listener
-	g *Gateway
+	cfg Config
 	// secure is set if the connections speak TLS.
 	secure bool
 	// ready has the connections whose TLS handshake is complete, and failed the errors of accepting.
@@ -33,9 +55,10 @@ type listener struct {
 	open map[*transport]struct{}
 }
 
-func newListener(ln net.Listener, g *Gateway, secure bool) *listener {
-	l := &listener{
-		Listener: ln, g: g, secure: secure, done: make(chan struct{}),
+// Listen returns a Listener on ln. Its connections speak TLS if secure is set.
+func Listen(ln net.Listener, cfg Config, secure bool) *Listener {
+	l := &Listener{
+		Listener: ln, cfg: cfg, secure: secure, done: make(chan struct{}),
 		open: make(map[*transport]struct{}),
 	}
 	if secure {
@@ -46,7 +69,7 @@ func newListener(ln net.Listener, g *Gateway, secure bool) *listener {
 }
 
 // Close may be called twice: by Shutdown, and by net/http.
-func (l *listener) Close() error {
+func (l *Listener) Close() error {
 	var err error
 	l.once.Do(func() { close(l.done); err = l.Listener.Close() })
 	return err
@@ -54,13 +77,13 @@ func (l *listener) Close() error {
 
 // Accept returns the next connection within the limit. With TLS it returns a connection after its
 // handshake.
-func (l *listener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	if !l.secure {
 		t, err := l.accept()
 		if err != nil {
 			return nil, err
 		}
-		return &conn{Conn: t, below: t}, nil
+		return &Conn{Conn: t, below: t}, nil
 	}
 	select {
 	case c := <-l.ready:
@@ -74,17 +97,17 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // accept returns the next connection within the limit. It answers a connection over the limit with
 // a typed error and closes it.
-func (l *listener) accept() (*transport, error) {
+func (l *Listener) accept() (*transport, error) {
 	for {
 		nc, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		t := &transport{Conn: nc, l: l, stall: 3 * l.g.cfg.Times.Write}
-		if l.g.stats.connections.Add(1) > int64(l.g.cfg.Limits.Connections) {
-			l.g.stats.connections.Add(-1)
-			l.g.full(limitConnections)
-			l.refuse(nc)
+		t := &transport{Conn: nc, l: l, stall: l.cfg.Stall}
+		if l.cfg.Open.Add(1) > int64(l.cfg.Max) {
+			l.cfg.Open.Add(-1)
+			l.cfg.Full()
+			l.turnAway(nc)
 			continue
 		}
 		l.mu.Lock()
@@ -94,9 +117,9 @@ func (l *listener) accept() (*transport, error) {
 	}
 }
 
-// refuse never blocks: the send buffer of a new connection has space for the answer. A client that
+// turnAway never blocks: the send buffer of a new connection has space for the answer. A client that
 // expects TLS could not read it.
-func (l *listener) refuse(nc net.Conn) {
+func (l *Listener) turnAway(nc net.Conn) {
 	if !l.secure {
 		err := &fault.Error{
 			Kind: fault.Exhausted, Op: "gateway.accept", RetryAfter: 5,
@@ -108,8 +131,8 @@ func (l *listener) refuse(nc net.Conn) {
 	_ = nc.Close()
 }
 
-// busy reports whether a request is in progress.
-func (l *listener) busy() bool {
+// Busy reports whether a request is in progress.
+func (l *Listener) Busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for t := range l.open {
@@ -120,16 +143,16 @@ func (l *listener) busy() bool {
 	return false
 }
 
-// closeSilent closes the connections that have not sent a byte yet. net/http
+// CloseSilent closes the connections that have not sent a byte yet. net/http
 // would wait 5 s for each.
-func (l *listener) closeSilent() {
+func (l *Listener) CloseSilent() {
 	l.closeIf(func(t *transport) bool { return !t.spoke.Load() })
 }
 
-// closeAll closes every connection.
-func (l *listener) closeAll() { l.closeIf(func(*transport) bool { return true }) }
+// CloseAll closes every connection.
+func (l *Listener) CloseAll() { l.closeIf(func(*transport) bool { return true }) }
 
-func (l *listener) closeIf(chosen func(*transport) bool) {
+func (l *Listener) closeIf(chosen func(*transport) bool) {
 	l.mu.Lock()
 	var all []*transport
 	for t := range l.open {
@@ -143,9 +166,9 @@ func (l *listener) closeIf(chosen func(*transport) bool) {
 	}
 }
 
-// conn is a client's connection below net/http that speaks HTTP/1. It checks the requests as they
+// Conn is a client's connection below net/http that speaks HTTP/1. It checks the requests as they
 // arrive, and gives net/http's own error responses the form of all errors.
-type conn struct {
+type Conn struct {
 	net.Conn // below, or TLS on it
 	below    *transport
 	// check and refused belong to the goroutine that reads. Only one reads at a time.
@@ -161,14 +184,14 @@ type conn struct {
 	closed atomic.Bool
 }
 
-// connState tracks the state of a server's connections.
-func connState(nc net.Conn, s http.ConnState) {
+// State tracks the state of a server's connections.
+func State(nc net.Conn, s http.ConnState) {
 	t := transportOf(nc)
 	if t == nil {
 		return
 	}
 	t.state.Store(int32(s))
-	c, ok := nc.(*conn)
+	c, ok := nc.(*Conn)
 	if !ok {
 		return
 	}
@@ -183,7 +206,7 @@ func connState(nc net.Conn, s http.ConnState) {
 	}
 }
 
-func (c *conn) Read(p []byte) (int, error) {
+func (c *Conn) Read(p []byte) (int, error) {
 	if c.refused != nil {
 		return 0, c.refused
 	}
@@ -205,21 +228,21 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // late answers a request whose header does not arrive in time. A connection
 // that waits for its next request is closed without an answer.
-func (c *conn) late() {
+func (c *Conn) late() {
 	if c.check.Idle() && c.below.is(http.StateIdle) {
 		return
 	}
-	c.below.l.g.stats.badRequests.Add(1)
+	c.below.l.cfg.Bad()
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 	err := fault.New(fault.DeadlineExceeded, "gateway.http", "the request did not arrive in time")
 	_, _ = c.Conn.Write(rawError(err)) // the connection ends in any case
 }
 
-func (c *conn) Write(p []byte) (int, error) {
+func (c *Conn) Write(p []byte) (int, error) {
 	if c.handling.Load() {
 		return c.Conn.Write(p)
 	}
-	c.below.l.g.stats.badRequests.Add(1)
+	c.below.l.cfg.Bad()
 	c.linger.Store(true)
 	if _, err := c.Conn.Write(rawError(c.refusal(p))); err != nil {
 		return 0, err
@@ -228,23 +251,37 @@ func (c *conn) Write(p []byte) (int, error) {
 }
 
 // refusal returns the typed error for an answer of net/http to a request that it cannot parse.
-func (c *conn) refusal(answer []byte) error {
+func (c *Conn) refusal(answer []byte) error {
 	const op = "gateway.http"
 	switch {
 	case c.refused != nil:
 		return c.refused
 	case bytes.HasPrefix(answer, []byte("HTTP/1.1 431 ")):
 		return fault.New(fault.TooLarge, op, "the request's header is over %d bytes",
-			c.below.l.g.cfg.Limits.Header)
+			c.below.l.cfg.MaxHeader)
 	}
 	return fault.New(fault.Malformed, op, "the request is not valid HTTP")
 }
 
-// hijacked reports whether a handler has taken the connection over from net/http.
-func (c *conn) hijacked() bool { return c.below.is(http.StateHijacked) }
+// Handle says that a handler has begun to answer a request.
+func (c *Conn) Handle() { c.handling.Store(true) }
+
+// Linger makes Close discard some of the bytes that the client is still sending.
+func (c *Conn) Linger() { c.linger.Store(true) }
+
+// Raw returns the connection below the deadlines of HTTP: TLS, or the TCP connection.
+func (c *Conn) Raw() net.Conn {
+	if c.Conn == net.Conn(c.below) {
+		return c.below.Conn
+	}
+	return c.Conn
+}
+
+// Hijacked reports whether a handler has taken the connection over from net/http.
+func (c *Conn) Hijacked() bool { return c.below.is(http.StateHijacked) }
 
 // CloseWrite ends the direction to the client.
-func (c *conn) CloseWrite() error {
+func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
@@ -255,7 +292,7 @@ func (c *conn) CloseWrite() error {
 // can send that much before it has seen the answer.
 const lingerBytes = 256 << 20
 
-func (c *conn) Close() error {
+func (c *Conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}

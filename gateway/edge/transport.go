@@ -1,4 +1,4 @@
-package gateway
+package edge
 
 import (
 	"crypto/tls"
@@ -14,7 +14,7 @@ import (
 // client may read nothing, and gives its place back when it is closed.
 type transport struct {
 	net.Conn
-	l *listener
+	l *Listener
 	// stall is how long a write may make no progress.
 	stall time.Duration
 	// until is the deadline of SetWriteDeadline in Unix nanoseconds; 0 without one.
@@ -29,13 +29,19 @@ type transport struct {
 // transportOf returns the transport of a connection that listener.Accept has returned.
 func transportOf(nc net.Conn) *transport {
 	switch c := nc.(type) {
-	case *conn:
+	case *Conn:
 		return c.below
 	case *tls.Conn:
 		t, _ := c.NetConn().(*transport)
 		return t
 	}
 	return nil
+}
+
+// Secure reports whether a connection speaks TLS.
+func Secure(nc net.Conn) bool {
+	t := transportOf(nc)
+	return t != nil && t.l.secure
 }
 
 // is reports whether the connection is in a state.
@@ -79,7 +85,7 @@ func (t *transport) Write(p []byte) (int, error) {
 		case !errors.Is(err, os.ErrDeadlineExceeded) || until != 0:
 			return done, err
 		case n == 0:
-			t.l.g.stats.slow.Add(1)
+			t.l.cfg.Slow()
 			return done, err
 		}
 	}
@@ -101,6 +107,6 @@ func (t *transport) Close() error {
 	t.l.mu.Lock()
 	delete(t.l.open, t)
 	t.l.mu.Unlock()
-	t.l.g.stats.connections.Add(-1)
+	t.l.cfg.Open.Add(-1)
 	return err
 }

@@ -1,0 +1,53 @@
+package e2b
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+// tokens are the tokens of all sandboxes.
+type tokens struct{}
+
+func (tokens) Bearer(string) (noderpc.Principal, error) { return noderpc.Principal{}, nil }
+
+func (tokens) SandboxToken(purpose, _ string) (string, error) { return purpose, nil }
+
+func (tokens) Valid(noderpc.Principal) bool { return true }
+
+// TestInterpreterToken checks which requests to the interpreter need a token, with each value of the
+// setting.
+func TestInterpreterToken(t *testing.T) {
+	insecure := sandbox.Options{Insecure: true}
+	for _, c := range []struct {
+		name          string
+		open, allowed bool
+		options       sandbox.Options
+		header        http.Header
+	}{
+		{"without the setting", false, false, insecure, nil},
+		{"with it", true, true, insecure, nil},
+		{"a secure sandbox", true, false, sandbox.Options{}, nil},
+		{"private ports", true, false, sandbox.Options{Insecure: true, PrivatePorts: true}, nil},
+		{"a wrong token", true, false, insecure, http.Header{headerAccess: {"x"}}},
+		{"an empty token", true, false, insecure, http.Header{headerTraffic: {""}}},
+		{"a page", true, false, insecure, http.Header{"Origin": {"https://example.com"}}},
+		{"a token", false, true, sandbox.Options{}, http.Header{headerAccess: {"access"}}},
+	} {
+		s := &Surface{cfg: Config{Auth: tokens{}, OpenInterpreter: c.open}}
+		r := httptest.NewRequest(http.MethodPost, "/execute", nil)
+		if c.header != nil {
+			r.Header = c.header
+		}
+		target := &sandbox.Target{Port: sandbox.InterpreterPort, Options: c.options}
+		target.Token = equal(r.Header.Get(headerAccess), "access")
+		err := s.checkToken(r, target)
+		if (err == nil) != c.allowed || err != nil && !fault.Is(err, fault.PermissionDenied) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
