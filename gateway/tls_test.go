@@ -187,7 +187,7 @@ func TestCertificatesChange(t *testing.T) {
 
 // TestStreams has 300 requests under way on one connection.
 func TestStreams(t *testing.T) {
-	w := newTLSWorld(t, nil)
+	w := newTLSWorld(t, func(c *Config) { c.Limits.InFlight = 4096 }) // a tenant has a quarter
 	c := w.secure(true)
 	if r := w.ask(c, "GET", "/v1", nil, nil); r.ProtoMajor != 2 {
 		t.Fatal(r.Proto)
