@@ -29,17 +29,14 @@ func channelList(_ context.Context, c *call, p protocol.ChannelsWanted) (
 	protocol.ChannelList, error,
 ) {
 	s, err := c.session(p.Session)
+	if err == nil && p.Env && !slices.Contains(c.principal.Scopes, string(protocol.ScopeWrite)) {
+		err = fault.New(fault.PermissionDenied, "channel.list",
+			"the variables of channels need the scope %s", protocol.ScopeWrite)
+	}
 	if err != nil {
 		return protocol.ChannelList{}, err
 	}
-	if !p.Env {
-		return protocol.ChannelList{Channels: s.Channels().Views()}, nil
-	}
-	if !slices.Contains(c.principal.Scopes, string(protocol.ScopeWrite)) {
-		return protocol.ChannelList{}, fault.New(fault.PermissionDenied, "channel.list",
-			"the variables of channels need the scope %s", protocol.ScopeWrite)
-	}
-	return protocol.ChannelList{Channels: s.Channels().ViewsWithEnv()}, nil
+	return protocol.ChannelList{Channels: s.Channels().Views(p.Env)}, nil
 }
 
 func channelClose(ctx context.Context, c *call, p protocol.ChannelRef) (none, error) {

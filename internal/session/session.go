@@ -284,7 +284,7 @@ func (s *Session) View() protocol.Session {
 	if at := s.copies.Saved(); !at.IsZero() {
 		v.KeptMS = at.UnixMilli()
 	}
-	v.Channels = s.channels.Views()
+	v.Channels = s.channels.Views(false)
 	return v
 }
 

@@ -49,7 +49,7 @@ func TestSaveAndRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := old.Views()
+	want := old.Views(false)
 	record := old.save()
 
 	r := newRigWith(t, logs)
@@ -62,7 +62,7 @@ func TestSaveAndRestore(t *testing.T) {
 		t.Errorf("before it is connected a channel is %s", got)
 	}
 	r.Connect(record)
-	got := r.Views()
+	got := r.Views(false)
 	have, _ := json.Marshal(got)
 	if wanted, _ := json.Marshal(want); string(have) != string(wanted) {
 		t.Errorf("the channels are\n%s, want\n%s", have, wanted)

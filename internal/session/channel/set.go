@@ -100,33 +100,23 @@ func (x *Set) All() []*Channel {
 	return x.order
 }
 
-// Views returns the channels as clients see them, the oldest first.
-func (x *Set) Views() []protocol.Channel {
-	all := x.All()
-	views := make([]protocol.Channel, len(all))
-	for i, c := range all {
-		views[i] = c.View()
-	}
-	return views
-}
-
 // maxEnvs is the largest size of the variables in a list of channels, in bytes.
 const maxEnvs = 1 << 20
 
-// ViewsWithEnv is Views with the variables that the channels were opened with: of the oldest ones,
-// up to maxEnvs.
-func (x *Set) ViewsWithEnv() []protocol.Channel {
-	most := maxEnvs
-	views := []protocol.Channel{}
-	for _, c := range x.All() {
-		v := c.View()
+// Views returns the channels as clients see them, the oldest first. If env is set, it adds the
+// variables that they were opened with: of the oldest ones, up to maxEnvs.
+func (x *Set) Views(env bool) []protocol.Channel {
+	all := x.All()
+	views := make([]protocol.Channel, len(all))
+	left := maxEnvs
+	for i, c := range all {
+		views[i] = c.View()
 		for name, value := range c.env {
-			most -= len(name) + len(value)
+			left -= len(name) + len(value)
 		}
-		if most >= 0 {
-			v.Env = c.env
+		if env && left >= 0 {
+			views[i].Env = c.env
 		}
-		views = append(views, v)
 	}
 	return views
 }
