@@ -20,7 +20,7 @@ check('selector', ['Sandbox.create(network.denyOut)'], async (t) => {
 check('update', ['Sandbox#updateNetwork', 'Sandbox.updateNetwork'], async (t) => {
   const s = await t.fresh()
   await s.updateNetwork({ allowInternetAccess: false })
-  const { stdout } = await s.commands.run('curl -sm 3 http://example.com || echo refused')
+  const { stdout } = await s.commands.run('curl -fsm 3 http://example.com || echo refused')
   assert.equal(stdout, 'refused\n')
   assert.deepEqual((await s.getInfo()).network.denyOut, [ALL_TRAFFIC])
   await Sandbox.updateNetwork(s.sandboxId, { allowOut: ['example.com'], denyOut: [ALL_TRAFFIC] })
