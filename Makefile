@@ -75,7 +75,7 @@ lint: node_modules python-lint
 
 # Lint has run the tests of the root package. These packages have tests that need root, gVisor, a
 # built image, or a compiler in bin/, or download modules.
-QUICK_EXCLUDE := deploy/kubernetes e2e e2e/e2b internal/agent internal/blob internal/cluster \
+QUICK_EXCLUDE := deploy/kubernetes e2e e2e/e2b e2e/jupyter internal/agent internal/blob internal/cluster \
 	internal/cluster/redis internal/image internal/sandbox/gvisor internal/session langs \
 	langs/bash/driver langs/golang
 # Tests of other packages that need root, redis-server or an S3 server.
@@ -105,7 +105,7 @@ unit: node_modules bin/versitygw
 	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # the race detector's own memory would hide these
 	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own
 	@set -o pipefail; snapshots=$$(mktemp -d); trap '$(SUDO) rm -rf "$$snapshots"' EXIT; \
-	long=$$($(GO) list ./e2e ./internal/session ./e2e/e2b); alone=$$($(GO) list ./internal/sandbox/...); \
+	long=$$($(GO) list ./e2e ./internal/session ./e2e/e2b ./e2e/jupyter); alone=$$($(GO) list ./internal/sandbox/...); \
 	others=$$($(GO) list $(GO_ALL) | grep -vxF -e "$$($(GO) list .)" -e "$$long" -e "$$alone"); \
 	{ $(RACE) -timeout 20m -p 1 $$alone; code=$$?; \
 		$(RACE) -timeout 45m -p 2 $$long $$others || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \

@@ -51,6 +51,7 @@ type foreign struct {
 	match        func(r *http.Request) bool
 	ownHost      bool
 	anyOrigin    bool
+	closesItself bool
 	authenticate func(r *http.Request) (context.Context, noderpc.Principal, error)
 	writeError   surface.ErrorWriter
 }

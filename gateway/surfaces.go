@@ -14,6 +14,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/e2b"
 	"github.com/sandgate/sandgate/gateway/exec"
 	"github.com/sandgate/sandgate/gateway/health"
+	"github.com/sandgate/sandgate/gateway/jupyter"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/recording"
 	"github.com/sandgate/sandgate/gateway/run"
@@ -39,6 +40,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		docs.Surface{},
 		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
 		g.e2b,
+		newJupyter(g),
 	}, g.cfg.Surfaces...)
 }
 
@@ -136,6 +138,15 @@ func newE2B(g *Gateway) (*e2b.Surface, error) {
 	})
 }
 
+// newJupyter returns the surface for clients of Jupyter.
+func newJupyter(g *Gateway) *jupyter.Surface {
+	return jupyter.New(jupyter.Config{
+		Node: surfaceNode{g}, Auth: g.auth, Languages: g.health.Languages, Log: g.log,
+		Leaving: g.leaving, Call: g.cfg.Times.Call, Start: 2 * g.cfg.Times.Call,
+		Write: 3 * g.cfg.Times.Write, Ping: g.cfg.Times.Ping, Pong: g.cfg.Times.Pong,
+	})
+}
+
 // owners finds the owners of sessions for surfaces whose credentials name a session alone.
 type owners struct{ node Node }
 
@@ -197,6 +208,7 @@ func routeOf(r surface.Route) (route, error) {
 		Run: r.RunTokens, Port: r.Port, Upgrade: r.Upgrade, Public: r.Public, standard: r.Handler,
 		foreign: foreign{
 			match: r.Match, ownHost: r.OwnHost, anyOrigin: r.AnyOrigin,
+			closesItself: r.ClosesItself,
 			authenticate: r.Authenticate, writeError: r.WriteError,
 		},
 	}, nil
@@ -257,7 +269,10 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		g.wg.Done()
 		return nil, nil, err
 	}
-	w.release = context.AfterFunc(g.leaving, func() { _ = c.Close() })
+	w.release = func() bool { return true }
+	if !w.q.route.closesItself {
+		w.release = context.AfterFunc(g.leaving, func() { _ = c.Close() })
+	}
 	w.q.finish(http.StatusSwitchingProtocols, 0, nil)
 	return c, buffered, nil
 }

@@ -19,7 +19,7 @@ func TestGoldenValues(t *testing.T) {
 		"sealed ticket": ticket{}, "sealed run ticket": RunToken{}, "sealed view link": viewLink{},
 		"sealed file link": FileLink{},
 		"sealed user":      User{}, "sealed sign-in": attempt{}, "sealed": sealed[viewLink]{},
-		"sealed visit": Visit{},
+		"sealed visit": Visit{}, "sealed Jupyter token": jupyterToken{},
 	}
 	golden.Records(t, "values.json", types, protocol.Network{Allow: []string{"example.org"}})
 	golden.Covers(t, types, "sealed")

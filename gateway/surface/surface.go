@@ -56,6 +56,9 @@ type Route struct {
 	// Upgrade is set if the route counts as a connection and not as a request: the limit of
 	// concurrent requests does not apply.
 	Upgrade bool
+	// ClosesItself is set if the handler closes a connection that it has taken over when a shutdown
+	// begins. Otherwise the gateway closes it.
+	ClosesItself bool
 	// Match chooses the requests of a route that is not found by its method and path: it takes
 	// every request for which Match returns true. Method is empty then, and Path only names the
 	// route in logs and metrics.

@@ -1,0 +1,133 @@
+package jupyter
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// request makes a request and returns the response, whose body is decoded into v.
+func request(t *testing.T, method, url string, header http.Header, v any) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(deadline(t), method, url, nil)
+	check(t, err)
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	resp, err := http.DefaultClient.Do(r)
+	check(t, err)
+	defer resp.Body.Close()
+	if v != nil {
+		check(t, json.NewDecoder(resp.Body).Decode(v))
+	}
+	return resp
+}
+
+func header(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Set(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+// TestAuthorization tries the credentials of Jupyter's clients, and requests without enough of them.
+func TestAuthorization(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	base := s.URL + "/jupyter"
+	const kernels = "/api/kernels"
+	socket := kernels + "/aaaaaaaa-aaaa-aaaa-aaaa-aaaaaa_k1/channels"
+	for _, path := range []string{
+		kernels, socket, "/api/kernelspecs", "/api/me", "/api/status", "/s/s_x/api/kernels",
+	} {
+		for _, h := range []http.Header{
+			{},
+			header("Authorization", "token wrong"), header("Authorization", "Basic x"),
+			header("Cookie", "sandgate_jupyter=00ff"),
+		} {
+			var e struct{ Message, Reason string }
+			r := request(t, "GET", base+path, h, &e)
+			if r.StatusCode != http.StatusForbidden || e.Message == "" || e.Reason == "" {
+				t.Errorf("%s with %v: status %d, %+v", path, h, r.StatusCode, e)
+			}
+		}
+	}
+	if r := request(t, "GET", s.URL+"/t/00ff"+kernels, nil, nil); r.StatusCode != 403 {
+		t.Errorf("a wrong token in the path: status %d", r.StatusCode)
+	}
+	for _, path := range []string{"/", "/tree?", "/api"} {
+		if r := request(t, "GET", base+path, nil, nil); r.StatusCode != 200 {
+			t.Errorf("%s: status %d", path, r.StatusCode)
+		}
+	}
+	token := header("Authorization", "Token "+s.Token)
+	for _, h := range []http.Header{token, header("Authorization", "bearer "+s.Token)} {
+		if r := request(t, "GET", base+kernels, h, nil); r.StatusCode != 200 {
+			t.Errorf("%v: status %d", h, r.StatusCode)
+		}
+	}
+	r := request(t, "GET", base+"/?token="+s.Token, nil, nil)
+	var cookies []string
+	xsrf := ""
+	for _, c := range r.Cookies() {
+		cookies = append(cookies, c.Name+"="+c.Value)
+		if c.Name == "_xsrf" {
+			xsrf = c.Value
+		}
+	}
+	browser := header("Cookie", strings.Join(cookies, "; "))
+	if r := request(t, "GET", base+kernels, browser, nil); r.StatusCode != 200 {
+		t.Errorf("cookie: status %d", r.StatusCode)
+	}
+	if r := request(t, "POST", base+"/token", browser, nil); r.StatusCode != 403 {
+		t.Errorf("cookie without _xsrf: status %d", r.StatusCode)
+	}
+	browser.Set("X-XSRFToken", xsrf)
+	if r := request(t, "POST", base+"/token", browser, nil); r.StatusCode != 201 {
+		t.Errorf("cookie with _xsrf: status %d", r.StatusCode)
+	}
+	upgrade := header("Upgrade", "websocket", "Connection", "Upgrade",
+		"Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==",
+		"Authorization", "token "+s.Token)
+	if r := request(t, "GET", base+socket, upgrade, nil); r.StatusCode != 404 {
+		t.Errorf("the socket of an unknown kernel: status %d", r.StatusCode)
+	}
+	upgrade.Set("Origin", "https://other.example")
+	if r := request(t, "GET", base+socket, upgrade, nil); r.StatusCode != 403 {
+		t.Errorf("another origin: status %d", r.StatusCode)
+	}
+}
+
+// TestPathToken opens servers with a token in the path, and with that of another session.
+func TestPathToken(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	auth := header("Authorization", "token "+s.Token)
+	var all, one struct{ Token, URL string }
+	request(t, "POST", s.URL+"/jupyter/token", auth, &all)
+	request(t, "POST", s.URL+"/jupyter/s/s_other/token", auth, &one)
+	if strings.ToLower(all.URL) != all.URL || !strings.HasPrefix(all.URL, s.URL+"/t/") {
+		t.Errorf("the address is %s", all.URL)
+	}
+	for url, want := range map[string]int{
+		all.URL + "/api/kernels":               200,
+		all.URL + "/api/kernelspecs":           200,
+		one.URL + "/api/kernels":               404, // there is no such session
+		one.URL + "/s/s_another/api/kernels":   403,
+		s.URL + "/v1/sessions?t=" + all.Token:  401,
+		s.URL + "/t/" + all.Token + "x/api/me": 403,
+	} {
+		if r := request(t, "GET", url, nil, nil); r.StatusCode != want {
+			t.Errorf("status %d instead of %d", r.StatusCode, want)
+		}
+	}
+	r := request(t, "GET", s.URL+"/v1/sessions", header("Authorization", "Bearer "+all.Token), nil)
+	if r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the token opens the REST interface: status %d", r.StatusCode)
+	}
+	if strings.Contains(s.Log(), all.Token) {
+		t.Error("the log has the token")
+	}
+}

@@ -1,0 +1,18 @@
+package jupyter
+
+import "testing"
+
+// TestServices runs the checks with JupyterLab's packages: 7.6 and 7.2 use the binary framing, 6.6
+// the older one.
+func TestServices(t *testing.T) {
+	s := server(t)
+	for name, services := range map[string]string{
+		"7.6": "@jupyterlab/services", "7.2": "jupyterlab-services-7.2",
+		"6.6": "jupyterlab-services-6.6",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checks(t, s, services, "/jupyter/", "kernels")
+		})
+	}
+}
