@@ -385,6 +385,9 @@ func TestInSandboxBinariesLinkLittle(t *testing.T) {
 		"langs/bash/driver": {
 			"protocol/fault", "protocol/frame", "protocol/message", "kernel",
 		},
+		"langs/jupyter/driver": {
+			"protocol/fault", "protocol/frame", "protocol/message", "kernel",
+		},
 	} {
 		out, err := exec.Command("go", "list", "-deps", "./"+binary).Output()
 		if err != nil {

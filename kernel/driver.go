@@ -124,4 +124,6 @@ type Editor struct {
 	// Color is #RRGGBB. Short is a label of at most 4 letters.
 	Color string `json:"color,omitempty"`
 	Short string `json:"short,omitempty"`
+	// Logo is a data URI with a picture.
+	Logo string `json:"logo,omitempty"`
 }

@@ -20,6 +20,9 @@ const ManifestFile = "manifest.json"
 // maxManifest is the size of a manifest, in bytes.
 const maxManifest = 64 << 10
 
+// nameLetters are the characters of a language's name.
+const nameLetters = "abcdefghijklmnopqrstuvwxyz0123456789+#-"
+
 // fileMark stands for a file's path in Manifest.Program.
 const fileMark = "{file}"
 
@@ -93,7 +96,7 @@ func ParseManifest(data []byte) (Manifest, error) {
 func (m Manifest) check() error {
 	const op = "kernel.manifest"
 	for _, name := range append([]string{m.Name}, m.Aliases...) {
-		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789+#-") != "" {
+		if !validName(name) {
 			return fault.Invalid(op, "name",
 				"%q is not a name: use lower-case letters, digits, +, # and -", name)
 		}

@@ -550,6 +550,10 @@ type Language struct {
 	Display    string   `json:"display_name"`
 	Aliases    []string `json:"aliases,omitempty"`
 	Extensions []string `json:"extensions,omitempty"`
+	// Kernelspec is the name of the kernelspec of a Jupyter kernel. Logo is its picture as a data
+	// URI.
+	Kernelspec string `json:"kernelspec,omitempty"`
+	Logo       string `json:"logo,omitempty"`
 }
 
 // Pool is the state of the pool of warm sandboxes.

@@ -63,7 +63,9 @@ type Template struct {
 	Log   string `json:"log,omitempty"`
 	// Languages are the languages that sessions of it can use.
 	Languages []string `json:"languages"`
-	CreatedMS int64    `json:"created_ms"`
+	// Kernelspecs describe those of its languages that are Jupyter kernels.
+	Kernelspecs []Language `json:"kernelspecs,omitempty"`
+	CreatedMS   int64      `json:"created_ms"`
 	// Bytes is the size of its files and image on disk, without the snapshot.
 	Bytes int64 `json:"bytes"`
 	// Ready is the number of sandboxes in the pool, Size the wanted number.

@@ -35,6 +35,25 @@ func readManifests(dir string) manifests {
 	return found
 }
 
+// find returns the language with a name or alias, or nil. It looks for kernelspecs each time,
+// because a template's files and packages may have brought some.
+func (m manifests) find(name string) *kernel.Manifest {
+	if found := m[name]; found != nil {
+		return found
+	}
+	var known []kernel.Manifest
+	for key, l := range m {
+		if key == l.Name {
+			known = append(known, *l)
+		}
+	}
+	specs := kernel.Kernelspecs(kernel.KernelspecFiles(os.DirFS("/")), known)
+	if found, err := kernel.Find(specs, name); err == nil {
+		return &found
+	}
+	return nil
+}
+
 // deriveSeed returns a channel's seed, derived from the sandbox's seed.
 func deriveSeed(seed string, channel uint32) string {
 	sum := sha256.Sum256([]byte(seed + ":" + strconv.FormatUint(uint64(channel), 10)))

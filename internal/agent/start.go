@@ -64,7 +64,7 @@ func (s *Server) kernelStart(r wire.Request) {
 		s.respond(r.ID, nil, err)
 		return
 	}
-	m := s.langs[q.Language]
+	m := s.langs.find(q.Language)
 	if m == nil {
 		s.respond(r.ID, nil, fault.Invalid(op, "language", "this sandbox has no kernel for %q",
 			q.Language))

@@ -226,16 +226,19 @@ type Maker struct {
 }
 
 // Make reads the OCI layout in dir and writes an EROFS file to out. It returns the languages whose
-// programs the image has, and the environment that the image sets. It stops when ctx ends.
-func (m Maker) Make(ctx context.Context, dir, out string) (languages, env []string, err error) {
+// programs the image has, those of its kernelspecs, and the environment that the image sets. It
+// stops when ctx ends.
+func (m Maker) Make(ctx context.Context, dir, out string) (languages []string,
+	specs []kernel.Manifest, env []string, err error,
+) {
 	const op = "image.make"
 	img, err := openLayout(dir)
 	if err != nil {
-		return nil, nil, bad(op, "the image is not an OCI layout", err)
+		return nil, nil, nil, bad(op, "the image is not an OCI layout", err)
 	}
 	work, err := os.MkdirTemp(filepath.Dir(out), "tree-")
 	if err != nil {
-		return nil, nil, fault.Wrap(fault.Host, op, err)
+		return nil, nil, nil, fault.Wrap(fault.Host, op, err)
 	}
 	defer func() {
 		if rerr := os.RemoveAll(work); rerr != nil && err == nil {
@@ -244,19 +247,19 @@ func (m Maker) Make(ctx context.Context, dir, out string) (languages, env []stri
 	}()
 	root, err := os.OpenRoot(work)
 	if err != nil {
-		return nil, nil, fault.Wrap(fault.Host, op, err)
+		return nil, nil, nil, fault.Wrap(fault.Host, op, err)
 	}
 	defer root.Close()
 	packed, err := blobBytes(dir)
 	if err != nil {
-		return nil, nil, bad(op, "the image is not an OCI layout", err)
+		return nil, nil, nil, bad(op, "the image is not an OCI layout", err)
 	}
 	if err := unpack(ctx, root, img, newBudget(allowance(packed))); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	config, err := img.ConfigFile()
 	if err != nil {
-		return nil, nil, bad(op, "the image's configuration cannot be read", err)
+		return nil, nil, nil, bad(op, "the image's configuration cannot be read", err)
 	}
 	env = environment(config.Config.Env)
 	for _, l := range m.Languages {
@@ -264,10 +267,11 @@ func (m Maker) Make(ctx context.Context, dir, out string) (languages, env []stri
 			languages = append(languages, l.Name)
 		}
 	}
+	specs = kernelspecs(root, m.Languages, env)
 	if err := m.addRequirements(root, languages); err != nil {
-		return nil, nil, fault.Wrap(fault.Host, op, err)
+		return nil, nil, nil, fault.Wrap(fault.Host, op, err)
 	}
-	return languages, env, pack(ctx, work, out)
+	return languages, specs, env, pack(ctx, work, out)
 }
 
 func bad(op, message string, err error) error {

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,6 +54,21 @@ func runs(root *os.Root, l kernel.Manifest, env []string) bool {
 		}
 	}
 	return len(l.Needs) == 0
+}
+
+// kernelspecs returns the languages of the kernelspecs in a tree whose program it has.
+func kernelspecs(root *os.Root, known []kernel.Manifest, env []string) []kernel.Manifest {
+	files := kernel.KernelspecFiles(root.FS())
+	for name, text := range files {
+		var spec struct {
+			Argv []string `json:"argv"`
+		}
+		if path.Base(name) == "kernel.json" && (json.Unmarshal(text, &spec) != nil ||
+			len(spec.Argv) == 0 || !found(root, spec.Argv[0], env)) {
+			delete(files, name)
+		}
+	}
+	return kernel.Kernelspecs(files, known)
 }
 
 func found(root *os.Root, name string, env []string) bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/sandgate/sandgate/internal/confine"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/warm"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -72,22 +73,25 @@ type imageArgs struct {
 }
 
 type imageResult struct {
-	Languages []string `json:"languages"`
-	Env       []string `json:"env"`
+	Languages   []string          `json:"languages"`
+	Kernelspecs []kernel.Manifest `json:"kernelspecs"`
+	Env         []string          `json:"env"`
 }
 
 // Make implements warm.Images.
-func (c confined) Make(ctx context.Context, dir, out string) (languages, env []string, err error) {
+func (c confined) Make(ctx context.Context, dir, out string) (languages []string,
+	specs []kernel.Manifest, env []string, err error,
+) {
 	base, err := filepath.EvalSymlinks(c.base)
 	if err != nil {
-		return nil, nil, fault.Wrap(fault.Host, jobImage, err)
+		return nil, nil, nil, fault.Wrap(fault.Host, jobImage, err)
 	}
 	var r imageResult
 	err = c.runner.Run(ctx, confine.Task{
 		Job: jobImage, Args: imageArgs{base, dir, out},
 		Read: []string{base, dir}, Write: []string{filepath.Dir(out)},
 	}, &r)
-	return r.Languages, r.Env, err
+	return r.Languages, r.Kernelspecs, r.Env, err
 }
 
 func makeImage(ctx context.Context, args json.RawMessage, _ io.Reader) (any, error) {
@@ -99,6 +103,6 @@ func makeImage(ctx context.Context, args json.RawMessage, _ io.Reader) (any, err
 	if err != nil {
 		return nil, err
 	}
-	languages, env, err := imageMaker(a.Base, have).Make(ctx, a.Dir, a.Out)
-	return imageResult{languages, env}, err
+	languages, specs, env, err := imageMaker(a.Base, have).Make(ctx, a.Dir, a.Out)
+	return imageResult{languages, specs, env}, err
 }

@@ -53,8 +53,8 @@ func newRequests(m *Manager) *request.Checker {
 type warmHost struct{ m *Manager }
 
 // CheckSpec implements warm.Host.
-func (h warmHost) CheckSpec(tenant string, s *protocol.TemplateSpec, ownImage bool) error {
-	return h.m.requests.Template(tenant, s, ownImage)
+func (h warmHost) CheckSpec(tenant string, s *protocol.TemplateSpec) error {
+	return h.m.requests.Template(tenant, s)
 }
 
 // MayStore implements warm.Host.

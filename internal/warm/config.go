@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/client"
@@ -54,9 +55,8 @@ type Config struct {
 // lock of this package.
 type Host interface {
 	// CheckSpec checks the parts of a template that concern sessions: environment, limits,
-	// languages, networks and volumes. ownImage reports whether the template has an image of its
-	// own.
-	CheckSpec(tenant string, spec *protocol.TemplateSpec, ownImage bool) error
+	// networks and volumes.
+	CheckSpec(tenant string, spec *protocol.TemplateSpec) error
 	// MayStore checks the tenant's quota before a template is received.
 	MayStore(tenant, subject string) error
 	// MemoryShort reports whether sandboxes that take need more bytes exceed the node's memory.
@@ -101,8 +101,9 @@ type Observer interface {
 	Built(tenant, template string, err error)
 }
 
-func (c Config) language(name string) (kernel.Manifest, bool) {
-	m, err := kernel.Find(c.Languages, name)
+// language returns the language with a name or alias: one of the image, or one of more.
+func (c Config) language(name string, more ...kernel.Manifest) (kernel.Manifest, bool) {
+	m, err := kernel.Find(slices.Concat(c.Languages, more), name)
 	return m, err == nil
 }
 

@@ -2,6 +2,7 @@ package warm
 
 import (
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -14,6 +15,8 @@ type Layout struct {
 	Env []string `json:"env,omitempty"`
 	// Limits are the limits of the sandbox. The session enforces the limits of output and cells.
 	Limits protocol.Limits `json:"limits"`
+	// Kernelspecs are the languages of Jupyter kernels, beside those of the node's image.
+	Kernelspecs []kernel.Manifest `json:"kernelspecs,omitempty"`
 	// Volumes lets the sandbox have volumes.
 	Volumes bool `json:"volumes,omitempty"`
 }

@@ -38,15 +38,15 @@ func (b slowBackend) Restore(ctx context.Context, _ string, spec sandbox.Spec,
 // freeHost allows everything and counts nothing.
 type freeHost struct{ short bool }
 
-func (*freeHost) CheckSpec(string, *protocol.TemplateSpec, bool) error { return nil }
-func (*freeHost) MayStore(string, string) error                        { return nil }
-func (h *freeHost) MemoryShort(int64) bool                             { return h.short }
-func (*freeHost) NewSink() Sink                                        { return nil }
-func (*freeHost) Claimed(string, string, time.Duration)                {}
-func (*freeHost) Restored(bool)                                        {}
-func (*freeHost) Booted()                                              {}
-func (*freeHost) KernelStarted()                                       {}
-func (*freeHost) Built(string, string, error)                          {}
+func (*freeHost) CheckSpec(string, *protocol.TemplateSpec) error { return nil }
+func (*freeHost) MayStore(string, string) error                  { return nil }
+func (h *freeHost) MemoryShort(int64) bool                       { return h.short }
+func (*freeHost) NewSink() Sink                                  { return nil }
+func (*freeHost) Claimed(string, string, time.Duration)          {}
+func (*freeHost) Restored(bool)                                  {}
+func (*freeHost) Booted()                                        {}
+func (*freeHost) KernelStarted()                                 {}
+func (*freeHost) Built(string, string, error)                    {}
 
 func (*freeHost) OpenNetwork(context.Context, *client.Client, *TemplateDef) (*BuildNetwork, error) {
 	return nil, errors.New("there is no network")

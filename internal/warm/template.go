@@ -96,7 +96,10 @@ func newVariant(k *maker, work *background, l kernel.Manifest, def *TemplateDef,
 		t.key, name, stamp = def.key(), "t-"+def.Name, def.stamp()
 		t.def, t.env = def, def.env()
 		t.limits = MergeLimits(k.cfg.Limits, def.Spec.Limits)
-		t.layout = Layout{Image: def.image(), Env: def.ImageEnv, Limits: sandboxLimits(t.limits)}
+		t.layout = Layout{
+			Image: def.image(), Env: def.ImageEnv, Limits: sandboxLimits(t.limits),
+			Kernelspecs: def.Kernelspecs,
+		}
 	}
 	// If all its sessions have volumes, both variants have them.
 	if t.layout.Volumes = volumes || def != nil && len(def.Spec.Volumes) > 0; volumes {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/tenantlimit"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -61,6 +62,8 @@ type TemplateDef struct {
 	OwnImage  bool     `json:"own_image,omitempty"`
 	Languages []string `json:"languages"`
 	ImageEnv  []string `json:"image_env,omitempty"`
+	// Kernelspecs are the languages of the Jupyter kernels that the image or the files have.
+	Kernelspecs []kernel.Manifest `json:"kernelspecs,omitempty"`
 
 	dir string
 }
@@ -68,8 +71,10 @@ type TemplateDef struct {
 // Images makes a root filesystem from an OCI image.
 type Images interface {
 	// Make reads the OCI layout in dir and writes an EROFS file to out, with
-	// the agent and the drivers of the languages that it can run. It stops when ctx ends.
-	Make(ctx context.Context, dir, out string) (languages, env []string, err error)
+	// the agent and the drivers of the languages that it can run. specs are the languages of its
+	// kernelspecs. It stops when ctx ends.
+	Make(ctx context.Context, dir, out string) (languages []string, specs []kernel.Manifest,
+		env []string, err error)
 }
 
 // Unpacker reads the tars of users' templates.
@@ -130,9 +135,9 @@ func (d *definitions) dir(tenant, name string) string {
 }
 
 // check checks a template's specification and normalizes it.
-func (d *definitions) check(tenant string, s *protocol.TemplateSpec, ownImage bool) (err error) {
+func (d *definitions) check(tenant string, s *protocol.TemplateSpec) (err error) {
 	const op = "template.build"
-	if err := d.cfg.Host.CheckSpec(tenant, s, ownImage); err != nil {
+	if err := d.cfg.Host.CheckSpec(tenant, s); err != nil {
 		return err
 	}
 	if len(s.Description) > 1024 || strings.ContainsFunc(s.Description, isControl) {
@@ -193,7 +198,7 @@ func (d *definitions) receive(ctx context.Context, tenant, subject, name string,
 			Message: "this server makes no templates from other images",
 		}
 	}
-	if err := d.check(tenant, &def.Spec, u.Image); err != nil {
+	if err := d.check(tenant, &def.Spec); err != nil {
 		return nil, err
 	}
 	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !u.Packages &&
@@ -380,7 +385,7 @@ func (d *definitions) finish(ctx context.Context, def *TemplateDef, ownImage boo
 		defer cancel()
 		oci := filepath.Join(def.dir, imageFolder)
 		def.OwnImage = true
-		if have, def.ImageEnv, err = d.cfg.Images.Make(ctx, oci,
+		if have, def.Kernelspecs, def.ImageEnv, err = d.cfg.Images.Make(ctx, oci,
 			filepath.Join(def.dir, imageFile)); err != nil {
 			return err
 		}
@@ -388,11 +393,17 @@ func (d *definitions) finish(ctx context.Context, def *TemplateDef, ownImage boo
 			return err
 		}
 	}
+	if err := d.addKernelspecs(def); err != nil {
+		return err
+	}
+	for _, l := range def.Kernelspecs {
+		have = append(have, l.Name)
+	}
 	def.Languages = have
 	if len(def.Spec.Languages) > 0 {
 		def.Languages = nil
 		for _, want := range def.Spec.Languages {
-			l, ok := d.cfg.language(want)
+			l, ok := d.cfg.language(want, def.Kernelspecs...)
 			if !ok || !slices.Contains(have, l.Name) {
 				return fault.Invalid(op, "languages", "the image has no language %.40q; it has %s",
 					want, strings.Join(have, ", "))
@@ -417,6 +428,35 @@ func (d *definitions) finish(ctx context.Context, def *TemplateDef, ownImage boo
 		return err
 	}
 	return atomicfile.Write(filepath.Join(def.dir, defFile), data)
+}
+
+// addKernelspecs adds the languages of the kernelspecs that are among the template's files.
+func (d *definitions) addKernelspecs(def *TemplateDef) error {
+	f, err := os.Open(filepath.Join(def.dir, filesFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	files := map[string][]byte{}
+	in := tar.NewReader(f)
+	for {
+		h, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		name, ok := strings.CutPrefix(h.Name, "files/")
+		if ok && kernel.IsKernelspec(name) && h.Size <= maxSpec {
+			if files[name], err = io.ReadAll(in); err != nil {
+				return err
+			}
+		}
+	}
+	known := append(slices.Clone(d.cfg.Languages), def.Kernelspecs...)
+	def.Kernelspecs = append(def.Kernelspecs, kernel.Kernelspecs(files, known)...)
+	return nil
 }
 
 // load reads the definition in a folder.

@@ -53,6 +53,12 @@ func (t *Template) View(output bool) protocol.Template {
 		Name: def.Name, Spec: def.Spec, State: stateBuilding, Languages: def.Languages,
 		CreatedMS: def.Created.UnixMilli(), Bytes: def.Bytes,
 	}
+	for _, l := range def.Kernelspecs {
+		v.Kernelspecs = append(v.Kernelspecs, protocol.Language{
+			Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions,
+			Kernelspec: l.Editor.Jupyter, Logo: l.Editor.Logo,
+		})
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -225,6 +231,7 @@ func (m *Manager) loadTemplates() error {
 
 // templateOf returns the template of a definition.
 func (m *Manager) templateOf(def *TemplateDef) (*Template, error) {
-	l, _ := m.cfg.language(m.definitions.warmLanguage(def)) // empty if the image has none
+	// It is empty if the image has none.
+	l, _ := m.cfg.language(m.definitions.warmLanguage(def), def.Kernelspecs...)
 	return newTemplate(m.maker, m.work, l, def)
 }

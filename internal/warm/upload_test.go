@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/tenantlimit"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -19,15 +20,17 @@ import (
 // acceptingHost accepts every template.
 type acceptingHost struct{ Host }
 
-func (acceptingHost) CheckSpec(string, *protocol.TemplateSpec, bool) error { return nil }
+func (acceptingHost) CheckSpec(string, *protocol.TemplateSpec) error { return nil }
 
 // slowImages waits until the caller's context ends.
 type slowImages struct{ began chan struct{} }
 
-func (s slowImages) Make(ctx context.Context, _, _ string) ([]string, []string, error) {
+func (s slowImages) Make(ctx context.Context, _, _ string) ([]string, []kernel.Manifest, []string,
+	error,
+) {
 	s.began <- struct{}{}
 	<-ctx.Done()
-	return nil, nil, fault.Wrap(fault.KindOf(ctx.Err()), "image.make", ctx.Err())
+	return nil, nil, nil, fault.Wrap(fault.KindOf(ctx.Err()), "image.make", ctx.Err())
 }
 
 func imageTar(t *testing.T) []byte {

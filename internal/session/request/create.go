@@ -112,7 +112,7 @@ func (c *Checker) template(p noderpc.Principal,
 	}
 	language := t.WarmLanguage()
 	if r.Language != "" {
-		l, err := kernel.Find(c.cfg.Languages, r.Language)
+		l, err := kernel.Find(slices.Concat(c.cfg.Languages, t.Def().Kernelspecs), r.Language)
 		if err != nil || !slices.Contains(t.Def().Languages, l.Name) {
 			return nil, "", fault.Invalid(opCreate, "language",
 				"the template has no language %.40q; it has %s", r.Language,
@@ -133,21 +133,15 @@ func (c *Checker) template(p noderpc.Principal,
 	return t, language, nil
 }
 
-// Template checks the parts of a template that its sessions use. A template with
-// its own image may have languages that the node's image does not have. Errors:
-// InvalidArgument.
-func (c *Checker) Template(tenant string, s *protocol.TemplateSpec, ownImage bool) error {
+// Template checks the parts of a template that its sessions use. Its languages are checked later,
+// because its image and its files may have others than the node's image. Errors: InvalidArgument.
+func (c *Checker) Template(tenant string, s *protocol.TemplateSpec) error {
 	const op = "template.build"
 	if err := checkEnv(op, s.Env); err != nil {
 		return err
 	}
 	if err := c.limits(op, &s.Limits); err != nil {
 		return err
-	}
-	for _, l := range s.Languages {
-		if _, err := c.Language(op, l); err != nil && !ownImage {
-			return err
-		}
 	}
 	if _, err := c.cfg.Egress.Check(op, "build_network", tenant, s.BuildNetwork); err != nil {
 		return err
@@ -161,14 +155,15 @@ func (c *Checker) Template(tenant string, s *protocol.TemplateSpec, ownImage boo
 	return volume.CheckMounts(op, s.Volumes)
 }
 
-// Language returns the name of a language, for a name or an alias. Errors:
-// InvalidArgument.
-func (c *Checker) Language(op, name string) (string, error) {
-	if l, err := kernel.Find(c.cfg.Languages, name); err == nil {
+// Language returns the name of a language, for a name or an alias: one of the node's image, or one
+// of more. Errors: InvalidArgument.
+func (c *Checker) Language(op, name string, more ...kernel.Manifest) (string, error) {
+	all := slices.Concat(c.cfg.Languages, more)
+	if l, err := kernel.Find(all, name); err == nil {
 		return l.Name, nil
 	}
 	var names []string
-	for _, l := range c.cfg.Languages {
+	for _, l := range all {
 		names = append(names, l.Name)
 	}
 	return "", fault.Invalid(op, "language", "there is no language %.40q; there are %s", name,

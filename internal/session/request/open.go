@@ -3,6 +3,7 @@ package request
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
@@ -38,7 +39,7 @@ func (c *Checker) Open(s snapshot.Spec,
 	case "kernel":
 		language := s.Language
 		if r.Language != "" {
-			if language, err = c.Language(op, r.Language); err != nil {
+			if language, err = c.Language(op, r.Language, s.Layout.Kernelspecs...); err != nil {
 				return "", nil, err
 			}
 		}
@@ -58,19 +59,19 @@ func (c *Checker) Open(s snapshot.Spec,
 		}
 		return language, nil, nil
 	case "process":
-		return c.process(op, r)
+		return c.process(op, s, r)
 	case "terminal":
 		if s.Layout.Image != "" && len(r.Argv) == 0 && r.File == "" {
 			r.Argv = []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"}
 		}
-		return c.terminal(op, r)
+		return c.terminal(op, s, r)
 	}
 	return "", nil, fault.Invalid(op, "kind",
 		"a channel is a kernel, a process or a terminal, not %.40q", r.Kind)
 }
 
 // terminal is process for a terminal. It runs bash if the request names nothing.
-func (c *Checker) terminal(op string,
+func (c *Checker) terminal(op string, s snapshot.Spec,
 	r protocol.ChannelOpen,
 ) (language string, argv []string, err error) {
 	if size := (pty.Size{Cols: r.Cols, Rows: r.Rows}); size != (pty.Size{}) {
@@ -85,11 +86,11 @@ func (c *Checker) terminal(op string,
 	if len(r.Argv) == 0 && r.File == "" {
 		r.Argv = []string{"bash"}
 	}
-	return c.process(op, r)
+	return c.process(op, s, r)
 }
 
 // process checks the arguments of a process, or makes them from a file's name.
-func (c *Checker) process(op string,
+func (c *Checker) process(op string, s snapshot.Spec,
 	r protocol.ChannelOpen,
 ) (language string, argv []string, err error) {
 	switch {
@@ -102,7 +103,7 @@ func (c *Checker) process(op string,
 	case r.File == "":
 		return "", nil, fault.Invalid(op, "argv", "a process needs argv or file")
 	default:
-		if language, argv, err = c.program(op, r); err != nil {
+		if language, argv, err = c.program(op, s, r); err != nil {
 			return "", nil, err
 		}
 	}
@@ -128,25 +129,26 @@ func checkArguments(op string, argv []string) error {
 }
 
 // program returns the arguments that run a file with the program of its language.
-func (c *Checker) program(op string,
+func (c *Checker) program(op string, s snapshot.Spec,
 	r protocol.ChannelOpen,
 ) (language string, argv []string, err error) {
 	if err := wire.CheckPath(op, "file", r.File); err != nil {
 		return "", nil, err
 	}
+	all := slices.Concat(c.cfg.Languages, s.Layout.Kernelspecs)
 	if r.Language != "" {
-		if language, err = c.Language(op, r.Language); err != nil {
+		if language, err = c.Language(op, r.Language, s.Layout.Kernelspecs...); err != nil {
 			return "", nil, err
 		}
 	} else {
-		l, err := kernel.FindFile(c.cfg.Languages, r.File)
+		l, err := kernel.FindFile(all, r.File)
 		if err != nil {
 			return "", nil, fault.Invalid(op, "file",
 				"no language has files that end in %.40q; say which", filepath.Ext(r.File))
 		}
 		language = l.Name
 	}
-	l, _ := kernel.Find(c.cfg.Languages, language) // it was found above
+	l, _ := kernel.Find(all, language) // it was found above
 	if len(l.Program) == 0 {
 		return "", nil, &fault.Error{
 			Kind: fault.Unsupported, Op: op, Field: "language",
