@@ -56,7 +56,8 @@ func runs(root *os.Root, l kernel.Manifest, env []string) bool {
 	return len(l.Needs) == 0
 }
 
-// kernelspecs returns the languages of the kernelspecs in a tree whose program it has.
+// kernelspecs returns the languages of the kernelspecs in a tree whose program it has. Like Jupyter,
+// the driver takes another Python for the program python.
 func kernelspecs(root *os.Root, known []kernel.Manifest, env []string) []kernel.Manifest {
 	files := kernel.KernelspecFiles(root.FS())
 	for name, text := range files {
@@ -64,7 +65,8 @@ func kernelspecs(root *os.Root, known []kernel.Manifest, env []string) []kernel.
 			Argv []string `json:"argv"`
 		}
 		if path.Base(name) == "kernel.json" && (json.Unmarshal(text, &spec) != nil ||
-			len(spec.Argv) == 0 || !found(root, spec.Argv[0], env)) {
+			len(spec.Argv) == 0 || !found(root, spec.Argv[0], env) &&
+			(spec.Argv[0] != "python" || !found(root, "python3", env))) {
 			delete(files, name)
 		}
 	}

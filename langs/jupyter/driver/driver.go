@@ -72,6 +72,7 @@ type cell struct {
 	interrupted bool
 	waiting     bool // an interrupt waits for its beginning
 	exiting     bool // the code asked the kernel to exit
+	failed      bool // the kernel has published an error
 }
 
 func newDriver(replies *os.File) *driver {

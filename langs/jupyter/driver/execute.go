@@ -96,12 +96,25 @@ func (d *driver) endCell() {
 	d.cell, d.asked = nil, nil
 	d.timer.Stop()
 	d.again.Stop()
+	if c.interrupted && c.reply.Status == "error" && !c.failed && !c.Silent {
+		d.reportInterrupt(c)
+	}
 	if c.exiting {
 		d.exiting, d.exitingCell = c.reply, c.Cell // run starts another kernel first
 		return
 	}
 	d.sendReply(*c.reply)
 	d.nextCell()
+}
+
+// reportInterrupt publishes the error of an interrupted cell for a kernel that publishes none.
+func (d *driver) reportInterrupt(c *cell) {
+	c.reply.EName, c.reply.EValue = "Interrupted", "the cell was interrupted"
+	content, _ := json.Marshal(message.Error{
+		EName: c.reply.EName, EValue: c.reply.EValue,
+		Traceback: []string{c.reply.EName + ": " + c.reply.EValue},
+	})
+	d.sendMessage(c.Cell, message.ErrorType, content)
 }
 
 // interrupt interrupts a cell. A cell that the kernel has not begun is interrupted when it begins,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,6 +40,9 @@ func (k kernelspec) command(connection string) (argv, env []string) {
 	fill := strings.NewReplacer("{connection_file}", connection, "{resource_dir}", k.dir)
 	for _, a := range k.Argv {
 		argv = append(argv, fill.Replace(a))
+	}
+	if _, err := exec.LookPath(argv[0]); err != nil && argv[0] == "python" {
+		argv[0] = "python3"
 	}
 	if filepath.Base(argv[0]) == "R" {
 		// An interrupt at a moment when IRkernel does not expect one would end R. This handler is

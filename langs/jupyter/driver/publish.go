@@ -49,6 +49,7 @@ func (d *driver) publish(p packet) {
 		message.ErrorType, message.ClearOutputType:
 		if ours {
 			d.beginCell(c)
+			c.failed = c.failed || p.header.Type == message.ErrorType
 		}
 		d.sendMessage(number, p.header.Type, p.content)
 	case message.CommOpenType, message.CommMsgType, message.CommCloseType:
