@@ -157,25 +157,13 @@ func (d *driver) signal() {
 }
 
 // reseed gives the kernel new randomness and variables of the environment, in languages that the
-// driver knows. While a cell runs, the kernel does it after that cell.
+// driver knows. The kernel does it before the next cell, so the reply does not wait.
 func (d *driver) reseed(r kernel.Request) {
-	code := reseedCode(d.language, r.Env, r.Seed)
-	if code == "" {
-		d.sendReply(message.Reply{ID: r.ID})
-		return
+	if code := reseedCode(d.language, r.Env, r.Seed); code != "" {
+		d.request(shell, "execute_request", 0, map[string]any{
+			"code": code, "silent": true, "store_history": false, "user_expressions": struct{}{},
+			"allow_stdin": false, "stop_on_error": false,
+		}, func(json.RawMessage) {})
 	}
-	busy := d.cell != nil
-	if busy {
-		d.sendReply(message.Reply{ID: r.ID})
-	}
-	d.request(shell, "execute_request", 0, map[string]any{
-		"code": code, "silent": true, "store_history": false, "user_expressions": struct{}{},
-		"allow_stdin": false, "stop_on_error": false,
-	}, func(content json.RawMessage) {
-		var o outcome
-		_ = json.Unmarshal(content, &o)
-		if !busy && !d.failed(r.ID, o) {
-			d.sendReply(message.Reply{ID: r.ID})
-		}
-	})
+	d.sendReply(message.Reply{ID: r.ID})
 }

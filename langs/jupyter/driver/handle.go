@@ -21,13 +21,13 @@ func (d *driver) handle(r kernel.Request) {
 		d.comm(r.Comm)
 	case "complete":
 		d.request(shell, "complete_request", 0,
-			map[string]any{"code": r.Code, "cursor_pos": r.Cursor}, d.completed(r.ID))
+			map[string]any{"code": r.Code, "cursor_pos": r.Cursor}, completed(d, r.ID))
 	case "inspect":
 		d.request(shell, "inspect_request", 0, map[string]any{
 			"code": r.Code, "cursor_pos": r.Cursor, "detail_level": r.Detail,
-		}, d.inspected(r.ID))
+		}, inspected(d, r.ID))
 	case "is_complete":
-		d.request(shell, "is_complete_request", 0, map[string]any{"code": r.Code}, d.judged(r.ID))
+		d.request(shell, "is_complete_request", 0, map[string]any{"code": r.Code}, judged(d, r.ID))
 	case "reseed":
 		d.reseed(r)
 	case "malformed":
@@ -58,7 +58,7 @@ func (d *driver) failed(id uint64, o outcome) bool {
 	return true
 }
 
-func (d *driver) completed(id uint64) func(json.RawMessage) {
+func completed(d *driver, id uint64) func(json.RawMessage) {
 	return func(content json.RawMessage) {
 		var c struct {
 			outcome
@@ -91,7 +91,7 @@ func (d *driver) completed(id uint64) func(json.RawMessage) {
 	}
 }
 
-func (d *driver) inspected(id uint64) func(json.RawMessage) {
+func inspected(d *driver, id uint64) func(json.RawMessage) {
 	return func(content json.RawMessage) {
 		var c struct {
 			outcome
@@ -105,7 +105,7 @@ func (d *driver) inspected(id uint64) func(json.RawMessage) {
 	}
 }
 
-func (d *driver) judged(id uint64) func(json.RawMessage) {
+func judged(d *driver, id uint64) func(json.RawMessage) {
 	return func(content json.RawMessage) {
 		var c struct {
 			outcome
