@@ -103,7 +103,7 @@ func (d *driver) run(requests <-chan kernel.Request, ended <-chan error) error {
 		}
 		select {
 		case r := <-requests:
-			d.handle(r)
+			d.perform(r)
 		case a := <-d.arrivals:
 			d.arrive(a)
 		case <-d.drained:

@@ -7,8 +7,8 @@ import (
 	"github.com/sandgate/sandgate/protocol/message"
 )
 
-// handle handles a request of the agent.
-func (d *driver) handle(r kernel.Request) {
+// perform performs a request of the agent.
+func (d *driver) perform(r kernel.Request) {
 	switch r.Op {
 	case "execute":
 		d.queue = append(d.queue, r)
