@@ -75,8 +75,9 @@ lint: node_modules python-lint
 
 # Lint has run the tests of the root package. These packages have tests that need root, gVisor, a
 # built image, or a compiler in bin/, or download modules.
-QUICK_EXCLUDE := deploy/kubernetes e2e e2e/e2b e2e/jupyter internal/agent internal/blob internal/cluster \
-	internal/cluster/redis internal/image internal/sandbox/gvisor internal/session langs \
+QUICK_EXCLUDE := deploy/kubernetes e2e e2e/e2b e2e/jupyter internal/agent internal/blob \
+	internal/cluster internal/cluster/redis internal/confine internal/image \
+	internal/sandbox/gvisor internal/session langs \
 	langs/bash/driver langs/golang
 # Tests of other packages that need root, redis-server or an S3 server.
 QUICK_SKIP := TestRatesOverGateways|TestRunTicketWithoutStore|TestBackup|TestRestoreRefuses|TestFullDiskCosts|TestMovesOverS3

@@ -5,8 +5,8 @@
 // /jupyter/ gives each new kernel a session of its own. The same servers are at /t/TOKEN/ for
 // clients that cannot send credentials. ADR 126 describes how they relate.
 //
-// The surface keeps no state of kernels: the ids of kernels name their sessions and channels, and
-// Jupyter's sessions are labels of Sandgate's. So every gateway answers every request.
+// The surface keeps no state of kernels: the ids of kernels name their sessions and channels. So every
+// gateway answers every request.
 package jupyter
 
 import (
