@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	flag.Parse()
+	// Most parallel tests wait, for leases and for the starts of servers.
+	if runtime.GOMAXPROCS(0) < 4 {
+		_ = flag.Set("test.parallel", "4")
+	}
 	os.Exit(func() int {
 		defer fails.print(os.Stderr)
 		// The conformance cells start servers of their own, or use a given one.
