@@ -37,7 +37,7 @@ const (
 	limitKey         limit = "requests_of_a_key"
 	limitVisits      limit = "requests_of_preview_links"
 	limitPasswords   limit = "passwords_of_a_preview_link"
-	limitSandboxes   limit = "unknown_sandboxes_of_an_address"
+	limitSandboxes   limit = "sandbox_lookups_of_an_address"
 )
 
 // limits returns the values of the label limit.

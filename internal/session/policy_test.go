@@ -345,7 +345,7 @@ func TestHostileTemplates(t *testing.T) {
 		},
 		"language": {
 			templateTar(t, entry("template.json", `{"languages":["cobol"]}`)),
-			fault.InvalidArgument, "language",
+			fault.InvalidArgument, "languages",
 		},
 		"up": {
 			templateTar(t, spec, entry("files/../../x", "")), fault.InvalidArgument,

@@ -92,12 +92,22 @@ func (r *rig) reply(id uint64, see func(frame.Frame)) message.Reply {
 	}
 }
 
+// begin sends a cell and returns its number.
+func (r *rig) begin(code string) uint32 {
+	r.cells++
+	r.requests <- kernel.Request{Op: "execute", ID: uint64(r.cells), Cell: r.cells, Code: code}
+	return r.cells
+}
+
 // run executes a cell. see is called with the text so far.
 func (r *rig) run(code string, see func(text string)) (string, message.Reply) {
 	r.t.Helper()
-	r.cells++
-	cell := r.cells
-	r.requests <- kernel.Request{Op: "execute", ID: uint64(cell), Cell: cell, Code: code}
+	return r.collect(r.begin(code), see)
+}
+
+// collect reads a cell to its end. see is called with the text so far.
+func (r *rig) collect(cell uint32, see func(text string)) (string, message.Reply) {
+	r.t.Helper()
 	var text strings.Builder
 	m := r.reply(uint64(cell), func(f frame.Frame) {
 		if f.Type == frame.Message {
@@ -151,8 +161,9 @@ func TestInterrupts(t *testing.T) {
 			if m.EName != "Interrupted" {
 				t.Errorf("a cell without a reply: %+v", m)
 			}
-			go func() { r.requests <- kernel.Request{Op: "interrupt", Cell: r.cells} }()
-			if text, _ := r.run("wait", nil); !strings.HasPrefix(text, "waiting "+mode) {
+			cell := r.begin("wait")
+			r.requests <- kernel.Request{Op: "interrupt", Cell: cell}
+			if text, _ := r.collect(cell, nil); !strings.HasPrefix(text, "waiting "+mode) {
 				t.Errorf("a cell that was interrupted early: %q", text)
 			}
 			if _, m := r.run("nothing", nil); m.Status != "ok" {
