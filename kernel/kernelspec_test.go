@@ -8,7 +8,7 @@ import (
 )
 
 // TestKernelspecs finds kernelspecs in a file system. Languages of the image keep their names, and
-// what is not valid is left out.
+// invalid ones are left out.
 func TestKernelspecs(t *testing.T) {
 	const python = `{"argv": ["python3", "-m", "x"], "display_name": "Python 3", "language": "python"}`
 	files := fstest.MapFS{}

@@ -100,7 +100,7 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// TestPathToken opens servers with a token in the path, and with that of another session.
+// TestPathToken opens servers with a token in the path, and with the token of another session.
 func TestPathToken(t *testing.T) {
 	t.Parallel()
 	s := server(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// prefix is the path of the server-wide endpoint, and tokenPrefix that of its form with a token.
+// prefix is the path of the server-wide endpoint, tokenPrefix the path of its form with a token.
 const (
 	prefix      = "/jupyter"
 	tokenPrefix = "/t/"

@@ -27,7 +27,7 @@ const (
 	// OpenFiles and FileBytes are its resource limits.
 	OpenFiles = 1024
 	FileBytes = 16 << 30
-	// maxResult bounds the JSON of its result, and maxArguments that of its arguments.
+	// maxResult bounds the JSON of its result, and maxArguments the JSON of its arguments.
 	maxResult    = 4 << 20
 	maxArguments = 1 << 20
 	// endLimit bounds the wait for its pipes after its end.

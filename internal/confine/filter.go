@@ -107,7 +107,7 @@ func restrictFolders(read, write []string) error {
 		all |= referRight
 	}
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: all}
-	// The size is that of the first version's struct.
+	// The size belongs to the first version's struct.
 	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
 		uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Handled_access_fs), 0)
 	if errno != 0 {

@@ -68,7 +68,7 @@ func failure(p fault.Public) map[string]any {
 }
 
 // answer sends the reply to a request with the states around it. Clients wait for both, and show the
-// last state: that of a cell that runs comes last.
+// last state: the state of a cell that runs comes last.
 func (c *Conn) answer(m *wire.Message, content any) error {
 	kind, isRequest := strings.CutSuffix(m.Header.Type, "_request")
 	c.out.Lock()
