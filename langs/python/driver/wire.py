@@ -18,7 +18,7 @@ MAX_BODY = 8 << 20
 
 # How long to wait for the agent to empty a descriptor, in seconds, and how long not to wait again
 # after such a wait had no success (a child that prints continuously).
-PATIENCE, PENALTY = 0.005, 0.25
+PATIENCE, PENALTY = 0.1, 1.0
 
 _header = struct.Struct(">IBBxxII")
 

@@ -26,8 +26,8 @@ final class Wire {
      * How long to wait for the agent to empty a descriptor, and how long not to wait again after
      * such a wait had no success. In nanoseconds.
      */
-    private static final long PATIENCE = 5_000_000;
-    private static final long PENALTY = 250_000_000;
+    private static final long PATIENCE = 100_000_000;
+    private static final long PENALTY = 1_000_000_000;
 
     record Frame(int type, int cell, byte[] body) {}
 
