@@ -314,7 +314,7 @@ func (c *Conn) sendLocked(all ...*wire.Message) error {
 	for _, m := range all {
 		c.serial++
 		m.Header.Session, m.Header.Username = c.o.ID, "sandgate"
-		m.Header.Version, m.Header.Date = wire.Version, stamp(time.Now())
+		m.Header.Version, m.Header.Date = wire.Version, wire.Date(stamp(time.Now()))
 		if m.Header.ID == "" {
 			m.Header.ID = c.o.ID + "_" + strconv.FormatUint(c.serial, 36) + "_" + rand.Text()[:8]
 		}

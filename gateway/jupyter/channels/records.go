@@ -303,7 +303,7 @@ func replyContent(r message.ExecuteReply, traceback []string) map[string]any {
 
 // kernelState handles a change of the kernel's state. A kernel that has died starts again with the
 // next cell, so that clients see it as restarting and then as idle. A restart that was asked for
-// shows only the new kernel.
+// shows only the new kernel. Cells have states of their own, which name the request as their parent.
 func (c *Conn) kernelState(content json.RawMessage) error {
 	if !c.log.live {
 		return nil // the present state follows
@@ -318,17 +318,22 @@ func (c *Conn) kernelState(content json.RawMessage) error {
 		if asked {
 			return nil
 		}
-		c.busy = nil
+		c.busy, c.log.state = nil, "starting"
 		return c.sendLocked(c.statusOf("restarting", nil), c.statusOf("idle", nil))
-	case "restarting":
-		return c.sendLocked(c.statusOf("starting", nil))
+	case "restarting", "starting":
+		c.log.state = "starting"
 	case "idle":
-		c.log.death = ""
+		if c.log.state != "starting" {
+			return nil
+		}
+		c.log.state, c.log.death = s.State, ""
 		c.requests.Lock()
 		clear(c.comms)
 		c.requests.Unlock()
+	default:
+		return nil
 	}
-	return c.sendLocked(c.statusOf(s.State, nil))
+	return c.sendLocked(c.statusOf(c.log.state, nil))
 }
 
 // inputRequest asks the client for a line, if it has asked for the cell.

@@ -32,8 +32,20 @@ type Header struct {
 	Type     string `json:"msg_type"`
 	Session  string `json:"session"`
 	Username string `json:"username"`
-	Date     string `json:"date"`
+	Date     Date   `json:"date"`
 	Version  string `json:"version"`
+}
+
+// Date is the time of a message, as text. The gateway client of Jupyter Server sends a number, which
+// is read as an empty date: no answer depends on it.
+type Date string
+
+// UnmarshalJSON reads text, and ignores everything else.
+func (d *Date) UnmarshalJSON(b []byte) error {
+	var text string
+	_ = json.Unmarshal(b, &text) // text stays empty
+	*d = Date(text)
+	return nil
 }
 
 // Message is one message. Each JSON part is a JSON object.

@@ -50,6 +50,19 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestGatewayClient decodes a message as the gateway client of Jupyter Server sends it: without a
+// channel, and with a number as its date.
+func TestGatewayClient(t *testing.T) {
+	m, err := Decode([]byte(`{"header": {"msg_id": "a_1", "msg_type": "kernel_info_request",
+		"username": "u", "session": "a", "date": 1795820062.554344, "version": "5.3"},
+		"msg_id": "a_1", "msg_type": "kernel_info_request", "parent_header": {}, "content": {},
+		"metadata": {}}`), false, false)
+	if err != nil || m.Channel != Shell || m.Header.Type != "kernel_info_request" ||
+		m.Header.Date != "" {
+		t.Errorf("%+v, %v", m.Header, err)
+	}
+}
+
 // TestV1Offsets compares the offsets with those of a message of Jupyter's client: they begin after
 // the table, and the last is the length.
 func TestV1Offsets(t *testing.T) {
