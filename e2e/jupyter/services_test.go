@@ -12,7 +12,7 @@ func TestServices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checks(t, s, services, "/jupyter/", "kernels")
+			checks(t, s, services, "/jupyter/", "kernels", "sessions")
 		})
 	}
 }

@@ -17,7 +17,7 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000
 func stampMS(ms int64) string { return stamp(time.UnixMilli(ms)) }
 
 // page answers the clients that look whether a server wants a password. A browser gets cookies.
-func (s *Surface) page(w http.ResponseWriter, r *http.Request) error {
+func (s aboutAPI) page(w http.ResponseWriter, r *http.Request) error {
 	if err := s.setCookies(w, r); err != nil {
 		return err
 	}
@@ -28,11 +28,11 @@ func (s *Surface) page(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Surface) version(w http.ResponseWriter, _ *http.Request) error {
+func (s aboutAPI) version(w http.ResponseWriter, _ *http.Request) error {
 	return surface.WriteJSON(w, http.StatusOK, map[string]string{"version": apiVersion})
 }
 
-func (s *Surface) serverStatus(w http.ResponseWriter, r *http.Request) error {
+func (s aboutAPI) serverStatus(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.kernels(r)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Surface) serverStatus(w http.ResponseWriter, r *http.Request) error {
 }
 
 // me describes the user. The permissions that a client asks for are those of the credentials.
-func (s *Surface) me(w http.ResponseWriter, r *http.Request) error {
+func (s aboutAPI) me(w http.ResponseWriter, r *http.Request) error {
 	who := placed(r).who
 	name := who.Subject
 	if name == "" {

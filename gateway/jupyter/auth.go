@@ -112,7 +112,7 @@ func xsrf(r *http.Request) bool {
 }
 
 // setCookies lets a browser that has opened a page with its token continue without it.
-func (s *Surface) setCookies(w http.ResponseWriter, r *http.Request) error {
+func (s aboutAPI) setCookies(w http.ResponseWriter, r *http.Request) error {
 	p := placed(r)
 	secure := r.Header.Get("X-Forwarded-Proto") == "https" || r.TLS != nil
 	set := func(name, value string, hidden bool) {

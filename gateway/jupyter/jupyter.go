@@ -67,27 +67,36 @@ type Surface struct {
 	started time.Time
 	mux     *http.ServeMux
 	sockets sockets
+	locks   locks
 }
+
+// The parts of the interface that other parts do not use.
+type (
+	aboutAPI    struct{ *Surface }
+	specAPI     struct{ *Surface }
+	notebookAPI struct{ *Surface }
+)
 
 // New returns a Surface.
 func New(cfg Config) *Surface {
 	s := &Surface{cfg: cfg, started: time.Now(), mux: http.NewServeMux()}
 	s.sockets.open = map[string]int{}
 	s.sockets.positions = map[string]resume{}
+	about, specs, notebooks := aboutAPI{s}, specAPI{s}, notebookAPI{s}
 	for pattern, h := range map[string]surface.HandlerFunc{
-		"GET /{$}":        s.page,
-		"GET /tree":       s.page,
-		"GET /lab":        s.page,
-		"GET /login":      s.page,
-		"GET /api":        s.version,
-		"GET /api/{$}":    s.version,
-		"GET /api/status": s.serverStatus,
-		"GET /api/me":     s.me,
-		"POST /token":     s.newToken,
+		"GET /{$}":        about.page,
+		"GET /tree":       about.page,
+		"GET /lab":        about.page,
+		"GET /login":      about.page,
+		"GET /api":        about.version,
+		"GET /api/{$}":    about.version,
+		"GET /api/status": about.serverStatus,
+		"GET /api/me":     about.me,
+		"POST /token":     about.newToken,
 
-		"GET /api/kernelspecs":           s.listSpecs,
-		"GET /api/kernelspecs/{name}":    s.getSpec,
-		"GET /kernelspecs/{name}/{file}": s.specFile,
+		"GET /api/kernelspecs":           specs.listSpecs,
+		"GET /api/kernelspecs/{name}":    specs.getSpec,
+		"GET /kernelspecs/{name}/{file}": specs.specFile,
 
 		"GET /api/kernels":                 s.listKernels,
 		"POST /api/kernels":                s.startKernel,
@@ -96,6 +105,12 @@ func New(cfg Config) *Surface {
 		"POST /api/kernels/{id}/interrupt": s.interruptKernel,
 		"POST /api/kernels/{id}/restart":   s.restartKernel,
 		"GET /api/kernels/{id}/channels":   s.kernelSocket,
+
+		"GET /api/sessions":         notebooks.listNotebooks,
+		"POST /api/sessions":        notebooks.openNotebook,
+		"GET /api/sessions/{id}":    notebooks.getNotebook,
+		"PATCH /api/sessions/{id}":  notebooks.changeNotebook,
+		"DELETE /api/sessions/{id}": notebooks.deleteNotebook,
 
 		"/": func(http.ResponseWriter, *http.Request) error {
 			return fault.New(fault.NotFound, "jupyter.route", "there is no such path or method")

@@ -15,11 +15,14 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// labelServer marks the sessions of the server-wide endpoint. Its value is kernel for a session that
-// ends with its last kernel.
+// labelServer marks the sessions of the server-wide server. Its value is kernel for a session that
+// ends with its last kernel, home for the home session of a user, and joined for a session in which
+// the server has started a kernel.
 const (
-	labelServer = "jupyter"
-	ownKernel   = "kernel"
+	labelServer   = "jupyter"
+	ownKernel     = "kernel"
+	homeFiles     = "home"
+	joinedSession = "joined"
 )
 
 // maxSessions is the largest number of sessions that a list covers.
@@ -221,7 +224,7 @@ func (s *Surface) startKernel(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &p); err != nil {
 		return err
 	}
-	k, err := s.start(r, p, nil)
+	k, err := s.start(r, p)
 	if err != nil {
 		return err
 	}
@@ -230,20 +233,18 @@ func (s *Surface) startKernel(w http.ResponseWriter, r *http.Request) error {
 	return surface.WriteJSON(w, http.StatusCreated, b)
 }
 
-// start starts a kernel: in the session of the server or of the path, or in a new session with the
-// given labels.
-func (s *Surface) start(r *http.Request, p kernelRequest, labels map[string]string,
-) (*kernel, error) {
+// start starts a kernel: in the session of the server or of the path, or in a new session.
+func (s *Surface) start(r *http.Request, p kernelRequest) (*kernel, error) {
 	l, err := s.languageOf(r.Context(), p.Name)
 	if err != nil {
 		return nil, err
 	}
-	if session, inner, ok := placed(r).sessionOf(p.Path); ok {
-		return s.startIn(r, session, l.Name, folderOf(inner))
+	session, inner, err := s.sessionOfDocument(r, p.Path)
+	if err != nil {
+		return nil, err
 	}
-	all := map[string]string{labelServer: ownKernel}
-	for key, value := range labels {
-		all[key] = value
+	if session != "" {
+		return s.join(r, session, l.Name, folderOf(inner))
 	}
 	env := map[string]string{}
 	for key, value := range p.Env {
@@ -252,8 +253,9 @@ func (s *Surface) start(r *http.Request, p kernelRequest, labels map[string]stri
 		}
 	}
 	var v protocol.Session
-	err = s.call(r, protocol.OpSessionCreate,
-		protocol.SessionCreate{Language: l.Name, Labels: all, Env: env}, &v)
+	err = s.call(r, protocol.OpSessionCreate, protocol.SessionCreate{
+		Language: l.Name, Labels: map[string]string{labelServer: ownKernel}, Env: env,
+	}, &v)
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +263,21 @@ func (s *Surface) start(r *http.Request, p kernelRequest, labels map[string]stri
 		return &kernels[0], nil
 	}
 	return s.startIn(r, v.ID, l.Name, "")
+}
+
+// join starts a kernel in a session, which is one of the server's from then on.
+func (s *Surface) join(r *http.Request, session, language, folder string) (*kernel, error) {
+	if placed(r).session == "" {
+		err := s.relabel(r, session, func(labels map[string]string) {
+			if labels[labelServer] == "" {
+				labels[labelServer] = joinedSession
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s.startIn(r, session, language, folder)
 }
 
 // startIn starts a kernel in a session, and returns once it is ready.
@@ -318,19 +335,38 @@ func (s *Surface) deleteKernel(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Surface) endKernel(r *http.Request, k *kernel) error {
-	var v protocol.Session
-	ref := protocol.SessionRef{Session: k.session}
-	if err := s.call(r, protocol.OpSessionGet, ref, &v); err != nil {
+	if err := s.closeKernel(r, k); err != nil {
 		return err
 	}
-	if placed(r).session == "" && v.Labels[labelServer] == ownKernel && len(kernelsOf(v)) == 1 {
-		return s.call(r, protocol.OpSessionDelete, ref, nil)
-	}
+	return s.endUnused(r, k.session)
+}
+
+// closeKernel ends a kernel and nothing else.
+func (s *Surface) closeKernel(r *http.Request, k *kernel) error {
 	if k.reason != "" {
 		return nil // it has ended with its session
 	}
 	return s.call(r, protocol.OpChannelClose,
 		protocol.ChannelRef{Session: k.session, Channel: k.channel.ID}, nil)
+}
+
+// endUnused deletes a session that was made for a kernel, if it has no kernel and no notebook has
+// its labels there.
+func (s *Surface) endUnused(r *http.Request, session string) error {
+	if placed(r).session != "" {
+		return nil
+	}
+	var v protocol.Session
+	ref := protocol.SessionRef{Session: session}
+	if err := s.call(r, protocol.OpSessionGet, ref, &v); err != nil {
+		return err
+	}
+	elsewhere := func(n notebook) bool { return strings.Contains(n.Kernel, "-") }
+	if v.Labels[labelServer] != ownKernel || v.State != "lost" && len(kernelsOf(v)) > 0 ||
+		slices.ContainsFunc(notebooksOf(v), elsewhere) {
+		return nil
+	}
+	return s.call(r, protocol.OpSessionDelete, ref, nil)
 }
 
 func (s *Surface) interruptKernel(w http.ResponseWriter, r *http.Request) error {
@@ -368,22 +404,9 @@ func (s *Surface) restartKernel(w http.ResponseWriter, r *http.Request) error {
 	return surface.WriteJSON(w, http.StatusOK, s.body(k))
 }
 
-// sessionOf returns the session that a path of files is in, and the path there.
-func (p *place) sessionOf(path string) (session, inner string, ok bool) {
-	path = strings.Trim(path, "/")
-	if p.session != "" {
-		return p.session, path, true
-	}
-	first, rest, _ := strings.Cut(path, "/")
-	if strings.HasPrefix(first, sessionPrefix) && surface.ValidID(first) {
-		return first, rest, true
-	}
-	return "", "", false
-}
-
 // folderOf returns the folder of a kernel whose notebook has a path; empty means the home folder.
 func folderOf(path string) string {
-	if path == "" || slices.Contains(strings.Split(path, "/"), "..") {
+	if !visible(path) {
 		return ""
 	}
 	if at := strings.LastIndexByte(path, '/'); at > 0 {

@@ -92,7 +92,7 @@ func kindOf(r *http.Request) (int, bool) {
 		return kindOpen, true
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return kindWrite, true
-	case strings.HasSuffix(p.rest, "/channels") ||
+	case strings.HasPrefix(p.rest, "/api/kernels/") && strings.HasSuffix(p.rest, "/channels") ||
 		strings.HasPrefix(p.rest, "/terminals/websocket/"):
 		return kindSocket, true
 	}

@@ -81,7 +81,7 @@ func (s *Surface) languageOf(ctx context.Context, name string) (protocol.Languag
 		"there is no kernelspec %.64q", name)
 }
 
-func (s *Surface) listSpecs(w http.ResponseWriter, r *http.Request) error {
+func (s specAPI) listSpecs(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.cfg.Languages(r.Context())
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *Surface) listSpecs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // namedLanguage returns the language of the kernelspec that a path names. Errors: NotFound.
-func (s *Surface) namedLanguage(r *http.Request) (protocol.Language, error) {
+func (s specAPI) namedLanguage(r *http.Request) (protocol.Language, error) {
 	l, err := s.languageOf(r.Context(), r.PathValue("name"))
 	if fault.Is(err, fault.InvalidArgument) {
 		err = fault.New(fault.NotFound, "jupyter.spec", "there is no such kernelspec")
@@ -107,7 +107,7 @@ func (s *Surface) namedLanguage(r *http.Request) (protocol.Language, error) {
 	return l, err
 }
 
-func (s *Surface) getSpec(w http.ResponseWriter, r *http.Request) error {
+func (s specAPI) getSpec(w http.ResponseWriter, r *http.Request) error {
 	l, err := s.namedLanguage(r)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *Surface) getSpec(w http.ResponseWriter, r *http.Request) error {
 }
 
 // specFile sends the logo of a kernelspec: the first letters of its name.
-func (s *Surface) specFile(w http.ResponseWriter, r *http.Request) error {
+func (s specAPI) specFile(w http.ResponseWriter, r *http.Request) error {
 	l, err := s.namedLanguage(r)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ const (
 
 // newToken answers with a token for clients that send no credentials: it is a part of the path. The
 // token of a session's server opens this server alone.
-func (s *Surface) newToken(w http.ResponseWriter, r *http.Request) error {
+func (s aboutAPI) newToken(w http.ResponseWriter, r *http.Request) error {
 	p := placed(r)
 	var q struct {
 		ExpiresSeconds int64 `json:"expires_seconds"`
