@@ -112,7 +112,9 @@ func decodeMessage(m message.Message, whole []byte) []Output {
 	case message.InputRequestType:
 		var ask message.InputRequest
 		if into(&ask) {
-			return []Output{{Type: OutputInput, Text: ask.Prompt, Password: ask.Password}}
+			return []Output{{
+				Type: OutputInput, Text: ask.Prompt, Password: ask.Password, Request: ask.Request,
+			}}
 		}
 	case message.ExecuteReplyType:
 		var reply message.ExecuteReply

@@ -254,8 +254,10 @@ type Output struct {
 	Result *Result
 	// Wait is in clear: the output is cleared when more arrives.
 	Wait bool
-	// Password is in input: the answer is not to be shown.
+	// Password is in input: the answer is not to be shown. Request is the number that the answer
+	// names.
 	Password bool
+	Request  uint32
 	// Error is in error.
 	Error *ExecutionError
 	// Missing is in gap: the number of bytes of output that the server no longer has.

@@ -306,7 +306,9 @@ func (k *Kernel) answer(
 		line, end = (*lines)[0], false
 		*lines = (*lines)[1:]
 	}
-	err := k.kernel.Input(ctx, cell.Number(), line, end)
+	err := k.kernel.Input(ctx, protocol.InputReply{
+		Cell: cell.Number(), Request: ask.Request, Value: line, EOF: end,
+	})
 	if fault.Is(err, fault.Conflict) {
 		return nil // the code was interrupted meanwhile
 	}

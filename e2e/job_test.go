@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/frame"
 	"github.com/sandgate/sandgate/protocol/message"
 )
@@ -152,7 +153,7 @@ func TestPythonLikeJupyter(t *testing.T) {
 	cell := s.begin("name = input('who? ')\nprint('hello', name)")
 	out = s.collect(cell, func(r frame.Record) {
 		if r.Kind == frame.KindMessage && bytes.Contains(r.Payload, []byte(`"input_request"`)) {
-			check(t, s.kernel.Input(s.ctx, r.Cell, "Ada", false))
+			check(t, s.kernel.Input(s.ctx, protocol.InputReply{Cell: r.Cell, Value: "Ada"}))
 		}
 	})
 	contains(t, out.stdout, "hello Ada")

@@ -471,9 +471,11 @@ type HistoryEntry struct {
 
 // InputReply answers an input_request.
 type InputReply struct {
-	Cell  uint32 `json:"cell"`
-	Value string `json:"value"`
-	EOF   bool   `json:"eof,omitempty"`
+	Cell uint32 `json:"cell"`
+	// Request is the number of the request that is answered. 0 answers the one that is open.
+	Request uint32 `json:"request,omitempty"`
+	Value   string `json:"value"`
+	EOF     bool   `json:"eof,omitempty"`
 }
 
 // Interrupt stops the running cell and keeps the state. Queued cells are aborted.

@@ -88,9 +88,10 @@ type RunEvent struct {
 	Session string `json:"session,omitempty"`
 	Channel string `json:"channel,omitempty"`
 	Cell    uint32 `json:"cell,omitempty"`
-	// Prompt and Password are in input_request.
+	// Prompt, Password and Request are in input_request. An answer names the number in Request.
 	Prompt   string `json:"prompt,omitempty"`
 	Password bool   `json:"password,omitempty"`
+	Request  uint32 `json:"request,omitempty"`
 	// Text is in stdout and stderr.
 	Text string `json:"text,omitempty"`
 	// Data to Update are in display and result: one value in several formats, by MIME type.
@@ -151,6 +152,8 @@ type RunInput struct {
 	Session string `json:"session"`
 	Channel string `json:"channel"`
 	Cell    uint32 `json:"cell"`
+	// Request is the number in the input_request event. 0 answers the request that is open.
+	Request uint32 `json:"request,omitempty"`
 	Value   string `json:"value,omitempty"`
 	EOF     bool   `json:"eof,omitempty"`
 }

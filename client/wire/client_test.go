@@ -571,7 +571,7 @@ func TestKernel(t *testing.T) {
 		}
 		if r.Kind == frame.KindMessage &&
 			bytes.Contains(r.Payload, []byte(message.InputRequestType)) {
-			if err := k.Input(ctx, ask.Number(), "Ada", false); err != nil {
+			if err := k.Input(ctx, protocol.InputReply{Cell: ask.Number(), Value: "Ada"}); err != nil {
 				t.Fatal(err)
 			}
 		}

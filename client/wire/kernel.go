@@ -475,12 +475,10 @@ func (k *Kernel) ask(ctx context.Context, op string, p protocol.Complete) (messa
 	return r, err
 }
 
-// Input answers the input_request of a cell. eof answers it with end of file.
-func (k *Kernel) Input(ctx context.Context, cell uint32, value string, eof bool) error {
-	return k.viewer.call(ctx, protocol.OpInput, protocol.InputReply{
-		Cell: cell, Value: value,
-		EOF: eof,
-	}, nil, false)
+// Input answers an input_request. An answer that names the request is sent again after a lost
+// connection. Errors: Conflict if the request has another answer, or is not open.
+func (k *Kernel) Input(ctx context.Context, p protocol.InputReply) error {
+	return k.viewer.call(ctx, protocol.OpInput, p, nil, p.Request != 0)
 }
 
 // Close detaches from the kernel, which continues.

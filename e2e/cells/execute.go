@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/frame"
 	"github.com/sandgate/sandgate/protocol/message"
 )
@@ -136,7 +137,7 @@ func (x *execution) answer(ctx context.Context, asked message.InputRequest) erro
 		}
 		x.out.problem("input: request %d with the prompt %q was not expected", x.out.asked,
 			asked.Prompt)
-		return x.kernel.Input(ctx, x.cell.Number(), "", true)
+		return x.respond(ctx, asked, "", true)
 	}
 	in := x.step.Input[x.out.asked-1]
 	if in.Prompt != nil && asked.Prompt != string(*in.Prompt) {
@@ -150,7 +151,15 @@ func (x *execution) answer(ctx context.Context, asked message.InputRequest) erro
 	if in.Do == "interrupt" {
 		return x.kernel.Interrupt(ctx, 0)
 	}
-	return x.kernel.Input(ctx, x.cell.Number(), string(in.Value), in.EOF)
+	return x.respond(ctx, asked, string(in.Value), in.EOF)
+}
+
+func (x *execution) respond(ctx context.Context, asked message.InputRequest, value string,
+	eof bool,
+) error {
+	return x.kernel.Input(ctx, protocol.InputReply{
+		Cell: x.cell.Number(), Request: asked.Request, Value: value, EOF: eof,
+	})
 }
 
 // recover makes the kernel usable after a cell that hangs, for the next case.

@@ -60,13 +60,15 @@ func (r *Run) message(m message.Message) ([]Event, error) {
 		_ = json.Unmarshal(m.Content, &c) // an unknown form clears at once
 		return []Event{{Type: "clear", Wait: c.Wait}}, nil
 	case message.InputRequestType:
-		if !r.spec.Request.Interactive {
-			return nil, r.answer()
-		}
 		var in message.InputRequest
 		_ = json.Unmarshal(m.Content, &in) // an unknown form has no prompt
+		if !r.spec.Request.Interactive {
+			return nil, r.answer(in.Request)
+		}
 		prompt := kernelclient.Clip(in.Prompt, maxText)
-		return []Event{{Type: "input_request", Prompt: prompt, Password: in.Password}}, nil
+		return []Event{{
+			Type: "input_request", Prompt: prompt, Password: in.Password, Request: in.Request,
+		}}, nil
 	case message.ExecuteReplyType:
 		return r.done(m)
 	}

@@ -434,8 +434,10 @@ func (r *Run) truncated() Event {
 }
 
 // answer answers an input request with the next line of stdin.
-func (r *Run) answer() error {
+func (r *Run) answer(request uint32) error {
 	line, rest, found := strings.Cut(r.stdin, "\n")
 	r.stdin = rest
-	return r.kernel.Input(protocol.InputReply{Cell: r.cell, Value: line, EOF: line == "" && !found})
+	return r.kernel.Input(protocol.InputReply{
+		Cell: r.cell, Request: request, Value: line, EOF: line == "" && !found,
+	})
 }

@@ -217,7 +217,7 @@ func (s *Surface) input(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.request(w, r, p.Session, p.Channel, protocol.OpInput,
-		protocol.InputReply{Cell: p.Cell, Value: p.Value, EOF: p.EOF})
+		protocol.InputReply{Cell: p.Cell, Request: p.Request, Value: p.Value, EOF: p.EOF})
 }
 
 // interrupt stops a run, which is named in the same way.

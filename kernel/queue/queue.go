@@ -165,6 +165,7 @@ type Queue struct {
 	bytes   int // size of the code in waiting
 	running *execution
 	keys    idempotencyKeys
+	answers []Answer // the last ones, at most maxAnswers
 	history history
 	kernel  *instance // nil when none runs
 	// starting is closed when the present start has ended; nil if there is none.
@@ -191,7 +192,8 @@ type execution struct {
 	// The queue's mu guards the fields below.
 	count       int
 	began       time.Time
-	asking      bool // an input_request is open
+	asking      bool   // an input_request is open
+	asked       uint32 // the number of the last one
 	interrupted bool
 }
 
@@ -373,20 +375,6 @@ func (q *Queue) Restart(ctx context.Context) error {
 	}
 }
 
-// Input answers the open input_request of a cell.
-func (q *Queue) Input(cell uint32, value string, eof bool) error {
-	const op = "kernel.input"
-	q.mu.Lock()
-	x, k := q.running, q.kernel
-	if x == nil || k == nil || x.cell != cell || !x.asking {
-		q.mu.Unlock()
-		return fault.New(fault.Conflict, op, "cell %d is not waiting for input", cell)
-	}
-	x.asking = false
-	q.mu.Unlock()
-	return k.driver.Notify(kernel.Request{Op: "input", Cell: cell, Value: value, EOF: eof})
-}
-
 // Ask sends complete, inspect and similar requests to the kernel without queueing. It waits for a
 // kernel that is starting, and then at most 10 s for the reply.
 func (q *Queue) Ask(ctx context.Context, r kernel.Request) (message.Reply, error) {
@@ -416,29 +404,6 @@ func (q *Queue) Ask(ctx context.Context, r kernel.Request) (message.Reply, error
 		return message.Reply{}, err
 	}
 	return reply, nil
-}
-
-// Observe examines each message of the kernel before the caller writes it to the log, and reports
-// whether to write it. It tracks input requests and answers those of a cell without input.
-func (q *Queue) Observe(cell uint32, message []byte) bool {
-	if !isInputRequest(message) {
-		return true
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	x := q.running
-	if x == nil || x.cell != cell {
-		return true
-	}
-	if x.NoInput {
-		select {
-		case x.input <- struct{}{}:
-		default:
-		}
-		return false
-	}
-	x.asking = true
-	return true
 }
 
 // Died must be called once when a driver's process has ended, after its last

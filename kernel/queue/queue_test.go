@@ -218,7 +218,7 @@ func (f *fakeKernel) Request(ctx context.Context, r kernel.Request) (message.Rep
 		return message.Reply{}, fault.New(fault.TooLarge, "fake", "too large")
 	case "ask":
 		body := []byte(`{"msg_type":"input_request","content":{"prompt":"? ","password":false}}`)
-		if f.queue().Observe(r.Cell, body) {
+		if f.queue().Observe(r.Cell, body) != nil {
 			_, _ = f.queue().out.log.Append(frame.KindEvent, r.Cell, []byte(`{"event":"asked"}`))
 		}
 		select {
@@ -587,13 +587,13 @@ func TestQueueInput(t *testing.T) {
 	b := newBench(t)
 	b.submit(t, "ask")
 	b.log.await(t, "1 asked")
-	if err := b.Input(2, "x", false); !fault.Is(err, fault.Conflict) {
+	if err := b.Input(protocol.InputReply{Cell: 2, Value: "x"}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("input for another cell: %v, want conflict", err)
 	}
-	if err := b.Input(1, "Ada", false); err != nil {
+	if err := b.Input(protocol.InputReply{Cell: 1, Value: "Ada"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Input(1, "again", false); !fault.Is(err, fault.Conflict) {
+	if err := b.Input(protocol.InputReply{Cell: 1, Value: "again"}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a second answer: %v, want conflict", err)
 	}
 	b.log.await(t, "1 reply k-ask ok")

@@ -1,9 +1,7 @@
 package queue
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/sandgate/sandgate/kernel"
@@ -453,16 +451,4 @@ func publicMessage(err error) string { return fault.PublicOf(err).Message }
 
 func millis(began time.Time) float64 {
 	return float64(time.Since(began).Microseconds()) / 1000
-}
-
-// isInputRequest reports whether a message is an input_request. It parses only
-// messages that name that type at their beginning, where every driver writes it.
-func isInputRequest(content []byte) bool {
-	if !bytes.Contains(content[:min(len(content), 256)], []byte(message.InputRequestType)) {
-		return false
-	}
-	var m struct {
-		Type string `json:"msg_type"`
-	}
-	return json.Unmarshal(content, &m) == nil && m.Type == message.InputRequestType
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sandgate/sandgate/protocol"
@@ -23,6 +24,8 @@ type Saved struct {
 	// unknown. The restored queue writes replies for both.
 	Abort []SavedCell `json:"abort,omitempty"`
 	Lost  []SavedCell `json:"lost,omitempty"`
+	// Answers are the last answers to input requests.
+	Answers []Answer `json:"answers,omitempty"`
 	// Restart is the cause of the next start of a kernel. Due means that the
 	// restored queue starts one at once.
 	Restart string `json:"restart,omitempty"`
@@ -34,11 +37,12 @@ type SavedCell struct {
 	protocol.Execute
 	Cell uint32 `json:"cell"`
 	// The fields below are set for the running cell.
-	Count       int   `json:"count,omitempty"`
-	BeganMS     int64 `json:"began_ms,omitempty"`
-	Asking      bool  `json:"asking,omitempty"`
-	Interrupted bool  `json:"interrupted,omitempty"`
-	EndInput    bool  `json:"end_input,omitempty"`
+	Count       int    `json:"count,omitempty"`
+	BeganMS     int64  `json:"began_ms,omitempty"`
+	Asking      bool   `json:"asking,omitempty"`
+	Asked       uint32 `json:"asked,omitempty"`
+	Interrupted bool   `json:"interrupted,omitempty"`
+	EndInput    bool   `json:"end_input,omitempty"`
 }
 
 // SavedKey is an idempotency key and its cell.
@@ -118,6 +122,7 @@ func (q *Queue) savedLocked() (Saved, Driver) {
 		State: q.state, Info: q.info, Count: q.count, Cells: q.cells, Restart: q.restartCause,
 		Due:     len(q.restarts) > 0,
 		History: append([]protocol.HistoryEntry{}, q.history.entries...),
+		Answers: slices.Clone(q.answers),
 	}
 	for i := range q.keys.order {
 		key := q.keys.order[(q.keys.next+i)%len(q.keys.order)]
@@ -129,7 +134,8 @@ func (q *Queue) savedLocked() (Saved, Driver) {
 	if x := q.running; x != nil {
 		s.Running = &SavedCell{
 			Execute: x.Execute, Cell: x.cell, Count: x.count, BeganMS: x.began.UnixMilli(),
-			Asking: x.asking, Interrupted: x.interrupted, EndInput: len(x.input) > 0,
+			Asking: x.asking, Asked: x.asked, Interrupted: x.interrupted,
+			EndInput: len(x.input) > 0,
 		}
 	}
 	var d Driver
@@ -142,6 +148,7 @@ func (q *Queue) savedLocked() (Saved, Driver) {
 // restore gives a new queue the state of a saved one.
 func (q *Queue) restore(s Saved) {
 	q.state, q.info, q.count, q.cells, q.restartCause = s.State, s.Info, s.Count, s.Cells, s.Restart
+	q.answers = s.Answers
 	for _, k := range s.Keys {
 		q.keys.add(k.Key, k.Cell)
 	}
@@ -158,8 +165,8 @@ func (q *Queue) restore(s Saved) {
 	}
 	if c := s.Running; c != nil {
 		x := newExecution(c.Execute, c.Cell)
-		x.count, x.began, x.asking, x.interrupted = c.Count, time.UnixMilli(c.BeganMS), c.Asking,
-			c.Interrupted
+		x.count, x.began, x.interrupted = c.Count, time.UnixMilli(c.BeganMS), c.Interrupted
+		x.asking, x.asked = c.Asking, c.Asked
 		if c.EndInput {
 			x.input <- struct{}{}
 		}

@@ -78,6 +78,8 @@ type ClearOutput struct {
 type InputRequest struct {
 	Prompt   string `json:"prompt"`
 	Password bool   `json:"password"`
+	// Request counts the requests of the cell from 1. The queue sets it. An answer names it.
+	Request uint32 `json:"request,omitempty"`
 }
 
 // KernelEvent is the content of kernel_event: the kernel reports a change of its own state, such as

@@ -49,6 +49,7 @@ export class Cell extends Output<CellEvent, ExecuteReply> {
   readonly queued: Promise<number>
   /** Its number in its kernel; 0 while it is unknown. @readonly */
   number = 0
+  #request: number | undefined
   readonly #kernel: BaseKernel
   readonly #decoder = new Decoder()
 
@@ -65,17 +66,19 @@ export class Cell extends Output<CellEvent, ExecuteReply> {
   }
 
   protected override event(e: Held): CellEvent | undefined {
-    return this.#decoder.cell(e.record, e.message)
+    const out = this.#decoder.cell(e.record, e.message)
+    if (out?.type === 'input_request') this.#request = out.request
+    return out
   }
 
   /** Answers the cell's input_request. */
   input(value: string, o: Abortable = {}): Promise<void> {
-    return this.#kernel.input(this.number, value, o)
+    return this.#kernel.input(this.number, value, o, this.#request)
   }
 
   /** Answers the cell's input_request with end of file. */
   endInput(o: Abortable = {}): Promise<void> {
-    return this.#kernel.input(this.number, undefined, o)
+    return this.#kernel.input(this.number, undefined, o, this.#request)
   }
 
   /** Discards the rest of its output. The cell continues to run. */
@@ -219,8 +222,10 @@ export class BaseKernel {
   }
 
   /** @internal */
-  async input(cell: number, value: string | undefined, { signal }: Abortable): Promise<void> {
-    await this.#call('input', value === undefined ? { cell, value: '', eof: true } : { cell, value }, { signal })
+  async input(cell: number, value: string | undefined, { signal }: Abortable, request?: number): Promise<void> {
+    const end = value === undefined ? { eof: true } : {}
+    // An answer that names its request can be sent again: the server recognises the repeat.
+    await this.#call('input', { cell, request, value: value ?? '', ...end }, { signal, repeat: request !== undefined })
   }
 
   /** @internal */

@@ -98,7 +98,7 @@ export async function runCode(
       await o.onResult?.(builder.execution.results.at(-1)!)
     } else if (e.type === 'input_request' && asks) {
       const answer = o.onInput ? await o.onInput(e.prompt) : lines.shift()
-      await kernel.input(e.cell, answer ?? undefined, o)
+      await kernel.input(e.cell, answer ?? undefined, o, e.request)
     }
   }
   const x = builder.execution

@@ -175,7 +175,7 @@ export type CellEvent =
   | (Stamp & { type: 'execute_result'; execution_count: number } & Bundle)
   | (Stamp & { type: 'error'; ename: string; evalue: string; traceback: string[] })
   | (Stamp & { type: 'clear_output'; wait: boolean })
-  | (Stamp & { type: 'input_request'; prompt: string; password: boolean })
+  | (Stamp & { type: 'input_request'; prompt: string; password: boolean; request?: number })
   | (Stamp & { type: 'status'; execution_state: string })
   | (Stamp & { type: 'comm_open' | 'comm_msg' | 'comm_close' } & CommContent)
   /** A change of the kernel's state: restored, state_lost or notice. */
@@ -203,7 +203,7 @@ export type RunEvent =
   | { type: 'result'; data: Record<string, unknown>; metadata: Record<string, unknown>; execution_count?: number }
   | { type: 'clear'; wait?: boolean }
   /** An interactive run waits for input. */
-  | { type: 'input_request'; prompt?: string; password?: boolean }
+  | { type: 'input_request'; prompt?: string; password?: boolean; request?: number }
   | { type: 'error'; ename: string; evalue: string; traceback: string[] }
   | { type: 'truncated'; bytes: number }
   /** The files that the run created or changed. */

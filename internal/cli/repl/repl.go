@@ -265,7 +265,9 @@ func (r *repl) answer(ctx context.Context, cell *wire.Cell, ask *message.InputRe
 	if err != nil && !eof {
 		return err
 	}
-	err = r.kernel.Input(ctx, cell.Number(), line, eof)
+	err = r.kernel.Input(ctx, protocol.InputReply{
+		Cell: cell.Number(), Request: ask.Request, Value: line, EOF: eof,
+	})
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
 		return nil // the cell was interrupted meanwhile
 	}

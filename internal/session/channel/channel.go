@@ -86,7 +86,7 @@ func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Que
 // session is acquired.
 func (c *Channel) Input(p protocol.InputReply) error {
 	c.set.countInput(len(p.Value))
-	return c.queue.Input(p.Cell, p.Value, p.EOF)
+	return c.queue.Input(p)
 }
 
 // Interrupt interrupts a kernel, or one of its cells, and kills the kernel if it does not react

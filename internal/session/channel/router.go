@@ -121,8 +121,10 @@ func (r *Router) Output(n uint32, f frame.Frame) {
 		kind = frame.KindStderr
 	case frame.Message:
 		kind = frame.KindMessage
-		if q := t.channel.queue; q != nil && !q.Observe(f.Cell, f.Body) {
-			return
+		if q := t.channel.queue; q != nil {
+			if f.Body = q.Observe(f.Cell, f.Body); f.Body == nil {
+				return
+			}
 		}
 	default:
 		r.stats.OutputDropped.Add(int64(len(f.Body)))

@@ -211,7 +211,7 @@ export class KernelLink {
         }
         const run = this.#own.get(cell)
         const answer = (value: string | undefined) => {
-          const sent = run ? (value === undefined ? run.endInput() : run.input(value)) : this.#kernel!.input(e.cell, value, {})
+          const sent = run ? (value === undefined ? run.endInput() : run.input(value)) : this.#kernel!.input(e.cell, value, {}, e.request)
           sent.catch((error: unknown) => this.#cells.failed('The answer was not taken', error))
         }
         out.ask({

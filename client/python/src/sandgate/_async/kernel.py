@@ -162,7 +162,7 @@ class AsyncKernel:
                         answer: Optional[str] = on_input(e.get("prompt") or "")
                     else:
                         answer = next(lines, None)
-                    await self._link.go(cell.input, answer)
+                    await self._link.go(cell.input, answer, e.get("request"))
 
     async def stream(self, code: str, **options: Any) -> AsyncGenerator[Dict[str, Any], None]:
         """Run code and yield its events, each a dict with ``type``.

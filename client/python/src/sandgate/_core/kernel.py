@@ -39,12 +39,17 @@ class Cell(Output[Dict[str, Any]]):
             self.kernel.interrupt_cell(self.number)
             self.kernel.forget(self)
 
-    async def input(self, value: Optional[str]) -> None:
-        """Answer an input request. None is the end of the file."""
+    async def input(self, value: Optional[str], request: Optional[int] = None) -> None:
+        """Answer the input request with a number. None is the end of the file.
+
+        The server recognises a repeat of an answer that names its request.
+        """
         params: Dict[str, Any] = {"cell": self.number, "value": value or ""}
         if value is None:
             params["eof"] = True
-        await self.kernel.attachment.call("input", params)
+        if request:
+            params["request"] = request
+        await self.kernel.attachment.call("input", params, repeat=bool(request))
 
     def close(self) -> None:
         """Discard the rest of the output. The cell continues to run."""
