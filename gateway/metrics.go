@@ -38,6 +38,7 @@ const (
 	limitVisits      limit = "requests_of_preview_links"
 	limitPasswords   limit = "passwords_of_a_preview_link"
 	limitSandboxes   limit = "sandbox_lookups_of_an_address"
+	limitJupyter     limit = "jupyter_of_a_tenant"
 )
 
 // limits returns the values of the label limit.
@@ -45,7 +46,7 @@ func limits() []string {
 	all := []limit{
 		limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns,
 		limitStreams,
-		limitTenant, limitKey, limitVisits, limitPasswords, limitSandboxes,
+		limitTenant, limitKey, limitVisits, limitPasswords, limitSandboxes, limitJupyter,
 	}
 	names := make([]string, len(all))
 	for i, l := range all {

@@ -1,6 +1,10 @@
 package jupyter
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sandgate/sandgate/protocol"
+)
 
 // TestServices runs the checks with JupyterLab's packages: 7.6 and 7.2 use the binary framing, 6.6
 // the older one.
@@ -12,7 +16,16 @@ func TestServices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checks(t, s, services, "/jupyter/", "kernels", "sessions")
+			checks(t, s, services, "/jupyter/", "kernels", "sessions", "contents")
 		})
 	}
+}
+
+// TestServerOfSession runs the checks at the server of one session.
+func TestServerOfSession(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	var v protocol.Session
+	post(t, s.URL+"/v1/sessions", s.Token, `{"language": "python"}`, &v)
+	checks(t, s, "@jupyterlab/services", "/jupyter/s/"+v.ID+"/", "sessions", "contents")
 }

@@ -18,7 +18,7 @@ func post(t *testing.T, url, token, body string, v any) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(deadline(t), "POST", url, bytes.NewReader([]byte(body)))
 	check(t, err)
-	r.Header.Set("Authorization", "token "+token)
+	r.Header.Set("Authorization", "Bearer "+token)
 	resp, err := http.DefaultClient.Do(r)
 	check(t, err)
 	defer resp.Body.Close()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sandgate/sandgate/gateway/jupyter/contents"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -73,7 +74,7 @@ func (s *Surface) sessionOfDocument(r *http.Request, path string) (session, inne
 	err error,
 ) {
 	session, inner = placed(r).sessionOf(path)
-	if session != "" || inner == "" || !visible(inner) {
+	if session != "" || inner == "" || !contents.Valid(inner) {
 		return session, inner, nil
 	}
 	home, err := s.home(r)
@@ -88,14 +89,4 @@ func (s *Surface) sessionOfDocument(r *http.Request, path string) (session, inne
 		return "", "", nil
 	}
 	return home, inner, err
-}
-
-// visible reports whether a path of files can be one of the server. Hidden files and .. are not.
-func visible(path string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if part == "" || part[0] == '.' || strings.ContainsRune(part, 0) {
-			return false
-		}
-	}
-	return len(path) <= surface.MaxPath
 }

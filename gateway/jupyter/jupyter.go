@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -52,6 +53,8 @@ type Config struct {
 	// Languages returns the languages of the server.
 	Languages func(ctx context.Context) ([]protocol.Language, error)
 	Log       *slog.Logger
+	// Full counts a request that is refused because a limit is reached.
+	Full func()
 	// Leaving ends when a shutdown begins.
 	Leaving context.Context
 	// Call is how long a request to the node may take, Start how long the start of a kernel.
@@ -68,6 +71,8 @@ type Surface struct {
 	mux     *http.ServeMux
 	sockets sockets
 	locks   locks
+	// large counts the large contents of files that are in memory.
+	large *tenantlimit.Shares
 }
 
 // The parts of the interface that other parts do not use.
@@ -75,14 +80,20 @@ type (
 	aboutAPI    struct{ *Surface }
 	specAPI     struct{ *Surface }
 	notebookAPI struct{ *Surface }
+	contentsAPI struct{ *Surface }
 )
 
 // New returns a Surface.
 func New(cfg Config) *Surface {
-	s := &Surface{cfg: cfg, started: time.Now(), mux: http.NewServeMux()}
+	s := &Surface{
+		cfg: cfg, started: time.Now(), mux: http.NewServeMux(),
+		large: tenantlimit.New(tenantlimit.Lookup(tenantlimit.JupyterContents)),
+	}
+	s.sockets.shares = tenantlimit.New(tenantlimit.Lookup(tenantlimit.JupyterSockets))
+	s.sockets.full = cfg.Full
 	s.sockets.open = map[string]int{}
 	s.sockets.positions = map[string]resume{}
-	about, specs, notebooks := aboutAPI{s}, specAPI{s}, notebookAPI{s}
+	about, specs, notebooks, files := aboutAPI{s}, specAPI{s}, notebookAPI{s}, contentsAPI{s}
 	for pattern, h := range map[string]surface.HandlerFunc{
 		"GET /{$}":        about.page,
 		"GET /tree":       about.page,
@@ -111,6 +122,18 @@ func New(cfg Config) *Surface {
 		"GET /api/sessions/{id}":    notebooks.getNotebook,
 		"PATCH /api/sessions/{id}":  notebooks.changeNotebook,
 		"DELETE /api/sessions/{id}": notebooks.deleteNotebook,
+
+		"GET /api/contents":              files.getContents,
+		"PUT /api/contents":              files.putContents,
+		"POST /api/contents":             files.createContents,
+		"PATCH /api/contents":            files.renameContents,
+		"DELETE /api/contents":           files.deleteContents,
+		"GET /api/contents/{path...}":    files.getContents,
+		"PUT /api/contents/{path...}":    files.putContents,
+		"POST /api/contents/{path...}":   files.createContents,
+		"PATCH /api/contents/{path...}":  files.renameContents,
+		"DELETE /api/contents/{path...}": files.deleteContents,
+		"GET /files/{path...}":           files.file,
 
 		"/": func(http.ResponseWriter, *http.Request) error {
 			return fault.New(fault.NotFound, "jupyter.route", "there is no such path or method")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandgate/sandgate/gateway/jupyter/contents"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/protocol"
@@ -406,7 +407,7 @@ func (s *Surface) restartKernel(w http.ResponseWriter, r *http.Request) error {
 
 // folderOf returns the folder of a kernel whose notebook has a path; empty means the home folder.
 func folderOf(path string) string {
-	if !visible(path) {
+	if !contents.Valid(path) {
 		return ""
 	}
 	if at := strings.LastIndexByte(path, '/'); at > 0 {

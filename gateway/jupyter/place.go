@@ -110,6 +110,11 @@ func below(r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, fault.Invalid("jupyter.path", "path", "the path is not escaped correctly")
 	}
+	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if path != "/" && (part == "" || part == "." || part == "..") {
+			return nil, fault.New(fault.NotFound, "jupyter.path", "there is no such path")
+		}
+	}
 	out := r.WithContext(r.Context())
 	out.URL = &url.URL{Path: path, RawPath: p.rest, RawQuery: r.URL.RawQuery}
 	return out, nil

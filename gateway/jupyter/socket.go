@@ -14,6 +14,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/jupyter/channels"
 	"github.com/sandgate/sandgate/gateway/jupyter/wire"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -31,6 +32,9 @@ const (
 
 // sockets counts the open WebSockets, and keeps the positions of clients that have gone.
 type sockets struct {
+	shares *tenantlimit.Shares
+	full   func() // counts a refusal
+
 	mu        sync.Mutex     // guards all fields below; leaf
 	open      map[string]int // by kernel, and by principal
 	positions map[string]resume
@@ -51,15 +55,23 @@ func (s *sockets) count(kernel string) int {
 // join counts a WebSocket until leave is called. Errors: Exhausted.
 func (s *sockets) join(who noderpc.Principal, kernel string) (leave func(), err error) {
 	owner := "\x00" + who.Tenant + "\x00" + who.Subject
+	release, err := s.shares.Reserve("jupyter.socket", who.Tenant)
+	if err != nil {
+		s.full()
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[owner] >= maxSockets {
+		release()
+		s.full()
 		return nil, fault.New(fault.Exhausted, "jupyter.socket",
 			"too many connections are open with these credentials")
 	}
 	s.open[owner]++
 	s.open[kernel]++
 	return func() {
+		release()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, key := range []string{owner, kernel} {

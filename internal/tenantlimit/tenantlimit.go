@@ -23,6 +23,8 @@ const (
 	Requests        Name = "requests"
 	LongRequests    Name = "long_requests"
 	WebSockets      Name = "websockets"
+	JupyterSockets  Name = "jupyter_websockets"
+	JupyterContents Name = "jupyter_contents"
 )
 
 // Row is a thing that tenants share.
@@ -52,6 +54,8 @@ func Table() []Row {
 		// The difference to Requests is a reserve for short requests.
 		{LongRequests, "gateway", 240, 960, "transfers at a time", 1},
 		{WebSockets, "gateway", 2500, 10_000, "WebSockets", 5},
+		{JupyterSockets, "gateway", 500, 2000, "WebSockets of Jupyter", 5},
+		{JupyterContents, "gateway", 4, 16, "large contents of Jupyter's files at a time", 1},
 	}
 }
 
