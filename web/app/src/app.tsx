@@ -3,11 +3,11 @@ import { useEffect, useState } from 'preact/hooks'
 import { client, describe, description, refused } from './server'
 import { route, type Route } from './router'
 import { SignIn } from './signin'
-import { signOut, token } from './token'
+import { offered, signIn, signOut, token } from './token'
 import { explain, mayHelp } from './ui/again'
 import { Banner } from './ui/banner'
 import { Bar } from './ui/bar'
-import { Questions } from './ui/dialog'
+import { confirm, Questions } from './ui/dialog'
 import { Icon } from './ui/icon'
 import { Toasts } from './ui/toast'
 
@@ -35,7 +35,24 @@ export function App() {
   )
 }
 
+/** Asks before a token of the address replaces the one in use. */
+function useOffered() {
+  const given = offered.value
+  useEffect(() => {
+    if (!given) return
+    void confirm({
+      title: 'Use the access token of this address?',
+      text: 'You are signed in with another token. Whoever made the address may see everything that you do with its token. Continue only if the address is yours.',
+      yes: 'Use the other token',
+    }).then((yes) => {
+      offered.value = ''
+      if (yes) signIn(given)
+    })
+  }, [given])
+}
+
 function Content() {
+  useOffered()
   const { page, session } = route.value
   if (!token.value || !client.value) return <SignIn />
   const e = refused.value

@@ -1,6 +1,8 @@
 import { computed, signal } from '@preact/signals'
 
 const name = 'sandgate.token'
+/** Set while this browser's user is signed in at the server's provider. */
+const providerName = 'sandgate.provider'
 /** The token of a share link, stored by this tab, for this session. */
 const viewName = 'sandgate.view'
 const viewPrefix = 'sgv_'
@@ -12,6 +14,12 @@ const viewPrefix = 'sgv_'
  * in this origin.
  */
 export const token = signal<string>('')
+
+/**
+ * A token of the address while another one is in use. Whoever has made the address can read what its
+ * owner's sessions get, so that the page asks before it uses the token.
+ */
+export const offered = signal<string>('')
 
 /** The page was opened with a share link: it is for one session, and changes nothing. */
 export const viewing = computed(() => token.value.startsWith(viewPrefix))
@@ -44,17 +52,25 @@ export function takeToken(): void {
     return
   }
   const given = new URLSearchParams(location.hash.slice(1)).get('token')
-  if (given) {
-    history.replaceState(null, '', location.pathname + location.search)
-    signIn(given)
-    return
-  }
+  if (given) history.replaceState(null, '', location.pathname + location.search)
+  if (!token.value) token.value = stored(name)
+  if (token.value) offer(given)
+  else if (!given) void takeSignIn()
+  else if (!stored(providerName)) signIn(given)
+  else void takeSignIn().then(() => (token.value ? offer(given) : signIn(given)))
+}
+
+function stored(key: string): string {
   try {
-    token.value = localStorage.getItem(name) ?? ''
+    return localStorage.getItem(key) ?? ''
   } catch {
-    // The browser stores nothing.
+    return '' // the browser stores nothing
   }
-  if (!token.value) void takeSignIn()
+}
+
+/** Offers a token of the address, unless it is in use already. */
+function offer(given: string | null): void {
+  if (given && given !== token.value) offered.value = given
 }
 
 /**
@@ -65,7 +81,9 @@ async function takeSignIn(): Promise<void> {
   if (!(await provider())) return
   try {
     const res = await fetch('/auth/token', { method: 'POST', credentials: 'same-origin', redirect: 'error' })
-    if (res.ok && !token.value) token.value = ((await res.json()) as { token: string }).token
+    if (!res.ok || token.value) return
+    token.value = ((await res.json()) as { token: string }).token
+    localStorage.setItem(providerName, '1')
   } catch {
     // Then the sign-in page explains what to do.
   }
@@ -104,6 +122,7 @@ export function signOut(): void {
   }
   try {
     localStorage.removeItem(name)
+    localStorage.removeItem(providerName)
   } catch {
     // There is none.
   }

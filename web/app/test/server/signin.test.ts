@@ -21,6 +21,34 @@ it('takes the token of the printed address out of the address bar, keeps it over
   await context.close()
 })
 
+it('asks before the token of an address replaces the one in use', async () => {
+  const { page, context } = await open(browser)
+  await page.getByRole('button', { name: 'Settings' }).waitFor()
+  const stored = () => page.evaluate(() => localStorage.getItem('sandgate.token'))
+  const question = page.getByRole('dialog', { name: 'Use the access token of this address?' })
+  for (const visit of [
+    () => page.goto(`${url}/?again#token=sgt_other`),
+    () => page.evaluate(() => { location.hash = '#token=sgt_other' }),
+  ]) {
+    await visit()
+    await question.waitFor()
+    expect(page.url()).not.toContain('sgt_other')
+    expect(await stored()).toBe(token)
+    await shot(page, 'signin-other')
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await question.waitFor({ state: 'detached' })
+    expect(await stored()).toBe(token)
+  }
+  await page.goto(`${url}/?again#token=${token}`) // the token in use needs no question
+  await page.getByRole('button', { name: 'Settings' }).waitFor()
+  expect(await question.count()).toBe(0)
+  await page.evaluate(() => { location.hash = '#token=sgt_other' })
+  await page.getByRole('button', { name: 'Use the other token' }).click()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor() // the server refuses it
+  expect(await stored()).toBe('sgt_other')
+  await context.close()
+})
+
 it('asks for a token, says when it is wrong, and takes a pasted address', async () => {
   const { page, context } = await open(browser, '/', { signedIn: false })
   await page.getByLabel('Token').fill('sgt_wrong')
