@@ -142,6 +142,10 @@ func (g *Gateway) portCookieName(p *ports.Target) string {
 	return "sandgate-port"
 }
 
+// secure reports whether the client's connection has TLS. Only a proxy knows this of a connection
+// without TLS of its own.
+func (q *request) secure() bool { return q.Get("X-Forwarded-Proto") == "https" }
+
 func (g *Gateway) setPortCookie(q *request, who noderpc.Principal, embed bool) {
 	value, ok := g.auth.NewPortCookie(who, q.port.Key())
 	if !ok {
@@ -151,7 +155,7 @@ func (g *Gateway) setPortCookie(q *request, who noderpc.Principal, embed bool) {
 		Name: g.portCookieName(q.port), Value: value, Path: q.port.Prefix + "/",
 		MaxAge: int(auth.PortCookieLife / time.Second), HttpOnly: true,
 		SameSite: http.SameSiteLaxMode,
-		Secure:   g.ports.Scheme == "https" && q.port.OwnHost,
+		Secure:   g.ports.Scheme == "https" && q.port.OwnHost || q.secure(),
 	}
 	if embed && q.port.OwnHost {
 		// The cookie belongs to the page around the frame as well as to the port.

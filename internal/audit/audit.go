@@ -29,6 +29,8 @@ type Log struct {
 	// Otherwise an entry that cannot be written is counted, and nothing waits
 	// for it.
 	Required bool
+	// Refusals limits the entries about refused operations; nil records all of them in full.
+	Refusals *Refusals
 }
 
 // Record is the entry of an operation that has not ended yet.
@@ -77,7 +79,27 @@ func (a Log) Finish(e *Record, result any, err error) {
 		e.Outcome = string(fault.PublicOf(err).Kind)
 	}
 	e.Millis = float64(time.Since(e.Began).Microseconds()) / 1000
-	a.Append(e.AuditEntry)
+	if err == nil || a.Refusals == nil {
+		a.Append(e.AuditEntry)
+		return
+	}
+	ok, first := a.Refusals.admit(e.AuditEntry, time.Now())
+	switch {
+	case ok:
+		a.Append(brief(e.AuditEntry))
+	case first:
+		time.AfterFunc(refusedDelay, a.Flush)
+	}
+}
+
+// Flush records the counts of refused operations that have no entry of their own.
+func (a Log) Flush() {
+	if a.Refusals == nil {
+		return
+	}
+	for _, e := range a.Refusals.collect() {
+		a.Append(e)
+	}
 }
 
 // Append records an entry without waiting for it.

@@ -162,7 +162,9 @@ func (n *node) openJournals() error {
 		return err
 	}
 	n.cleanup.add(n.usage.Close)
-	n.audit = audit.Log{Whole: a.Code == "whole", Required: a.Required}
+	n.audit = audit.Log{
+		Whole: a.Code == "whole", Required: a.Required, Refusals: new(audit.Refusals),
+	}
 	if !a.Enabled {
 		return nil
 	}
@@ -173,7 +175,10 @@ func (n *node) openJournals() error {
 	if err != nil {
 		return err
 	}
-	n.cleanup.add(n.audit.Journal.Close)
+	n.cleanup.add(func(ctx context.Context) error {
+		n.audit.Flush()
+		return n.audit.Journal.Close(ctx)
+	})
 	return nil
 }
 

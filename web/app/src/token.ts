@@ -16,8 +16,8 @@ const viewPrefix = 'sgv_'
 export const token = signal<string>('')
 
 /**
- * A token of the address while another one is in use. Whoever has made the address can read what its
- * owner's sessions get, so that the page asks before it uses the token.
+ * A token of the address while another one is in use. The sender of the address can read the data of
+ * the token's sessions, so that the page asks before it uses the token.
  */
 export const offered = signal<string>('')
 
