@@ -21,12 +21,17 @@ import (
 // the sandbox. The sandbox, the volume and the snapshot belong to the tenant. The requests of the
 // other tenant are valid.
 const e2bAnswers = `
+DELETE /events/webhooks/{id}              401 404 403 403 403
 DELETE /sandboxes/{id}                    401 404 403 403 403
 DELETE /secrets/{id}                      401 501 403 403 403
 DELETE /templates/tags                    401 404 403 403 403
 DELETE /templates/{id}                    401 404 403 403 403
 DELETE /volumecontent/{path}              501 501 501 501 501
 DELETE /volumes/{id}                      401 404 403 403 403
+GET /events/sandboxes                     401 200 200 403 403
+GET /events/sandboxes/{id}                401 200 200 403 403
+GET /events/webhooks                      401 200 403 403 403
+GET /events/webhooks/{id}                 401 404 403 403 403
 GET /sandboxes                            401 200 200 403 403
 GET /sandboxes/metrics                    401 400 400 403 403
 GET /sandboxes/{id}                       401 404 200 403 403
@@ -48,9 +53,11 @@ GET /v2/templates                         401 200 200 403 403
 GET /volumecontent/{path}                 501 501 501 501 501
 GET /volumes                              401 200 200 403 403
 GET /volumes/{id}                         401 404 200 403 403
+PATCH /events/webhooks/{id}               401 404 403 403 403
 PATCH /templates/{id}                     401 404 403 403 403
 PATCH /v2/templates/{id}                  401 404 403 403 403
 PATCH /volumecontent/{path}               501 501 501 501 501
+POST /events/webhooks                     401 400 403 403 403
 POST /sandboxes                           401 400 403 403 403
 POST /sandboxes/{id}/connect              401 404 403 403 403
 POST /sandboxes/{id}/fork                 401 404 403 403 403
@@ -76,6 +83,7 @@ PUT /volumecontent/{path}                 501 501 501 501 501
 // e2bBodies returns bodies for the routes that check the body before they look for the sandbox.
 func e2bBodies() map[string]string {
 	return map[string]string{
+		"PATCH /events/webhooks/{id}":            `{"enabled":false}`,
 		"PATCH /templates/{id}":                  `{"public":false}`,
 		"PATCH /v2/templates/{id}":               `{"public":false}`,
 		"DELETE /templates/tags":                 `{"name":"none","tags":["a"]}`,

@@ -8,16 +8,17 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 )
 
 // sandboxWorld is a gateway with a sandbox of the tenant t1, whose id for clients of E2B is iabc.
-func sandboxWorld(t *testing.T, options sandbox.Options) (w *world, access, traffic string) {
+func sandboxWorld(t *testing.T, options e2bname.Options) (w *world, access, traffic string) {
 	t.Helper()
 	w = newWorld(t, func(c *Config) { c.E2BDomain = "sbx.example" })
 	w.fake.change(func() {
 		w.fake.sessions["s_abc"] = "t1"
-		w.fake.labels["s_abc"] = map[string]string{sandbox.LabelOptions: options.Label()}
+		w.fake.labels["s_abc"] = map[string]string{e2bname.LabelOptions: options.Label()}
 	})
 	w.awaitKeys()
 	token := func(purpose string) string {
@@ -44,7 +45,7 @@ func at(id, port string, header ...string) func(*http.Request) {
 // TestForeignAuthorization sends requests for a sandbox with all credentials that must not open it,
 // and with those that open it, by headers and by host names.
 func TestForeignAuthorization(t *testing.T) {
-	w, access, traffic := sandboxWorld(t, sandbox.Options{PrivatePorts: true})
+	w, access, traffic := sandboxWorld(t, e2bname.Options{PrivatePorts: true})
 	host := func(name string, header ...string) func(*http.Request) {
 		return func(r *http.Request) {
 			r.Host = name
@@ -114,7 +115,7 @@ func TestForeignAuthorization(t *testing.T) {
 
 // TestForeignPorts reaches programs without a token, as pages of every origin do.
 func TestForeignPorts(t *testing.T) {
-	w, _, _ := sandboxWorld(t, sandbox.Options{})
+	w, _, _ := sandboxWorld(t, e2bname.Options{})
 	r := w.do("GET", "/", "", nil, at("iabc", "8000", "Origin", "https://any.example"))
 	if r.StatusCode == 401 || r.StatusCode == 403 {
 		t.Errorf("a public port answers %d: %s", r.StatusCode, read(t, r))
@@ -129,7 +130,7 @@ func TestForeignPorts(t *testing.T) {
 // TestForeignPreflight checks that pages of every origin may use the data plane, and that their
 // preflight needs no credentials.
 func TestForeignPreflight(t *testing.T) {
-	w, _, _ := sandboxWorld(t, sandbox.Options{PrivatePorts: true})
+	w, _, _ := sandboxWorld(t, e2bname.Options{PrivatePorts: true})
 	for _, port := range []string{"49983", "49999"} {
 		r := w.do("OPTIONS", "/anything", "", nil, at("iabc", port, "Origin",
 			"https://any.example", "Access-Control-Request-Method", "POST"))

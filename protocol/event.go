@@ -20,6 +20,13 @@ const (
 	FeedSessionHibernated = "session.hibernated"
 	// FeedSessionResumed reports that the session runs again. from is paused or hibernated.
 	FeedSessionResumed = "session.resumed"
+	// FeedSessionSuspended reports that from now on only session.resume resumes the session, and
+	// FeedSessionContinued that it was resumed so.
+	FeedSessionSuspended = "session.suspended"
+	FeedSessionContinued = "session.continued"
+	// FeedSessionUpdated reports a change of the session's name, labels, policy, lifetime or
+	// network: expires_ms, if it ends.
+	FeedSessionUpdated = "session.updated"
 	// FeedSessionLost reports that the session has ended without being asked to: reason and
 	// message.
 	FeedSessionLost = "session.lost"
@@ -48,9 +55,9 @@ const (
 func FeedTypes() []string {
 	return []string{
 		FeedSessionCreated, FeedSessionForked, FeedSessionPaused, FeedSessionHibernated,
-		FeedSessionResumed, FeedSessionLost, FeedSessionExpired, FeedSessionDeleted,
-		FeedPortOpened, FeedPortClosed, FeedSnapshotCreated, FeedTemplateBuilt, FeedTemplateFailed,
-		FeedQuotaReached, FeedEventsLost,
+		FeedSessionResumed, FeedSessionSuspended, FeedSessionContinued, FeedSessionUpdated,
+		FeedSessionLost, FeedSessionExpired, FeedSessionDeleted, FeedPortOpened, FeedPortClosed,
+		FeedSnapshotCreated, FeedTemplateBuilt, FeedTemplateFailed, FeedQuotaReached, FeedEventsLost,
 	}
 }
 

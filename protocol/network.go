@@ -8,7 +8,7 @@ import (
 )
 
 // Network bounds the network access of a session. In JSON it is true for everything that the server
-// allows, false for nothing, or {"allow": [...]} for some hosts.
+// allows, false for nothing, or {"allow": [...], "deny": [...]} for some hosts.
 type Network struct {
 	// Off is true when the JSON value is false.
 	Off bool
@@ -16,10 +16,14 @@ type Network struct {
 	// host without a port means the ports 80 and 443. A nil list means everything that the server
 	// allows.
 	Allow []string
+	// Deny are addresses and networks that the session does not reach, also if Allow has a host
+	// there: 192.0.2.1 or 198.51.100.0/24. The addresses of a host's name are compared.
+	Deny []string
 }
 
 type networkAllow struct {
-	Allow []string `json:"allow"`
+	Allow *[]string `json:"allow,omitempty"`
+	Deny  []string  `json:"deny,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -27,10 +31,12 @@ func (n Network) MarshalJSON() ([]byte, error) {
 	switch {
 	case n.Off:
 		return []byte("false"), nil
-	case n.Allow == nil:
+	case n.Allow == nil && len(n.Deny) == 0:
 		return []byte("true"), nil
+	case n.Allow == nil:
+		return json.Marshal(networkAllow{Deny: n.Deny})
 	}
-	return json.Marshal(networkAllow{n.Allow})
+	return json.Marshal(networkAllow{&n.Allow, n.Deny})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -40,22 +46,25 @@ func (n *Network) UnmarshalJSON(b []byte) error {
 		*n = Network{Off: !on}
 		return nil
 	}
-	v := networkAllow{Allow: []string{}}
+	var v networkAllow
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
 		var known *json.UnmarshalTypeError
 		if !errors.As(err, &known) { // a type that lets the caller name the field
 			err = &json.UnmarshalTypeError{
-				Value: "value with fields other than allow",
+				Value: "value with fields other than allow and deny",
 				Type:  reflect.TypeFor[networkAllow](),
 			}
 		}
 		return err
 	}
-	if v.Allow == nil {
-		v.Allow = []string{}
+	*n = Network{Deny: v.Deny}
+	switch {
+	case v.Allow != nil:
+		n.Allow = *v.Allow
+	case len(v.Deny) == 0:
+		n.Allow = []string{} // an object without fields allows nothing
 	}
-	*n = Network{Allow: v.Allow}
 	return nil
 }

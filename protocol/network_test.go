@@ -10,10 +10,13 @@ import (
 func TestNetworkJSON(t *testing.T) {
 	for in, want := range map[string]string{
 		`{}`: `{}`, `{"network":null}`: `{}`, `{"network":true}`: `{"network":true}`,
-		`{"network":false}`:                   `{"network":false}`,
-		`{"network":{"allow":["a.example"]}}`: `{"network":{"allow":["a.example"]}}`,
-		`{"network":{}}`:                      `{"network":{"allow":[]}}`,
-		`{"network":{"allow":null}}`:          `{"network":{"allow":[]}}`,
+		`{"network":false}`:                       `{"network":false}`,
+		`{"network":{"allow":["a.example"]}}`:     `{"network":{"allow":["a.example"]}}`,
+		`{"network":{"deny":["192.0.2.1"]}}`:      `{"network":{"deny":["192.0.2.1"]}}`,
+		`{"network":{"allow":[],"deny":["::1"]}}`: `{"network":{"allow":[],"deny":["::1"]}}`,
+		`{"network":{"deny":[]}}`:                 `{"network":{"allow":[]}}`,
+		`{"network":{}}`:                          `{"network":{"allow":[]}}`,
+		`{"network":{"allow":null}}`:              `{"network":{"allow":[]}}`,
 	} {
 		var r SessionCreate
 		err := json.Unmarshal([]byte(in), &r)
@@ -23,7 +26,7 @@ func TestNetworkJSON(t *testing.T) {
 		}
 	}
 	for in, field := range map[string]string{
-		`5`: "network", `"*"`: "network", `["a"]`: "network", `{"deny":[]}`: "network",
+		`5`: "network", `"*"`: "network", `["a"]`: "network", `{"hosts":[]}`: "network",
 		`{"allow":"a"}`: "network.allow", `{"allow":[5]}`: "network.allow",
 	} {
 		err := json.Unmarshal([]byte(`{"network":`+in+`}`), new(SessionCreate))

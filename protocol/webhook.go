@@ -24,7 +24,18 @@ type WebhookCreate struct {
 	Types       string `json:"types,omitempty"`
 	Session     string `json:"session,omitempty"`
 	Description string `json:"description,omitempty"`
+	// Format is the form of the requests: empty for that of Sandgate, or e2b. With e2b, Types are
+	// E2B's, such as sandbox.lifecycle.created, and only sandboxes of its interface have events.
+	Format string `json:"format,omitempty"`
+	// Secret signs the requests: 8 to 256 bytes. Empty means a random one. The format of Sandgate
+	// has random ones only.
+	Secret string `json:"secret,omitempty"`
+	// Disabled creates a webhook to which nothing is sent.
+	Disabled bool `json:"disabled,omitempty"`
 }
+
+// WebhookE2B is the format of webhooks of E2B.
+const WebhookE2B = "e2b"
 
 // Webhook is a URL that gets events.
 type Webhook struct {
@@ -33,6 +44,7 @@ type Webhook struct {
 	Types       string `json:"types,omitempty"`
 	Session     string `json:"session,omitempty"`
 	Description string `json:"description,omitempty"`
+	Format      string `json:"format,omitempty"`
 	CreatedMS   int64  `json:"created_ms"`
 	// Disabled is true while nothing is sent. Events wait as long as the feed keeps them.
 	Disabled bool `json:"disabled,omitempty"`
@@ -69,6 +81,8 @@ type WebhookUpdate struct {
 	Session     *string `json:"session,omitempty"`
 	Description *string `json:"description,omitempty"`
 	Disabled    *bool   `json:"disabled,omitempty"`
+	// Secret replaces the secret of a webhook in the format e2b.
+	Secret *string `json:"secret,omitempty"`
 }
 
 // WebhookRotate gives a webhook a new secret.
@@ -144,8 +158,9 @@ type WebhookJob struct {
 	URL   string `json:"url"`
 	// Body is the event as JSON, with the bytes that were signed.
 	Body string `json:"body"`
-	// Signature is the value of the header Sandgate-Signature.
+	// Signature is the value of the header Sandgate-Signature, or e2b-signature in the format e2b.
 	Signature string `json:"signature"`
+	Format    string `json:"format,omitempty"`
 }
 
 // WebhookJobs answers WebhookTake.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,7 +60,7 @@ type line struct {
 	OK      bool
 	Error   string
 	Stray   string
-	// Ask is a request to this test: kill-gateway.
+	// Ask is a request to this test: kill-gateway, or quota and the quota.
 	Ask string
 	MS  int
 }
@@ -190,6 +191,13 @@ func program(
 
 // answer does what the program of the checks asks for.
 func (d *deployment) answer(ctx context.Context, ask string) error {
+	if quota, ok := strings.CutPrefix(ask, "quota "); ok {
+		code, err := d.JSON(ctx, "PUT", "/v1/tenants/"+limited, json.RawMessage(quota), nil)
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("e2b: a quota: %d", code)
+		}
+		return err
+	}
 	if ask != "kill-gateway" {
 		return fmt.Errorf("e2b: the checks ask for %q", ask)
 	}

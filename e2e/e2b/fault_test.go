@@ -16,6 +16,17 @@ func TestGatewayDies(t *testing.T) {
 	d.checks(t, run{"faults", "e2b", "@e2b/code-interpreter", "url", "faults"}, 1)
 }
 
+// limited is the tenant of TestRateLimits.
+const limited = "other-testratelimits"
+
+// TestRateLimits bounds a tenant. The SDK repeats what was refused, and succeeds, or throws the error
+// of its documentation.
+func TestRateLimits(t *testing.T) {
+	t.Parallel()
+	d := other(t, server(t))
+	d.checks(t, run{"limits", "e2b", "none", "url", "limits"}, 1)
+}
+
 // replaceGateway kills the gateway and waits until another one answers.
 func (d *deployment) replaceGateway(ctx context.Context, pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

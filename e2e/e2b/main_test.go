@@ -27,6 +27,7 @@ pool: {size: 3}
 limits: {memory: 1GiB}
 e2b_domain: %q
 egress: {allow: [example.com]}
+webhooks: {allow: [127.0.0.0/8]}
 insecure_e2b_interpreter_without_token: true
 tls: {listen: %q, certificates: [%q]}
 `

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -22,21 +23,21 @@ func (tokens) Valid(noderpc.Principal) bool { return true }
 // TestInterpreterToken checks which requests to the interpreter need a token, with each value of the
 // setting.
 func TestInterpreterToken(t *testing.T) {
-	insecure := sandbox.Options{Insecure: true}
+	insecure := e2bname.Options{Insecure: true}
 	for _, c := range []struct {
 		name          string
 		open, allowed bool
-		options       sandbox.Options
+		options       e2bname.Options
 		header        http.Header
 	}{
 		{"without the setting", false, false, insecure, nil},
 		{"with it", true, true, insecure, nil},
-		{"a secure sandbox", true, false, sandbox.Options{}, nil},
-		{"private ports", true, false, sandbox.Options{Insecure: true, PrivatePorts: true}, nil},
+		{"a secure sandbox", true, false, e2bname.Options{}, nil},
+		{"private ports", true, false, e2bname.Options{Insecure: true, PrivatePorts: true}, nil},
 		{"a wrong token", true, false, insecure, http.Header{headerAccess: {"x"}}},
 		{"an empty token", true, false, insecure, http.Header{headerTraffic: {""}}},
 		{"a page", true, false, insecure, http.Header{"Origin": {"https://example.com"}}},
-		{"a token", false, true, sandbox.Options{}, http.Header{headerAccess: {"access"}}},
+		{"a token", false, true, e2bname.Options{}, http.Header{headerAccess: {"access"}}},
 	} {
 		s := &Surface{cfg: Config{Auth: tokens{}, OpenInterpreter: c.open}}
 		r := httptest.NewRequest(http.MethodPost, "/execute", nil)

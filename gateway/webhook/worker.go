@@ -100,7 +100,8 @@ func (w *Worker) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	c, _, err := gate.Dial(ctx, gate.Allowed(), egress.Target{Host: host, Port: port})
+	c, _, err := gate.Dial(ctx, egress.Rules{Allow: gate.Allowed()},
+		egress.Target{Host: host, Port: port})
 	return c, err
 }
 
@@ -186,10 +187,15 @@ func (w *Worker) attempt(job protocol.WebhookJob) protocol.WebhookOutcome {
 	h := req.Header
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", "Sandgate/"+w.cfg.Version)
-	h.Set("Sandgate-Signature", job.Signature)
-	h.Set("Sandgate-Event", job.Type)
-	h.Set("Sandgate-Webhook", job.Webhook)
-	h.Set("Sandgate-Delivery", job.Delivery)
+	names := [...]string{"Signature", "Event", "Webhook", "Delivery"}
+	prefix := "Sandgate-"
+	if job.Format == protocol.WebhookE2B {
+		names, prefix = [...]string{"signature", "event-type", "webhook-id", "delivery-id"}, "e2b-"
+		h.Set("e2b-signature-version", "v1")
+	}
+	for i, value := range []string{job.Signature, job.Type, job.Webhook, job.Delivery} {
+		h.Set(prefix+names[i], value)
+	}
 	res, err := w.client.Do(req)
 	if err != nil {
 		out.Error = describe(err)

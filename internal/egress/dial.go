@@ -83,11 +83,11 @@ func (g *Gate) ParseList(field string, patterns []string) (List, error) {
 // MavenRepository returns the URL of the repository for Java's packages, or "" if none is known.
 func (g *Gate) MavenRepository() string { return g.presets.Repository() }
 
-// Dial connects to a target that both the gate's list and the caller's list allow. A name is resolved
-// once, and only the addresses that were checked are dialled. address is the address that was
+// Dial connects to a target that both the gate's list and the caller's rules allow. A name is
+// resolved once, and only the addresses that were checked are dialled. address is the address that was
 // reached, or the last one tried. Errors: PermissionDenied, NotFound, Unavailable,
 // DeadlineExceeded.
-func (g *Gate) Dial(ctx context.Context, list List,
+func (g *Gate) Dial(ctx context.Context, rules Rules,
 	t Target,
 ) (c net.Conn, address string, err error) {
 	const op = "egress.dial"
@@ -98,7 +98,7 @@ func (g *Gate) Dial(ctx context.Context, list List,
 		return nil, "", deny(fault.CauseEgress,
 			"is not among what this server lets out (egress.allow)")
 	}
-	if !list.Allows(t) {
+	if !rules.Allow.Allows(t) {
 		return nil, "", deny(fault.CauseSessionNetwork,
 			"is not among what this session is let out to (network.allow)")
 	}
@@ -109,10 +109,19 @@ func (g *Gate) Dial(ctx context.Context, list List,
 		return nil, "", err
 	}
 	var may []netip.Addr
+	denied := false
 	for _, a := range addresses {
-		if address = a.String(); g.permits(a) && len(may) < maxAddresses {
+		address = a.String()
+		switch {
+		case rules.Denies(a):
+			denied = true
+		case g.permits(a) && len(may) < maxAddresses:
 			may = append(may, a)
 		}
+	}
+	if len(may) == 0 && denied {
+		return nil, address, deny(fault.CauseSessionNetwork,
+			"leads to an address that this session is not let out to (network.deny)")
 	}
 	if len(may) == 0 {
 		return nil, address, deny(fault.CauseEgress,

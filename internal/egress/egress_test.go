@@ -220,7 +220,7 @@ func TestDialResolvesOnce(t *testing.T) {
 	answers := []string{"127.0.0.1", "169.254.169.254"}
 	g := gate(t, "* *:"+itoa(port), "127.0.0.0/8",
 		func(string) []string { asked++; return answers[asked-1 : asked] })
-	c, address, err := g.Dial(t.Context(), g.Allowed(), Target{"rebinds.example", port})
+	c, address, err := g.Dial(t.Context(), Rules{Allow: g.Allowed()}, Target{"rebinds.example", port})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestDialResolvesOnce(t *testing.T) {
 	if asked != 1 || address != "127.0.0.1" {
 		t.Errorf("resolved %d times, and dialled %s", asked, address)
 	}
-	if c, address, err = g.Dial(t.Context(), g.Allowed(),
+	if c, address, err = g.Dial(t.Context(), Rules{Allow: g.Allowed()},
 		Target{"rebinds.example", port}); !fault.Is(err, fault.PermissionDenied) {
 		t.Errorf("%v to %s, %v", c, address, err)
 	}
@@ -279,21 +279,21 @@ func TestDialDenies(t *testing.T) {
 		{g.Allowed(), Target{"own.example", port}, fault.PermissionDenied, ""},
 		{g.Allowed(), Target{"nowhere.example", port}, fault.NotFound, "nowhere.example"},
 	} {
-		conn, _, err := g.Dial(t.Context(), c.list, c.target)
+		conn, _, err := g.Dial(t.Context(), Rules{Allow: c.list}, c.target)
 		if !fault.Is(err, c.kind) || !strings.Contains(fault.PublicOf(err).Message, c.says) {
 			t.Errorf("%s: %v, %v", c.target, conn, err)
 		}
 	}
 	g = gate(t, "*:"+itoa(port), "127.0.0.1/32",
 		func(string) []string { return []string{"10.0.0.1", "127.0.0.1"} })
-	c, address, err := g.Dial(t.Context(), g.Allowed(), Target{"mixed.example", port})
+	c, address, err := g.Dial(t.Context(), Rules{Allow: g.Allowed()}, Target{"mixed.example", port})
 	if err != nil || address != "127.0.0.1" {
 		t.Fatalf("%s, %v", address, err)
 	}
 	c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := g.Dial(ctx, g.Allowed(), Target{"mixed.example", port}); err == nil ||
+	if _, _, err := g.Dial(ctx, Rules{Allow: g.Allowed()}, Target{"mixed.example", port}); err == nil ||
 		!errors.Is(err, context.Canceled) && !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
@@ -354,4 +354,47 @@ func FuzzHost(f *testing.F) {
 			t.Errorf("%q is taken for the name %q", s, name)
 		}
 	})
+}
+
+// TestDeniedNetworks checks that a name and an address in a denied network are not reached, in any
+// spelling of the address, and that others are.
+func TestDeniedNetworks(t *testing.T) {
+	deny, err := ParseNetworks("deny", []string{"192.0.2.0/24", "2001:db8::1", "::ffff:198.51.100.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(Config{Allow: []string{"*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.lookup = func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("::ffff:192.0.2.9")}, nil
+	}
+	rules := Rules{Allow: g.Allowed(), Deny: deny}
+	for _, host := range []string{
+		"name.example", "192.0.2.255", "2001:db8::1", "198.51.100.1",
+	} {
+		target, err := ParseTarget(host, 80)
+		if err != nil {
+			t.Errorf("%s: %v", host, err)
+			continue
+		}
+		_, address, err := g.Dial(t.Context(), rules, target)
+		if p := fault.PublicOf(err); p.Kind != fault.PermissionDenied ||
+			p.Cause != fault.CauseSessionNetwork || address == "" {
+			t.Errorf("%s: %q, %v", host, address, err)
+		}
+	}
+	for host, allowed := range map[string]bool{
+		"192.0.2.1": false, "192.0.3.1": true, "name.example": true, "2001:db8::2": true,
+	} {
+		if got := rules.Allows(Target{host, 80}); got != allowed {
+			t.Errorf("%s: %t", host, got)
+		}
+	}
+	for _, wrong := range []string{"example.org", "192.0.2.0/33", "fe80::1%eth0", ""} {
+		if _, err := ParseNetworks("deny", []string{wrong}); !fault.Is(err, fault.InvalidArgument) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package event
 
 import (
+	"time"
+
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -50,6 +52,28 @@ func (a About) Changed(from, to string) Event {
 	return Event{}
 }
 
+// Suspended reports that only session.resume resumes the session from now on, or that it was resumed
+// so. The result has no tenant if nothing has changed.
+func (a About) Suspended(from, to bool) Event {
+	switch {
+	case from == to:
+		return Event{}
+	case to:
+		return a.report(protocol.FeedSessionSuspended, nil)
+	}
+	return a.report(protocol.FeedSessionContinued, nil)
+}
+
+// Updated reports a change of the session's properties. It ends at expires, unless that is zero.
+func (a About) Updated(expires time.Time) Event {
+	if expires.IsZero() {
+		return a.report(protocol.FeedSessionUpdated, nil)
+	}
+	return a.report(protocol.FeedSessionUpdated, map[string]any{
+		"expires_ms": expires.UnixMilli(),
+	})
+}
+
 // Ended reports the end of the session. A session that has moved to another node has no event.
 func (a About) Ended(reason, message string) Event {
 	kind := protocol.FeedSessionLost
@@ -84,9 +108,9 @@ func (a About) Port(c protocol.PortChange) Event {
 	return a.report(kind, map[string]any{"port": c.Port.Port})
 }
 
-// Snapshot reports a snapshot that a user has taken.
-func Snapshot(tenant, session string, s protocol.Snapshot) Event {
-	return About{Tenant: tenant, Session: session}.report(protocol.FeedSnapshotCreated,
+// Snapshot reports a snapshot that a user has taken of the session.
+func (a About) Snapshot(s protocol.Snapshot) Event {
+	return a.report(protocol.FeedSnapshotCreated,
 		map[string]any{"snapshot": s.ID, "name": s.Name})
 }
 

@@ -157,6 +157,22 @@ func TestNetworkUpdate(t *testing.T) {
 	if _, _, status := r.tunnel("127.0.0.1", other); !strings.Contains(status, " 200 ") {
 		t.Error(status)
 	}
+	_, in, status = r.tunnel("127.0.0.1", other)
+	if !strings.Contains(status, " 200 ") {
+		t.Fatal(status)
+	}
+	v, err = update(s.ID, protocol.Network{Deny: []string{"127.0.0.5/24"}})
+	if err != nil || strings.Join(v.Network.Deny, " ") != "127.0.0.0/24" {
+		t.Fatalf("%+v, %v", v.Network, err)
+	}
+	if _, err := in.ReadByte(); err == nil {
+		t.Error("a connection to a denied network was not cut")
+	}
+	if _, _, status := r.tunnel("127.0.0.1", other); !strings.Contains(status, " 403 ") {
+		t.Error(status)
+	}
+	_, err = update(s.ID, protocol.Network{Deny: []string{"example.org"}})
+	wantKind(t, "no network", err, fault.InvalidArgument, "network.deny")
 	_, err = update(s.ID, protocol.Network{Allow: []string{"example.org"}})
 	wantKind(t, "beyond the server", err, fault.PermissionDenied, "network.allow")
 	if v, err := update(s.ID, protocol.Network{Off: true}); err != nil || v.Network != nil {

@@ -59,6 +59,8 @@ func applyUpdate(m *Manager, s *Session, now, next snapshot.Status, r protocol.S
 	if r.Labels != nil {
 		s.status.Labels = next.Labels
 	}
+	at, _ := s.status.Expiry(s.activity.Quiet())
+	m.emit(s.about().Updated(at))
 	return nil
 }
 

@@ -16,9 +16,9 @@ func openSnapshots(m *Manager) (*snapshot.Store, error) {
 	return snapshot.OpenStore(snapshot.StoreConfig{
 		Dir: filepath.Join(m.cfg.DataDir, "kept"), Max: m.cfg.MaxSnapshots,
 		MaxBytes: m.cfg.MaxSnapshotBytes, Admission: m.admission,
-		Taken: func(tenant, session string, made protocol.Snapshot) {
+		Taken: func(tenant, session string, l map[string]string, made protocol.Snapshot) {
 			m.stats.Snapshots.Add(1)
-			m.emit(event.Snapshot(tenant, session, made))
+			m.emit(event.About{Tenant: tenant, Session: session, Labels: l}.Snapshot(made))
 		},
 		Go: m.work.Go, Log: m.log,
 	})

@@ -76,7 +76,7 @@ func (v rest) resumed() {
 // meanwhile. Preconditions: lifecycle is held, and the session is hibernated.
 func (v rest) lapse() {
 	v.revise(func(s *snapshot.Status) {
-		if !lapsed(*s, time.Now()) {
+		if !s.Lapsed(time.Now()) {
 			return
 		}
 		s.Due = time.Time{}
@@ -92,15 +92,11 @@ func (v rest) revise(do func(s *snapshot.Status)) {
 	suspended, due := s.status.Suspended, s.status.Due
 	do(&s.status)
 	same := suspended == s.status.Suspended && due.Equal(s.status.Due)
+	s.m.emit(s.about().Suspended(suspended, s.status.Suspended))
 	s.mu.Unlock()
 	if !same {
 		s.copies.Changed(journalLine(s))
 	}
-}
-
-// lapsed reports whether the lifetime is over of a session that does not end with it.
-func lapsed(s snapshot.Status, now time.Time) bool {
-	return !s.Due.IsZero() && !now.Before(s.Due)
 }
 
 // lapseRetry is how long after a failure a session is hibernated again whose lifetime is over.
@@ -110,7 +106,7 @@ const lapseRetry = 10 * time.Second
 // while code runs in the session, and waits for requests that are under way. It reports whether the
 // lifetime is over.
 func (j *janitor) lapse(s *Session, now time.Time) bool {
-	if s.IsLost() || !lapsed(s.currentStatus(), now) {
+	if s.IsLost() || !s.currentStatus().Lapsed(now) {
 		return false
 	}
 	if !s.lapsing.CompareAndSwap(false, true) {
@@ -143,7 +139,7 @@ func hibernateLapsed(ctx context.Context, s *Session) error {
 		return err
 	}
 	defer unlock()
-	if !lapsed(s.currentStatus(), time.Now()) {
+	if !s.currentStatus().Lapsed(time.Now()) {
 		return nil // it was extended
 	}
 	if err := s.hibernateNow(ctx); err != nil {

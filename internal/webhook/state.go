@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ type hook struct {
 	Types       string   `json:"types,omitempty"`
 	Session     string   `json:"session,omitempty"`
 	Description string   `json:"description,omitempty"`
+	Format      string   `json:"format,omitempty"`
 	Disabled    bool     `json:"disabled,omitempty"`
 	CreatedMS   int64    `json:"created_ms"`
 	Secrets     []secret `json:"secrets"`
@@ -95,7 +95,7 @@ func (h *hook) take(now time.Time, limit int) (jobs []protocol.WebhookJob) {
 		if d.LeaseMS > ms || d.DueMS > ms {
 			continue
 		}
-		body, err := json.Marshal(d.Event)
+		body, signature, err := h.format().encode(h, d.Event, now)
 		if err != nil {
 			continue
 		}
@@ -106,7 +106,7 @@ func (h *hook) take(now time.Time, limit int) (jobs []protocol.WebhookJob) {
 		d.LastMS, d.LeaseMS, d.Lease = ms, now.Add(leaseTime).UnixMilli(), newID("")
 		jobs = append(jobs, protocol.WebhookJob{
 			Webhook: h.ID, Tenant: h.Tenant, Delivery: d.ID, Lease: d.Lease, Type: d.Type,
-			URL: h.URL, Body: string(body), Signature: h.sign(body, now),
+			URL: h.URL, Body: string(body), Signature: signature, Format: h.Format,
 		})
 	}
 	return jobs
@@ -199,8 +199,8 @@ func (h *hook) resend(id string, now time.Time) (count int) {
 func (h *hook) view(now time.Time) protocol.Webhook {
 	v := protocol.Webhook{
 		ID: h.ID, URL: h.URL, Types: h.Types, Session: h.Session, Description: h.Description,
-		CreatedMS: h.CreatedMS, Disabled: h.Disabled, Waiting: len(h.Queue), Dead: len(h.Dead),
-		Gaps: h.Gaps,
+		Format: h.Format, CreatedMS: h.CreatedMS, Disabled: h.Disabled, Waiting: len(h.Queue),
+		Dead: len(h.Dead), Gaps: h.Gaps,
 	}
 	for _, s := range h.Secrets {
 		if s.UntilMS > now.UnixMilli() {

@@ -100,7 +100,7 @@ func (m *Manager) fill(ctx context.Context, h *hook, now time.Time) (bool, error
 		return false, nil
 	}
 	page, err := m.feed.Read(ctx, h.Tenant, protocol.EventQuery{
-		After: h.Cursor, Limit: room, Types: h.Types, Session: h.Session,
+		After: h.Cursor, Limit: room, Types: h.format().query(h), Session: h.Session,
 	})
 	if err != nil {
 		return false, err
@@ -109,7 +109,9 @@ func (m *Manager) fill(ctx context.Context, h *hook, now time.Time) (bool, error
 		h.Gaps++
 	}
 	for _, e := range page.Events {
-		h.add(e, now)
+		if kind, ok := h.format().takes(h, e); ok {
+			h.add(e, now).Type = kind
+		}
 	}
 	changed := page.Cursor != h.Cursor || page.Gap
 	h.Cursor = page.Cursor

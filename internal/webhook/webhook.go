@@ -9,6 +9,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -21,7 +22,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/internal/cluster"
-	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -230,8 +230,7 @@ func (h *hook) check(op string) error {
 	if len(h.Session) > maxText {
 		return fault.Invalid(op, "session", "there is no such session")
 	}
-	_, err = event.ParseTypes(op, h.Types)
-	return err
+	return h.format().checkTypes(op, h.Types)
 }
 
 // Create makes a webhook that gets the events from now on.
@@ -243,8 +242,11 @@ func (m *Manager) Create(
 	now := m.now()
 	h := &hook{
 		ID: newID("wh_"), Tenant: tenant, URL: r.URL, Types: r.Types, Session: r.Session,
-		Description: r.Description, CreatedMS: now.UnixMilli(),
-		Secrets: []secret{{Value: newSecret()}},
+		Description: r.Description, CreatedMS: now.UnixMilli(), Format: r.Format,
+		Disabled: r.Disabled, Secrets: []secret{{Value: cmp.Or(r.Secret, newSecret())}},
+	}
+	if err := checkFormat(op, r.Format, r.Secret); err != nil {
+		return none, err
 	}
 	if err := h.check(op); err != nil {
 		return none, err
@@ -314,6 +316,12 @@ func (m *Manager) Update(
 		}
 		if r.Disabled != nil {
 			h.Disabled = *r.Disabled
+		}
+		if r.Secret != nil {
+			if err := checkFormat(op, h.Format, *r.Secret); err != nil {
+				return err
+			}
+			h.Secrets = []secret{{Value: cmp.Or(*r.Secret, newSecret())}}
 		}
 		return h.check(op)
 	})

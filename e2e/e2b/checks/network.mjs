@@ -17,6 +17,21 @@ check('selector', ['Sandbox.create(network.denyOut)'], async (t) => {
   assert.equal(stdout, 'refused\n')
 })
 
+check('deny-out', ['Sandbox.create(network.denyOut)', 'Sandbox#updateNetwork'], async (t) => {
+  const denied = ['192.0.2.0/24', '203.0.113.7']
+  const s = await t.fresh({ network: { denyOut: denied } })
+  const list = (await s.getInfo()).network.denyOut
+  assert.ok(list.includes('192.0.2.0/24') && list.includes('203.0.113.7/32'), String(list))
+  await s.updateNetwork({ denyOut: ['198.51.100.0/24'] })
+  assert.ok((await s.getInfo()).network.denyOut.includes('198.51.100.0/24'))
+})
+
+check('deny-out-exception', ['Sandbox.create(network.allowOut with denied networks)'], async () => {
+  await refused(Sandbox.create({
+    network: { allowOut: ['example.com'], denyOut: ['192.0.2.0/24'] }
+  }))
+}, { refuses: 'denied networks have no exceptions' })
+
 check('update', ['Sandbox#updateNetwork', 'Sandbox.updateNetwork'], async (t) => {
   const s = await t.fresh()
   await s.updateNetwork({ allowInternetAccess: false })

@@ -18,9 +18,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/e2b/templates"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -130,7 +130,8 @@ func (s *Plane) Routes() []surface.Route {
 		routes = append(routes, r)
 	}
 	c := catalog{s}
-	return append(append(routes, c.templateRoutes()...), c.volumeRoutes()...)
+	routes = append(append(routes, c.templateRoutes()...), c.volumeRoutes()...)
+	return append(routes, hooks{s}.routes()...)
 }
 
 func (s catalog) templateRoutes() []surface.Route {
@@ -218,7 +219,7 @@ func noContent(w http.ResponseWriter) error {
 // session returns the session that the path of a request names. Errors: NotFound.
 func session(r *http.Request) (string, error) {
 	id := r.PathValue("id")
-	if s, ok := sandbox.Session(id); ok {
+	if s, ok := e2bname.Session(id); ok {
 		return s, nil
 	}
 	return "", fault.New(fault.NotFound, "e2b.sandbox", "there is no sandbox %.80q", id)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -343,7 +344,7 @@ func TestCreate(t *testing.T) {
 	}
 	c := g.last().created
 	if c.Template != "" || c.LifetimeSeconds != 60 || c.Env["A"] != "1" || c.Network == nil ||
-		c.Labels["user"] != "x y" || c.Labels[sandbox.LabelTemplate] != "base" ||
+		c.Labels["user"] != "x y" || c.Labels[e2bname.LabelTemplate] != "base" ||
 		len(c.Volumes) != 1 || c.Volumes[0].Path != "/home/user/data" {
 		t.Errorf("%+v", c)
 	}
@@ -380,7 +381,8 @@ func TestNetworkOfRequest(t *testing.T) {
 		`{"allow_internet_access":true}`:        `true`,
 		`{"allow_internet_access":false}`:       `false`,
 		`{"network":{"denyOut":["0.0.0.0/0"]}}`: `false`,
-		`{"network":{"allowOut":["a.test"]}}`:   `true`,
+		`{"network":{"denyOut":["192.0.2.1","198.51.100.7/24"]}}`:               `{"deny":["192.0.2.1/32","198.51.100.0/24"]}`,
+		`{"network":{"allowOut":["a.test"]}}`:                                   `true`,
 		`{"network":{"allowOut":["a.test","1.2.3.4/32"],"denyOut":["::/0"]}}`:   `{"allow":["a.test","1.2.3.4"]}`,
 		`{"allow_internet_access":false,"network":{"allowOut":["*.a.test"]}}`:   `{"allow":["*.a.test"]}`,
 		`{"network":{"allowOut":["0.0.0.0/0"],"denyOut":["0.0.0.0/0"]}}`:        `true`,
@@ -403,6 +405,10 @@ func TestNetworkOfRequest(t *testing.T) {
 	if g.last().created.Network != nil {
 		t.Error("a sandbox of a closed server has a network")
 	}
+	g.refuse(501, "exceptions", "alice", "POST", "/sandboxes",
+		`{"templateID":"base","network":{"allowOut":["192.0.2.1"],"denyOut":["192.0.2.0/24"]}}`)
+	g.refuse(400, "network.denyOut", "alice", "POST", "/sandboxes",
+		`{"templateID":"base","network":{"denyOut":["a.test"]}}`)
 	g.refuse(403, "network.allowOut", "alice", "POST", "/sandboxes",
 		`{"templateID":"base","network":{"allowOut":["a.test"],"denyOut":["0.0.0.0/0"]}}`)
 }
@@ -438,7 +444,7 @@ func TestInvalidRequests(t *testing.T) {
 			strings.Repeat(" ", 43) + `":""}}`},
 		{400, "envVars", "POST", "/sandboxes", `{"templateID":"base","envVars":[]}`},
 		{400, "volumeMounts", "POST", "/sandboxes", `{"templateID":"base","volumeMounts":[{"name":"a"}]}`},
-		{400, "network.denyOut", "POST", "/sandboxes", `{"templateID":"base","network":{"denyOut":["1.1.1.1"]}}`},
+		{400, "network.denyOut", "POST", "/sandboxes", `{"templateID":"base","network":{"denyOut":["1.1.1.1/33"]}}`},
 		{400, "network.allowOut", "POST", "/sandboxes", `{"templateID":"base","network":{"allowOut":["10.0.0.0/8"]}}`},
 		{400, "network.allowOut", "POST", "/sandboxes", `{"templateID":"base","network":{"allowOut":["a/b"]}}`},
 		{400, "x: there is no such field", "POST", "/sandboxes", `{"templateID":"base","network":{"x":1}}`},
@@ -681,15 +687,15 @@ func TestList(t *testing.T) {
 func TestMetadataKeys(t *testing.T) {
 	seen := map[string]bool{}
 	for _, key := range []string{
-		"user", "a.b/c_d-E", "of the user", "a:b", "ä", encodedKey + "x", labelOf("a:b"),
+		"user", "a.b/c_d-E", "of the user", "a:b", "ä", e2bname.EncodedKey + "x", e2bname.LabelOf("a:b"),
 	} {
-		label := labelOf(key)
-		if seen[label] || keyOf(label) != key {
-			t.Errorf("%q becomes %q and %q", key, label, keyOf(label))
+		label := e2bname.LabelOf(key)
+		if seen[label] || e2bname.KeyOf(label) != key {
+			t.Errorf("%q becomes %q and %q", key, label, e2bname.KeyOf(label))
 		}
 		seen[label] = true
 	}
-	if labelOf("user") != "user" {
+	if e2bname.LabelOf("user") != "user" {
 		t.Error("a plain key was encoded")
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -58,9 +58,9 @@ func (s *Plane) fork(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// A copy does not inherit the labels of the server.
-	labels := map[string]string{sandbox.LabelTemplate: templateOf(v)}
-	if o := optionsOf(v); o != (sandbox.Options{}) {
-		labels[sandbox.LabelOptions] = o.Label()
+	labels := map[string]string{e2bname.LabelTemplate: templateOf(v)}
+	if o := optionsOf(v); o != (e2bname.Options{}) {
+		labels[e2bname.LabelOptions] = o.Label()
 	}
 	var forks protocol.Forks
 	if err := s.callAs(r, withoutManage(surface.CallOf(r).Who), protocol.OpFork,
@@ -85,7 +85,7 @@ func (s *Plane) findRunning(r *http.Request) (protocol.Session, error) {
 	v, err := s.find(r)
 	if err == nil && stateOf(v) == statePaused {
 		err = fault.New(fault.Conflict, "e2b.sandbox", "sandbox %s is paused; connect to it first",
-			sandbox.ID(v.ID))
+			e2bname.ID(v.ID))
 	}
 	return v, err
 }
@@ -123,7 +123,7 @@ func (s *Plane) snapshots(w http.ResponseWriter, r *http.Request) error {
 	var from string
 	if id := q.Get("sandboxID"); id != "" {
 		var ok bool
-		if from, ok = sandbox.Session(id); !ok {
+		if from, ok = e2bname.Session(id); !ok {
 			return invalid("sandboxID", "%.80q is not the id of a sandbox", id)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -25,8 +25,8 @@ func TestFork(t *testing.T) {
 	g.node.answer[protocol.OpFork] = func(who noderpc.Principal, params any) (any, error) {
 		p := params.(protocol.SessionFork)
 		if slices.Contains(who.Scopes, string(protocol.ScopeManage)) || p.Session != "s_x1" ||
-			p.LifetimeSeconds != 40 || p.Labels[sandbox.LabelTemplate] != "mine" ||
-			p.Labels[sandbox.LabelOptions] != `{"private_ports":true}` {
+			p.LifetimeSeconds != 40 || p.Labels[e2bname.LabelTemplate] != "mine" ||
+			p.Labels[e2bname.LabelOptions] != `{"private_ports":true}` {
 			t.Errorf("%+v", p)
 		}
 		var f protocol.Forks
@@ -251,6 +251,7 @@ func TestSetNetwork(t *testing.T) {
 	for body, want := range map[string]string{
 		`{}`: `true`, `{"allow_internet_access":false}`: `false`,
 		`{"allowOut":["a.example"],"denyOut":["0.0.0.0/0"]}`: `{"allow":["a.example"]}`,
+		`{"denyOut":["192.0.2.0/24"]}`:                       `{"deny":["192.0.2.0/24"]}`,
 	} {
 		var got []byte
 		g.node.answer[protocol.OpSessionUpdate] = func(_ noderpc.Principal, p any) (any, error) {
@@ -263,7 +264,7 @@ func TestSetNetwork(t *testing.T) {
 		}
 	}
 	g.refuse(400, "network.denyOut", "alice", "PUT", "/sandboxes/ix1/network",
-		`{"denyOut":["10.0.0.0/8"]}`)
+		`{"denyOut":["a.example"]}`)
 }
 
 // TestRefusals lists what this server does not offer.

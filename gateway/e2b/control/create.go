@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/e2b/templates"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -117,10 +117,10 @@ func creation(p newSandbox) (c protocol.SessionCreate, err error) {
 		return c, err
 	}
 	for key, value := range p.Metadata {
-		c.Labels[labelOf(key)] = value
+		c.Labels[e2bname.LabelOf(key)] = value
 	}
-	c.Labels[sandbox.LabelTemplate] = p.Template
-	o := sandbox.Options{
+	c.Labels[e2bname.LabelTemplate] = p.Template
+	o := e2bname.Options{
 		AutoPause: p.AutoPause, AutoResume: p.AutoResume.on(),
 		Insecure: p.Secure == nil || !*p.Secure,
 	}
@@ -137,8 +137,8 @@ func creation(p newSandbox) (c protocol.SessionCreate, err error) {
 		return c, err
 	}
 	o.NoInternet = c.Network != nil && c.Network.Off
-	if o != (sandbox.Options{}) {
-		c.Labels[sandbox.LabelOptions] = o.Label()
+	if o != (e2bname.Options{}) {
+		c.Labels[e2bname.LabelOptions] = o.Label()
 	}
 	c.Volumes, err = mounts(p.Volumes)
 	return c, err
@@ -183,7 +183,7 @@ func checkMetadata(m map[string]string) error {
 		}
 	}
 	for key := range m {
-		if most := 42; len(labelOf(key)) > protocol.MaxLabelKey {
+		if most := 42; len(e2bname.LabelOf(key)) > protocol.MaxLabelKey {
 			return invalid("metadata", "the key %.80q is over %d bytes, or %d with characters "+
 				"other than letters, digits, dots, dashes, underscores and slashes", key,
 				protocol.MaxLabelKey, most)
@@ -256,7 +256,7 @@ func (s *Plane) noTemplate(r *http.Request, name string) error {
 
 // templateOf returns the id of the template of a session.
 func templateOf(v protocol.Session) string {
-	switch name := v.Labels[sandbox.LabelTemplate]; {
+	switch name := v.Labels[e2bname.LabelTemplate]; {
 	case name != "":
 		return name
 	case v.Template != "":

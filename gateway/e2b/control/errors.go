@@ -18,6 +18,8 @@ var fields = map[string]string{
 	"template.session_network": "templateID",
 	"network.allow":            "network.allowOut",
 	"cursor":                   "nextToken",
+	"types":                    "events",
+	"secret":                   "signatureSecret",
 }
 
 // translate returns the error of an operation in the terms of this API. A sandbox that was

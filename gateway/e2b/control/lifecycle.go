@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -42,7 +42,7 @@ func (s *Plane) find(r *http.Request) (v protocol.Session, err error) {
 		if v.Reason == "expired" {
 			what = "has expired"
 		}
-		return v, fault.New(fault.NotFound, "e2b.sandbox", "sandbox %s %s", sandbox.ID(id), what)
+		return v, fault.New(fault.NotFound, "e2b.sandbox", "sandbox %s %s", e2bname.ID(id), what)
 	}
 	return v, nil
 }
@@ -117,7 +117,7 @@ func (s *Plane) resume(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if stateOf(v) != statePaused {
-		return fault.New(fault.Conflict, "e2b.resume", "sandbox %s is not paused", sandbox.ID(v.ID))
+		return fault.New(fault.Conflict, "e2b.resume", "sandbox %s is not paused", e2bname.ID(v.ID))
 	}
 	return s.wake(w, r, v, p, seconds)
 }
@@ -159,7 +159,7 @@ func (s *Plane) pause(w http.ResponseWriter, r *http.Request) error {
 	}
 	if stateOf(v) == statePaused {
 		return fault.New(fault.Conflict, "e2b.pause", "sandbox %s is paused already",
-			sandbox.ID(v.ID))
+			e2bname.ID(v.ID))
 	}
 	// A sandbox that is paused at its end keeps its time for when it runs again.
 	unbounded := false

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -106,7 +106,7 @@ func parseFilter(r *http.Request) (f filter, err error) {
 	}
 	f.query = protocol.SessionQuery{
 		Limit: int(limit), Cursor: q.Get("nextToken"),
-		Labels: []string{sandbox.LabelTemplate},
+		Labels: []string{e2bname.LabelTemplate},
 	}
 	switch q.Get("order") {
 	case "", "desc":
@@ -116,7 +116,7 @@ func parseFilter(r *http.Request) (f filter, err error) {
 		return f, invalid("order", "it is asc or desc")
 	}
 	if t := q.Get("template"); t != "" {
-		f.query.Labels = []string{sandbox.LabelTemplate + ":" + t}
+		f.query.Labels = []string{e2bname.LabelTemplate + ":" + t}
 	}
 	if text := q.Get("startedAfter"); text != "" {
 		if f.after, err = time.Parse(time.RFC3339, text); err != nil {
@@ -167,7 +167,7 @@ func metadataFilter(text string) (labels []string, none bool, err error) {
 			if strings.HasPrefix(key, protocol.ReservedLabels) {
 				return nil, false, invalid("metadata", "%.80q is a key of the server", key)
 			}
-			labels = append(labels, labelOf(key)+":"+value)
+			labels = append(labels, e2bname.LabelOf(key)+":"+value)
 		}
 	}
 	slices.Sort(labels)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -80,7 +80,7 @@ func (s *Plane) manyMetrics(w http.ResponseWriter, r *http.Request) error {
 	}
 	all := result{map[string]metricBody{}}
 	for _, id := range ids {
-		session, ok := sandbox.Session(id)
+		session, ok := e2bname.Session(id)
 		if !ok {
 			return invalid("sandbox_ids", "%.80q is not the id of a sandbox", id)
 		}

@@ -50,12 +50,20 @@ func egress(internet *bool, n *networkRequest) (*protocol.Network, error) {
 		return nil, err
 	}
 	closed := internet != nil && !*internet
+	var deny []string
 	for _, to := range n.DenyOut {
-		if !slices.Contains(allTraffic, to) {
-			return nil, invalid("network.denyOut",
-				"this server can deny all destinations (%s), not %.80q alone", allTraffic[0], to)
+		if slices.Contains(allTraffic, to) {
+			closed = true
+			continue
 		}
-		closed = true
+		block, err := netip.ParsePrefix(to)
+		if a, wrong := netip.ParseAddr(to); err != nil && wrong == nil {
+			block, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil {
+			return nil, invalid("network.denyOut", "%.80q is neither an address nor a network", to)
+		}
+		deny = append(deny, block.Masked().String())
 	}
 	allow := make([]string, 0, len(n.AllowOut))
 	for _, to := range n.AllowOut {
@@ -70,12 +78,16 @@ func egress(internet *bool, n *networkRequest) (*protocol.Network, error) {
 		allow = append(allow, host)
 	}
 	switch {
-	case !closed:
-		return &protocol.Network{}, nil
-	case len(allow) == 0:
+	case closed && len(allow) == 0:
 		return &protocol.Network{Off: true}, nil
+	case closed: // this API gives the allowed destinations precedence
+		return &protocol.Network{Allow: allow}, nil
+	case len(deny) > 0 && len(allow) > 0:
+		return nil, unsupported("network.allowOut",
+			"this server has no exceptions from denied networks; deny all destinations (%s)",
+			allTraffic[0])
 	}
-	return &protocol.Network{Allow: allow}, nil
+	return &protocol.Network{Deny: deny}, nil
 }
 
 // destination returns an allowed destination as a pattern of native lists. A block of addresses is
@@ -100,7 +112,9 @@ func networkOf(n *protocol.Network) (b networkBody) {
 	case n == nil, n.Off:
 		b.DenyOut = []string{allTraffic[0]}
 	case n.Allow != nil && !slices.Contains(n.Allow, "*"):
-		b.AllowOut, b.DenyOut = n.Allow, []string{allTraffic[0]}
+		b.AllowOut, b.DenyOut = n.Allow, append([]string{allTraffic[0]}, n.Deny...)
+	default:
+		b.DenyOut = n.Deny
 	}
 	return b
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -91,7 +91,7 @@ type volumeMount struct {
 func (s *Plane) withTokens(v protocol.Session) (b sandboxBody, err error) {
 	template := templateOf(v)
 	b = sandboxBody{
-		ID: sandbox.ID(v.ID), Template: template, Alias: template, Client: clientID,
+		ID: e2bname.ID(v.ID), Template: template, Alias: template, Client: clientID,
 		EnvdVersion: envdVersion, Domain: s.domain(),
 	}
 	b.tokens, err = s.tokens(v.ID)
@@ -143,9 +143,9 @@ func (s *Plane) detail(r *http.Request, v protocol.Session) (d detailBody, err e
 func listed(v protocol.Session) listedBody {
 	template := templateOf(v)
 	l := listedBody{
-		ID: sandbox.ID(v.ID), Template: template, Alias: template, Client: clientID,
+		ID: e2bname.ID(v.ID), Template: template, Alias: template, Client: clientID,
 		Started: stamp(v.CreatedMS), End: endOf(v), CPUs: 1,
-		Metadata: metadataOf(v.Labels), State: stateOf(v), EnvdVersion: envdVersion,
+		Metadata: e2bname.MetadataOf(v.Labels), State: stateOf(v), EnvdVersion: envdVersion,
 		Volumes: []volumeMount{},
 	}
 	if m := v.Limits; m != nil {
@@ -180,8 +180,8 @@ func stamp(ms int64) string {
 }
 
 // optionsOf returns the options with which a sandbox was created.
-func optionsOf(v protocol.Session) sandbox.Options {
-	o, _ := sandbox.OptionsOf(v.Labels) // only the server writes them
+func optionsOf(v protocol.Session) e2bname.Options {
+	o, _ := e2bname.OptionsOf(v.Labels) // only the server writes them
 	return o
 }
 
@@ -196,7 +196,7 @@ func stateOf(v protocol.Session) string {
 }
 
 // lifecycleOf describes what happens at the end of a sandbox's time.
-func lifecycleOf(o sandbox.Options) lifecycleOut {
+func lifecycleOf(o e2bname.Options) lifecycleOut {
 	if o.AutoPause {
 		return lifecycleOut{AutoResume: o.AutoResume, OnTimeout: "pause"}
 	}

@@ -1,3 +1,5 @@
+// Package sandbox has the parts of E2B's interface that all its ports share: the target of a request,
+// its credentials, and errors.
 package sandbox
 
 import (

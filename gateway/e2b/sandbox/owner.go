@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -31,7 +32,7 @@ func (t *Target) Resolve(ctx context.Context, from *Lookup, address string) erro
 	case owner.Ended != "":
 		return Unavailable(t.ID, "The sandbox was not found: it has ended ("+owner.Ended+")")
 	}
-	if t.Options, err = OptionsOf(owner.Labels); err != nil {
+	if t.Options, err = e2bname.OptionsOf(owner.Labels); err != nil {
 		return err
 	}
 	if owner.Suspended && !t.Options.AutoResume {

@@ -8,21 +8,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 func TestID(t *testing.T) {
-	if id := ID("s_abc234"); id != "iabc234" {
+	if id := e2bname.ID("s_abc234"); id != "iabc234" {
 		t.Error(id)
 	}
-	if s, ok := Session("iabc234"); !ok || s != "s_abc234" {
+	if s, ok := e2bname.Session("iabc234"); !ok || s != "s_abc234" {
 		t.Error(s, ok)
 	}
 	for _, wrong := range []string{
 		"", "i", "abc", "i_abc", "i/abc", "iABC", "iabc-d", "i" + strings.Repeat("a", 64),
 	} {
-		if s, ok := Session(wrong); ok {
+		if s, ok := e2bname.Session(wrong); ok {
 			t.Errorf("%q became %q", wrong, s)
 		}
 	}
@@ -121,7 +122,9 @@ func (f found) Owner(context.Context, string) (protocol.SessionOwner, error) {
 func TestResolve(t *testing.T) {
 	paused := protocol.SessionOwner{Tenant: "t", Suspended: true}
 	resumes := paused
-	resumes.Labels = map[string]string{LabelOptions: Options{AutoResume: true}.Label()}
+	resumes.Labels = map[string]string{
+		e2bname.LabelOptions: e2bname.Options{AutoResume: true}.Label(),
+	}
 	for name, c := range map[string]struct {
 		from   found
 		status int

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -29,7 +30,7 @@ type Target struct {
 	Token bool
 	// AccessToken is the sandbox's access token, which signs the addresses of files.
 	AccessToken string
-	Options     Options
+	Options     e2bname.Options
 	// OwnHost is set if the request named the port in its host.
 	OwnHost bool
 }
@@ -143,7 +144,7 @@ func (d Domain) Target(r *http.Request) (*Target, error) {
 		return nil, fault.New(fault.Malformed, op, "%.40q is not a port from 1 to 65535", number)
 	}
 	t.Port = port
-	if t.Session, ok = Session(t.ID); !ok {
+	if t.Session, ok = e2bname.Session(t.ID); !ok {
 		return t, fault.New(fault.NotFound, op, "there is no sandbox with this id")
 	}
 	return t, nil

@@ -66,8 +66,18 @@ func (c Config) Check(op, field, tenant string,
 			Kind: fault.PermissionDenied, Op: op, Field: field, Cause: fault.CauseEgress,
 			Message: "this server does not let your tenant out (egress.tenants)",
 		}
+	}
+	denied, err := egress.ParseNetworks(field+".deny", asked.Deny)
+	if err != nil {
+		return nil, err
+	}
+	var deny []string
+	for _, p := range denied {
+		deny = append(deny, p.String())
+	}
+	switch {
 	case asked.Allow == nil:
-		return asked, nil
+		return &protocol.Network{Deny: deny}, nil
 	case len(asked.Allow) == 0:
 		return nil, fault.Invalid(op, field+".allow",
 			"the list names no host; true means all that the server lets out, false nothing")
@@ -83,7 +93,7 @@ func (c Config) Check(op, field, tenant string,
 			Message: fmt.Sprintf("%s is beyond what this server lets out (egress.allow)", host),
 		}
 	}
-	return &protocol.Network{Allow: list.Strings()}, nil
+	return &protocol.Network{Allow: list.Strings(), Deny: deny}, nil
 }
 
 // CheckUpdate returns the network to which the network of a session with the proxy p can change; nil

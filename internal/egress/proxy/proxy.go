@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,7 +95,7 @@ type Proxy struct {
 
 	mu     sync.Mutex // guards all below; leaf
 	asked  protocol.Network
-	list   egress.List
+	rules  egress.Rules
 	open   map[*client.Conn]carried
 	closed bool
 }
@@ -103,6 +104,8 @@ type Proxy struct {
 type carried struct {
 	to  wire.EgressTarget
 	cut context.CancelFunc
+	// reached is the address to which the connection is open.
+	reached netip.Addr
 }
 
 // New returns the proxy of an owner for a network that Check has returned. used is the number of
@@ -126,21 +129,25 @@ func (s *Service) New(o Owner, n protocol.Network, used int64) (p *Proxy, err er
 // connections to targets that are not allowed any more. A program may request further connections
 // to these targets, and is refused.
 func (p *Proxy) Set(n protocol.Network) error {
-	list := p.s.cfg.Gate.Allowed()
+	rules := egress.Rules{Allow: p.s.cfg.Gate.Allowed()}
+	var err error
 	switch {
 	case n.Off:
-		list = nil
+		rules.Allow = nil
 	case n.Allow != nil:
-		var err error
-		if list, err = egress.ParseList("network.allow", n.Allow); err != nil {
+		if rules.Allow, err = egress.ParseList("network.allow", n.Allow); err != nil {
 			return err
 		}
 	}
+	if rules.Deny, err = egress.ParseNetworks("network.deny", n.Deny); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked, p.list = n, list
+	p.asked, p.rules = n, rules
 	for _, c := range p.open {
-		if t, err := egress.ParseTarget(c.to.Host, c.to.Port); err != nil || !list.Allows(t) {
+		if t, err := egress.ParseTarget(c.to.Host, c.to.Port); err != nil || !rules.Allows(t) ||
+			rules.Denies(c.reached) {
 			c.cut()
 		}
 	}
@@ -166,7 +173,7 @@ func (p *Proxy) Network() *protocol.Network {
 	if p.asked.Off {
 		return nil
 	}
-	return &protocol.Network{Allow: p.list.Strings()}
+	return &protocol.Network{Allow: p.rules.Allow.Strings(), Deny: p.asked.Deny}
 }
 
 // State returns the arguments with which New continues later: the requested network, and the bytes
@@ -204,7 +211,7 @@ func (p *Proxy) Handle(to wire.EgressTarget, n *client.Conn) {
 			p.o.Kind, most))
 	default:
 		ctx, cancel := context.WithCancel(p.o.Life)
-		p.open[n] = carried{to, cancel}
+		p.open[n] = carried{to: to, cut: cancel}
 		p.s.opts.Go(func() {
 			defer func() {
 				cancel()
@@ -258,6 +265,7 @@ func (p *Proxy) carry(ctx context.Context, cut context.CancelFunc, to wire.Egres
 		return
 	}
 	p.s.opened.Add(1)
+	p.reached(n, out)
 	n.Accept()
 	idle := time.AfterFunc(p.s.cfg.Idle, cut)
 	defer idle.Stop()
@@ -300,7 +308,23 @@ func (p *Proxy) carry(ctx context.Context, cut context.CancelFunc, to wire.Egres
 	p.s.opts.Audit.Finish(e, nil, err)
 }
 
-// dial connects to a target if the lists allow it.
+// reached records the address of a connection. The rules may have changed while it was dialled.
+func (p *Proxy) reached(n *client.Conn, out *net.TCPConn) {
+	at, err := netip.ParseAddrPort(out.RemoteAddr().String())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ok := p.open[n]
+	if !ok || err != nil {
+		return
+	}
+	c.reached = at.Addr()
+	p.open[n] = c
+	if p.rules.Denies(c.reached) {
+		c.cut()
+	}
+}
+
+// dial connects to a target if the rules allow it.
 func (p *Proxy) dial(ctx context.Context, to wire.EgressTarget,
 	e *audit.Record,
 ) (*net.TCPConn, error) {
@@ -325,9 +349,9 @@ func (p *Proxy) dial(ctx context.Context, to wire.EgressTarget,
 		return nil, err
 	}
 	p.mu.Lock()
-	list := p.list
+	rules := p.rules
 	p.mu.Unlock()
-	c, address, err := p.s.cfg.Gate.Dial(ctx, list, target)
+	c, address, err := p.s.cfg.Gate.Dial(ctx, rules, target)
 	e.Address = address
 	if err != nil {
 		return nil, err

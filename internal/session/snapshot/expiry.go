@@ -66,6 +66,9 @@ func (s Status) Ended(created, now time.Time) *protocol.Reached {
 	return &r
 }
 
+// Lapsed reports whether the lifetime is over of a session that does not end with it.
+func (s Status) Lapsed(now time.Time) bool { return !s.Due.IsZero() && !now.Before(s.Due) }
+
 // Reconsider returns the ends of a session that was created at created after OnExpiry of its policy
 // changed. The end of its lifetime stays. A session that is due no more has its lifetime again.
 func (s Status) Reconsider(before Policy, now, created time.Time, most time.Duration) Status {

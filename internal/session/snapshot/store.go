@@ -63,8 +63,8 @@ type StoreConfig struct {
 	MaxBytes int64
 	// Admission checks the quotas of tenants and keys.
 	Admission Admission
-	// Taken is called for each snapshot that was taken.
-	Taken func(tenant, session string, made protocol.Snapshot)
+	// Taken is called for each snapshot that was taken, with the labels of the session.
+	Taken func(tenant, session string, labels map[string]string, made protocol.Snapshot)
 	// Go runs the removal of an expired snapshot.
 	Go  func(func())
 	Log *slog.Logger
@@ -159,7 +159,7 @@ func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source,
 	if err != nil {
 		return none, errors.Join(err, os.RemoveAll(dir+Partial), Remove(dir))
 	}
-	h.cfg.Taken(p.Tenant, s.ID(), c.View())
+	h.cfg.Taken(p.Tenant, s.ID(), c.Labels, c.View())
 	h.cfg.Log.Info("snapshot taken", "session", s.ID(), "snapshot", id, "bytes", c.Bytes, "pause",
 		c.Pause)
 	return c.View(), nil

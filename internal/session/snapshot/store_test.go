@@ -69,7 +69,7 @@ func open(t *testing.T, dir string, n int, bytes int64) (*Store, *int) {
 	taken := new(int)
 	s, err := OpenStore(StoreConfig{
 		Dir: dir, Max: n, MaxBytes: bytes, Admission: quotas{},
-		Taken: func(string, string, protocol.Snapshot) { *taken++ },
+		Taken: func(string, string, map[string]string, protocol.Snapshot) { *taken++ },
 		Go:    func(f func()) { f() }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

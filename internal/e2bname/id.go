@@ -1,8 +1,8 @@
-// Package sandbox has the parts of E2B's interface that all its ports share: the ids of sandboxes,
-// the target of a request, its credentials, and errors.
+// Package e2bname has the names that E2B's interface has for parts of Sandgate: the ids of sandboxes,
+// their metadata and options in the labels of a session, and their events. Gateways and nodes use it.
 //
 // A sandbox is a session of Sandgate. See docs/reference/e2b.md.
-package sandbox
+package e2bname
 
 import "strings"
 

@@ -1,4 +1,4 @@
-package sandbox
+package e2bname
 
 import (
 	"encoding/json"
