@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/gateway/auth"
-	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 )

@@ -55,9 +55,10 @@ const (
 func FeedTypes() []string {
 	return []string{
 		FeedSessionCreated, FeedSessionForked, FeedSessionPaused, FeedSessionHibernated,
-		FeedSessionResumed, FeedSessionSuspended, FeedSessionContinued, FeedSessionUpdated,
-		FeedSessionLost, FeedSessionExpired, FeedSessionDeleted, FeedPortOpened, FeedPortClosed,
-		FeedSnapshotCreated, FeedTemplateBuilt, FeedTemplateFailed, FeedQuotaReached, FeedEventsLost,
+		FeedSessionResumed, FeedSessionSuspended, FeedSessionContinued,
+		FeedSessionUpdated, FeedSessionLost, FeedSessionExpired, FeedSessionDeleted,
+		FeedPortOpened, FeedPortClosed, FeedSnapshotCreated, FeedTemplateBuilt, FeedTemplateFailed,
+		FeedQuotaReached, FeedEventsLost,
 	}
 }
 

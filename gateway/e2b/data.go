@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
+	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -47,22 +48,54 @@ func (s *Surface) authenticateData(r *http.Request) (context.Context, noderpc.Pr
 	if err != nil {
 		return nil, nobody, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Call)
-	defer cancel()
 	if err := s.readToken(r, t); err != nil {
 		return nil, nobody, err
 	}
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		address = r.RemoteAddr // a socket without an address
-	}
-	if err := t.Resolve(ctx, s.lookup, address); err != nil {
+	if err := s.resolve(r, t, t.Token && runs(r, t)); err != nil {
 		return nil, nobody, err
 	}
 	if err := s.checkToken(r, t); err != nil {
 		return nil, nobody, err
 	}
 	return sandbox.WithTarget(r.Context(), t), t.Who, nil
+}
+
+// runs reports whether a request begins a command or code. These requests are the most frequent ones,
+// and wait for operations that fail if the sandbox has ended.
+func runs(r *http.Request, t *sandbox.Target) bool {
+	return r.Method == http.MethodPost &&
+		(t.Port == sandbox.EnvdPort && r.URL.Path == "/process.Process/Start" ||
+			t.Port == sandbox.InterpreterPort && r.URL.Path == "/execute")
+}
+
+// resolve finds the owner and the options of a sandbox.
+func (s *Surface) resolve(r *http.Request, t *sandbox.Target, recent bool) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Call)
+	defer cancel()
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr // a socket without an address
+	}
+	return t.Resolve(ctx, s.lookup, address, recent)
+}
+
+// explain answers a request that would be cut because its sandbox has ended since it was looked up
+// for an earlier request. The answer has the reason. Callers defer it.
+func (s *Surface) explain(w http.ResponseWriter, r *http.Request, t *sandbox.Target) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	begun, ok := w.(interface{ Started() bool })
+	if p == http.ErrAbortHandler && t.Recent && ok && !begun.Started() {
+		if err := s.resolve(r, t, false); err != nil {
+			call := surface.CallOf(r)
+			call.Err = err
+			sandbox.WriteError(w, err, call.Trace)
+			return
+		}
+	}
+	panic(p)
 }
 
 // readToken reads the access token of a request. It needs no node.
@@ -128,6 +161,7 @@ func isPreflight(r *http.Request) bool {
 // serveData answers a request to a port of a sandbox.
 func (s *Surface) serveData(w http.ResponseWriter, r *http.Request) error {
 	t := sandbox.TargetOf(r.Context())
+	defer s.explain(w, r, t)
 	own := t.Port == sandbox.EnvdPort || t.Port == sandbox.InterpreterPort
 	switch {
 	case own && isPreflight(r):

@@ -1,13 +1,17 @@
 package e2b
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -49,6 +53,43 @@ func TestInterpreterToken(t *testing.T) {
 		err := s.checkToken(r, target)
 		if (err == nil) != c.allowed || err != nil && !fault.Is(err, fault.PermissionDenied) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// ended is a source of owners of sessions that were killed.
+type ended struct{}
+
+func (ended) Owner(context.Context, string) (protocol.SessionOwner, error) {
+	return protocol.SessionOwner{Ended: "deleted"}, nil
+}
+
+// begun is a response that may have begun.
+type begun struct {
+	*httptest.ResponseRecorder
+	started bool
+}
+
+func (b begun) Started() bool { return b.started }
+
+// TestEndedSinceLookup checks that a request which used an earlier lookup gets the reason for the end
+// of its sandbox, and that a response that has begun is cut.
+func TestEndedSinceLookup(t *testing.T) {
+	s := &Surface{cfg: Config{Call: time.Minute}, lookup: sandbox.NewLookup(ended{}, func() {})}
+	for _, c := range []struct{ recent, started, cut bool }{
+		{true, false, false}, {true, true, true}, {false, false, true},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/execute", nil)
+		w := begun{httptest.NewRecorder(), c.started}
+		target := &sandbox.Target{ID: "iabc", Session: "s_abc", Token: true, Recent: c.recent}
+		cut := func() (cut bool) {
+			defer func() { cut = recover() == http.ErrAbortHandler }()
+			defer s.explain(w, r, target)
+			panic(http.ErrAbortHandler)
+		}()
+		if cut != c.cut || !cut && (w.Code != http.StatusBadGateway ||
+			!strings.Contains(w.Body.String(), "killed")) {
+			t.Errorf("%+v: cut %t, %d %s", c, cut, w.Code, w.Body)
 		}
 	}
 }

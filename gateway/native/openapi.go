@@ -137,11 +137,18 @@ func special(t reflect.Type) *jsonschema.Schema {
 				Description: "A host, such as example.org, *.example.org or git.example.org:22. Without a port, 80 and 443 are allowed.",
 			},
 		})
+		properties.Set("deny", &jsonschema.Schema{
+			Type: "array", MaxItems: &hosts,
+			Items: &jsonschema.Schema{
+				Type:        "string",
+				Description: "An address or a network that is not reached, such as 192.0.2.1 or 198.51.100.0/24.",
+			},
+		})
 		return &jsonschema.Schema{
 			Description: "What a session may reach: true for everything that the server allows, false for nothing, or some hosts.",
 			OneOf: []*jsonschema.Schema{
 				{Type: "boolean"},
-				{Type: "object", Properties: properties, Required: []string{"allow"}},
+				{Type: "object", Properties: properties},
 			},
 		}
 	}

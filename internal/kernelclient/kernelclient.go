@@ -71,16 +71,27 @@ type Client struct {
 // then on, also when Attach fails. The end of ctx closes the link while Attach
 // waits, and has no effect afterwards.
 func Attach(ctx context.Context, l Link, t Target) (*Client, error) {
-	c := &Client{link: l, channel: t.Channel}
-	defer context.AfterFunc(ctx, c.Close)()
-	if err := c.attach(t); err != nil {
-		c.Close()
-		return nil, ended(ctx, err)
-	}
-	return c, nil
+	c, _, err := Begin(ctx, l, t)
+	return c, err
 }
 
-func (c *Client) attach(t Target) error {
+// Begin attaches as Attach does, and queues cells without waiting for the reply to the attachment. It
+// returns the numbers of the cells.
+func Begin(ctx context.Context, l Link, t Target, cells ...protocol.Execute,
+) (*Client, []uint32, error) {
+	c := &Client{link: l, channel: t.Channel}
+	defer context.AfterFunc(ctx, c.Close)()
+	numbers, err := c.attachAndQueue(t, cells)
+	if err != nil {
+		c.Close()
+		return nil, nil, ended(ctx, err)
+	}
+	return c, numbers, nil
+}
+
+// attachAndQueue sends the attachment and the cells. The node answers requests of one channel in
+// their order.
+func (c *Client) attachAndQueue(t Target, cells []protocol.Execute) (numbers []uint32, err error) {
 	if c.channel == "" {
 		open := protocol.ChannelOpen{
 			Session: t.Session, Kind: "kernel", Key: t.Key,
@@ -88,12 +99,37 @@ func (c *Client) attach(t Target) error {
 		}
 		var ch protocol.Channel
 		if err := c.request(protocol.OpChannelOpen, 0, open, &ch); err != nil {
-			return err
+			return nil, err
 		}
 		c.channel = ch.ID
 	}
+	first := c.id + 1
 	attach := protocol.Attach{Session: t.Session, Channel: c.channel, Offset: t.Offset}
-	return c.Request(protocol.OpAttach, attach, nil)
+	if err := c.send(protocol.OpAttach, attach); err != nil {
+		return nil, err
+	}
+	for _, cell := range cells {
+		if err := c.send(protocol.OpExecute, cell); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.await(first, protocol.OpAttach, nil); err != nil {
+		return nil, err
+	}
+	for i := range cells {
+		var queued protocol.Queued
+		if err := c.await(first+1+uint64(i), protocol.OpExecute, &queued); err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, queued.Cell)
+	}
+	return numbers, nil
+}
+
+// send sends a request to the kernel's channel. await waits for its reply.
+func (c *Client) send(op string, params any) error {
+	c.id++
+	return nodecall.Send(c.link, c.id, op, channel, params)
 }
 
 // ended returns ctx's error if that is the cause of err.
@@ -116,7 +152,15 @@ func (c *Client) Request(op string, params, result any) error {
 
 func (c *Client) request(op string, ch uint32, params, result any) error {
 	c.id++
-	return nodecall.Call(c.link, c.id, op, ch, params, result, func(f frame.Frame) error {
+	if err := nodecall.Send(c.link, c.id, op, ch, params); err != nil {
+		return err
+	}
+	return c.await(c.id, op, result)
+}
+
+// await waits for the reply to a request. Other frames are kept for Next.
+func (c *Client) await(id uint64, op string, result any) error {
+	return nodecall.Await(c.link, id, op, result, func(f frame.Frame) error {
 		f.Body = append([]byte(nil), f.Body...)
 		c.pending = append(c.pending, f)
 		return nil

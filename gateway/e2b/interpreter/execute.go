@@ -8,7 +8,6 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/surface"
-	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -58,6 +57,9 @@ func (s *server) execute(w http.ResponseWriter, r *http.Request) error {
 	e, err := s.start(r.Context(), id, p)
 	if err != nil {
 		leave()
+		if sandbox.TargetOf(r.Context()).Recent && sandbox.Gone(err) {
+			panic(http.ErrAbortHandler) // the caller looks the sandbox up, and answers
+		}
 		return err
 	}
 	defer e.stop()
@@ -110,57 +112,46 @@ func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error
 func (s *server) start(ctx context.Context, id kernelID, p executeRequest) (*execution, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	t := sandbox.TargetOf(ctx)
-	client, err := s.attach(ctx, t, id)
-	if err != nil {
-		return nil, err
-	}
 	var set, restore string
 	if len(p.Env) > 0 {
-		language, err := languageOf(client, t.Session, id)
+		language, err := s.languageOf(ctx, id)
 		if err != nil {
-			client.Close()
 			return nil, err
 		}
 		set, restore = environment(language, p.Env)
 	}
-	e := newExecution(s.cfg.Base, client)
-	queue := func(code string, silent bool) uint32 {
-		if code == "" && silent || err != nil {
-			return 0
+	var cells []protocol.Execute
+	own := 0
+	queue := func(code string, silent bool) {
+		if code == "" && silent {
+			return
 		}
-		var cell uint32
-		cell, err = client.Execute(ctx, protocol.Execute{
+		if !silent {
+			own = len(cells)
+		}
+		cells = append(cells, protocol.Execute{
 			Key: "e2b-" + rand.Text(), Code: code, Silent: silent, NoInput: true,
 			// Others may have queued code in the same kernel, which does not depend on this.
 			KeepGoing: true,
 		})
-		return cell
 	}
 	queue(set, true)
-	e.cell = queue(p.Code, false)
+	queue(p.Code, false)
 	queue(restore, true)
+	client, numbers, err := s.attachAndQueue(ctx, sandbox.TargetOf(ctx), id, cells...)
 	if err != nil {
-		client.Close()
-		return nil, known(id, err)
+		return nil, err
 	}
+	e := newExecution(s.cfg.Base, client)
+	e.cell = numbers[own]
 	return e, nil
 }
 
-// languageOf returns the language of a kernel.
-func languageOf(client *kernelclient.Client, session string, id kernelID) (string, error) {
+// languageOf returns the language of a context.
+func (s *server) languageOf(ctx context.Context, id kernelID) (string, error) {
 	if id.language != "" {
 		return id.language, nil
 	}
-	var all protocol.ChannelList
-	err := client.Request(protocol.OpChannelList, protocol.SessionRef{Session: session}, &all)
-	if err != nil {
-		return "", err
-	}
-	for _, c := range all.Channels {
-		if c.ID == id.channel {
-			return c.Language, nil
-		}
-	}
-	return "", noContext(id.name)
+	k, _, err := s.find(ctx, id.name)
+	return k.Language, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/kernelclient"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -92,14 +93,22 @@ func (s *server) countStream(session string) (leave func(), err error) {
 func (s *server) attach(ctx context.Context, t *sandbox.Target, id kernelID) (
 	*kernelclient.Client, error,
 ) {
+	k, _, err := s.attachAndQueue(ctx, t, id)
+	return k, err
+}
+
+// attachAndQueue is attach, and queues cells in the same step. It returns their numbers.
+func (s *server) attachAndQueue(ctx context.Context, t *sandbox.Target, id kernelID,
+	cells ...protocol.Execute,
+) (*kernelclient.Client, []uint32, error) {
 	link, err := s.cfg.Node.Open(ctx, t.Who)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	k, err := kernelclient.Attach(ctx, link, kernelclient.Target{
+	k, numbers, err := kernelclient.Begin(ctx, link, kernelclient.Target{
 		Session: t.Session, Channel: id.channel, Language: id.language, Offset: -1,
-	})
-	return k, known(id, err)
+	}, cells...)
+	return k, numbers, known(id, err)
 }
 
 // bounded returns a context for requests to the node.

@@ -28,16 +28,16 @@ type Lookup struct {
 	full func()
 	now  func() time.Time
 
-	mu      sync.Mutex           // guards all below; a leaf
-	known   map[string]struct{}  // sessions that have existed
-	unknown map[string]time.Time // sessions that did not exist, until a moment
-	spent   map[string]time.Time // by address: when all of its misses are forgotten
+	mu      sync.Mutex                       // guards all below; a leaf
+	known   map[string]protocol.SessionOwner // sessions that have existed, as they were last
+	unknown map[string]time.Time             // sessions that did not exist, until a moment
+	spent   map[string]time.Time             // by address: when all of its misses are forgotten
 }
 
 // NewLookup returns a Lookup that asks from. Full is called for each request that it refuses.
 func NewLookup(from Owners, full func()) *Lookup {
 	return &Lookup{
-		from: from, full: full, now: time.Now, known: map[string]struct{}{},
+		from: from, full: full, now: time.Now, known: map[string]protocol.SessionOwner{},
 		unknown: map[string]time.Time{}, spent: map[string]time.Time{},
 	}
 }
@@ -56,11 +56,20 @@ func (l *Lookup) Owner(ctx context.Context, session, address string, trusted boo
 	owner, err := l.from.Owner(ctx, session)
 	switch {
 	case err == nil:
-		l.found(session, address, trusted)
+		l.found(session, owner, address, trusted)
 	case fault.Is(err, fault.NotFound):
 		l.missed(session)
 	}
 	return owner, err
+}
+
+// Recent returns the owner of a session that ran when it was last looked up. An owner never changes,
+// but the session may have ended since.
+func (l *Lookup) Recent(session string) (owner protocol.SessionOwner, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	owner, ok = l.known[session]
+	return owner, ok && owner.Ended == "" && !owner.Suspended
 }
 
 // admit checks a request without a token. It counts one for a session that is not known before the
@@ -95,16 +104,14 @@ func (l *Lookup) admit(session, address string) error {
 }
 
 // found records that a session exists, and gives the address back what admit has counted.
-func (l *Lookup) found(session, address string, trusted bool) {
+func (l *Lookup) found(session string, owner protocol.SessionOwner, address string, trusted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, known := l.known[session]
-	if !known {
-		if len(l.known) >= maxRemembered {
-			clear(l.known)
-		}
-		l.known[session] = struct{}{}
+	if !known && len(l.known) >= maxRemembered {
+		clear(l.known)
 	}
+	l.known[session] = owner
 	if at, ok := l.spent[address]; ok && !known && !trusted {
 		l.spent[address] = at.Add(-missEvery)
 	}

@@ -78,3 +78,29 @@ func TestLookupIsBounded(t *testing.T) {
 		t.Errorf("%d are remembered", n)
 	}
 }
+
+// TestRecentOwner checks that a session that was found to run is not looked up again for a request that
+// may use an earlier answer, and that one that has ended or is suspended is.
+func TestRecentOwner(t *testing.T) {
+	nodes := &askedNodes{}
+	l := NewLookup(nodes, func() {})
+	target := &Target{ID: "ilive", Session: "s_live", Token: true}
+	for i, recent := range []bool{true, true, true, false} {
+		target.Who.Tenant = ""
+		if err := target.Resolve(t.Context(), l, "a", recent); err != nil ||
+			target.Who.Tenant != "t" || target.Recent != (recent && i > 0) {
+			t.Errorf("%d: %+v, %v", i, target, err)
+		}
+	}
+	if nodes.n != 2 {
+		t.Errorf("the nodes were asked %d times, want 2", nodes.n)
+	}
+	for _, owner := range []protocol.SessionOwner{{Ended: "deleted"}, {Suspended: true}} {
+		l := NewLookup(found{owner: owner}, func() {})
+		for range 2 {
+			if err := target.Resolve(t.Context(), l, "a", true); err == nil || target.Recent {
+				t.Errorf("%+v: %+v, %v", owner, target, err)
+			}
+		}
+	}
+}

@@ -16,12 +16,21 @@ type Owners interface {
 	Owner(ctx context.Context, session string) (protocol.SessionOwner, error)
 }
 
-// Resolve sets the principal and the options of a target, for a request of an address. Errors: one
-// with the status 502 if the sandbox does not run; it says whether it was killed, has expired or
-// never existed. Exhausted if the address has asked for too many sandboxes that do not exist.
-func (t *Target) Resolve(ctx context.Context, from *Lookup, address string) error {
+// Resolve sets the principal and the options of a target, for a request of an address. With recent
+// it uses the answer of an earlier request, if there is one, which saves a request to the node.
+// Errors: one with the status 502 if the sandbox does not run; it says whether it was killed, has
+// expired or never existed. Exhausted if the address has asked for too many sandboxes that do not
+// exist.
+func (t *Target) Resolve(ctx context.Context, from *Lookup, address string, recent bool) error {
 	const deleted = "deleted"
-	owner, err := from.Owner(ctx, t.Session, address, t.Token)
+	var owner protocol.SessionOwner
+	var err error
+	if t.Recent = false; recent {
+		owner, t.Recent = from.Recent(t.Session)
+	}
+	if !t.Recent {
+		owner, err = from.Owner(ctx, t.Session, address, t.Token)
+	}
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return Unavailable(t.ID, "The sandbox was not found: it never existed, or ended long ago")
@@ -43,4 +52,11 @@ func (t *Target) Resolve(ctx context.Context, from *Lookup, address string) erro
 		Scopes: []string{string(protocol.ScopeRead), string(protocol.ScopeWrite)},
 	}
 	return nil
+}
+
+// Gone reports whether an error of an operation says that the sandbox does not run.
+func Gone(err error) bool {
+	p := fault.PublicOf(err)
+	return err != nil && (p.Kind == fault.SandboxLost || p.Cause == fault.CauseSuspended ||
+		p.Kind == fault.NotFound && p.Field == "")
 }

@@ -140,7 +140,7 @@ func TestResolve(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := &Target{ID: "iabc", Session: "s_abc"}
-			err := target.Resolve(t.Context(), NewLookup(c.from, func() {}), "a")
+			err := target.Resolve(t.Context(), NewLookup(c.from, func() {}), "a", false)
 			if c.status == 0 {
 				if err != nil || target.Who.Tenant != "t" || len(target.Who.Scopes) != 2 {
 					t.Errorf("%+v, %v", target, err)

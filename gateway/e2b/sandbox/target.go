@@ -28,6 +28,9 @@ type Target struct {
 	Who noderpc.Principal
 	// Token is set if the request has the sandbox's access token.
 	Token bool
+	// Recent is set if Resolve has used an answer of an earlier request. The sandbox may have ended
+	// since, which an operation then reports.
+	Recent bool
 	// AccessToken is the sandbox's access token, which signs the addresses of files.
 	AccessToken string
 	Options     e2bname.Options

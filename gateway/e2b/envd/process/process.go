@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/e2b/envd/user"
 	"github.com/sandgate/sandgate/gateway/e2b/envd/wire"
+	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/processclient"
@@ -246,7 +247,7 @@ func (s *Service) gone(err error) error {
 	if _, ok := errors.AsType[*connect.Error](err); ok {
 		return err
 	}
-	if fault.Is(err, fault.SandboxLost) || fault.Is(err, fault.NotFound) {
+	if fault.Is(err, fault.NotFound) || sandbox.Gone(err) {
 		return http.ErrAbortHandler
 	}
 	return err
