@@ -70,7 +70,7 @@ export class Context {
 }
 
 // until calls a function until its value is true, and fails after a limit in ms.
-export async function until(what, test, limit = 20_000) {
+export async function until(what, test, limit = 60_000) {
   const end = Date.now() + limit
   while (!(await test())) {
     if (Date.now() > end) {

@@ -44,7 +44,7 @@ async function run(check, shared) {
   const began = Date.now()
   let error
   try {
-    await Promise.race([check.run(context), timeout(check.timeout ?? 40_000)])
+    await Promise.race([check.run(context), timeout(check.timeout ?? 120_000)])
   } catch (err) {
     error = `${err?.constructor?.name}: ${err?.stack ?? err}`
     if (err?.cause) {

@@ -1,7 +1,7 @@
 // Creating, finding and ending sandboxes.
 import http from 'node:http'
 import net from 'node:net'
-import { assert, e2b, fails, interpreter, mode, near, pause, refused, suite, until } from './kit.mjs'
+import { assert, e2b, fails, interpreter, mode, near, refused, suite, until } from './kit.mjs'
 
 const { Sandbox, E2B } = e2b
 const check = suite('sandbox')
@@ -344,7 +344,6 @@ check('interpreter-has-all', ['Sandbox.create'], async (t) => {
 check('stopped-clients-leave-sandboxes', ['Sandbox.connect'], async (t) => {
   const s = await t.fresh()
   await s.commands.run('sleep 0.2; touch later', { background: true })
-  await pause(500)
   const again = await Sandbox.connect(s.sandboxId)
-  assert.equal(await again.files.exists('later'), true)
+  await until('the file', () => again.files.exists('later'))
 })

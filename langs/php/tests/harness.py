@@ -54,7 +54,7 @@ class Kernel:
         self._data = bytearray()
         self.id = self.cell = self.running = 0
         self.replies, self.events = {}, []
-        self.ready = self.wait(0, 30)
+        self.ready = self.wait(0, 120)
 
     def write(self, data):
         while data:
@@ -116,14 +116,14 @@ class Kernel:
                 del self._plain[fd]
         return some
 
-    def wait(self, id, timeout=20):
+    def wait(self, id, timeout=60):
         end = time.monotonic() + timeout
         while id not in self.replies:
             if not self.poll(max(0, end - time.monotonic())) and time.monotonic() >= end:
                 raise TimeoutError(f"no reply in {timeout} s; {self.events}")
         return self.replies.pop(id)
 
-    def until(self, condition, id=None, timeout=20):
+    def until(self, condition, id=None, timeout=60):
         """Wait for an event; return None if the reply id comes before it."""
         end = time.monotonic() + timeout
         while True:
@@ -140,7 +140,7 @@ class Kernel:
     def messages(self, *types):
         return [e.message["content"] for e in self.events if e.kind == MESSAGE and e.message["msg_type"] in types]
 
-    def ask(self, op, timeout=20, **fields):
+    def ask(self, op, timeout=60, **fields):
         return self.wait(self.send(op, **fields), timeout)
 
     def start(self, code, **fields):
@@ -148,7 +148,7 @@ class Kernel:
         self.running = self.cell
         return self.send("execute", code=code, cell=self.cell, **fields)
 
-    def run(self, code, input=(), when=None, timeout=20, **fields):
+    def run(self, code, input=(), when=None, timeout=60, **fields):
         """Run a cell and return its reply. Its events are in self.events."""
         self.events = []
         id = self.start(code, **fields)

@@ -99,7 +99,7 @@ def check(kernel, step, reply):
             bundle("the display", w, s["data"])
     if "later" in step:
         kernel.events = []
-        kernel.until(lambda: re.search(step["later"]["stdout"], kernel.text(STDOUT)), timeout=10)
+        kernel.until(lambda: re.search(step["later"]["stdout"], kernel.text(STDOUT)), timeout=60)
     errors = kernel.messages("error")
     if "error" in step:
         if len(errors) != 1:

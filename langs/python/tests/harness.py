@@ -93,7 +93,7 @@ class Kernel:
         self._data = bytearray()
         self._id = self._cell = self._running = 0
         self.replies, self.events = {}, []
-        self.ready = self.wait(0, 30)
+        self.ready = self.wait(0, 120)
         self.start_seconds = time.monotonic() - started
 
     def send(self, op, reply=True, **fields):
@@ -159,7 +159,7 @@ class Kernel:
                 del self._plain[fd]
         return some
 
-    def wait(self, id, timeout=20):
+    def wait(self, id, timeout=60):
         """Wait for and return the reply to a request."""
         end = time.monotonic() + timeout
         while id not in self.replies:
@@ -169,7 +169,7 @@ class Kernel:
             self.poll(left)
         return self.replies.pop(id)
 
-    def until(self, condition, timeout=20):
+    def until(self, condition, timeout=60):
         """Wait until an event satisfies the condition; return it."""
         end, at = time.monotonic() + timeout, 0
         while True:
@@ -194,7 +194,7 @@ class Kernel:
         self._running = self._cell
         return self.send("execute", code=code, cell=self._cell, **fields), self._cell
 
-    def finish(self, id, cell, timeout=20, begun=None):
+    def finish(self, id, cell, timeout=60, begun=None):
         reply = self.wait(id, timeout)
         events, self.events = self.events, []
         return Result(cell, events, reply, time.monotonic() - begun if begun else 0)
@@ -207,7 +207,7 @@ class Kernel:
         else:
             os.kill(self.process.pid, signal.SIGINT)
 
-    def run(self, code, interrupt=None, inputs=(), timeout=20, **fields):
+    def run(self, code, interrupt=None, inputs=(), timeout=60, **fields):
         """Run a cell to its end. With interrupt (seconds, or text that it must have printed before)
         it is interrupted. inputs are the answers to input_requests: text, None for the end of
         input, or KeyboardInterrupt for a SIGINT."""
@@ -249,6 +249,6 @@ class Kernel:
             os.close(fd)
         return self.process.returncode
 
-    def ask(self, op, timeout=20, **fields):
+    def ask(self, op, timeout=60, **fields):
         """Send a request and wait for its reply."""
         return self.wait(self.send(op, **fields), timeout)

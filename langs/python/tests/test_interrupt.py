@@ -214,7 +214,7 @@ class Interrupt(KernelCase):
             for _ in range(2):
                 self.kernel.idle(0.3)  # by now it waits in the library
                 self.kernel.interrupt()
-            r = self.kernel.finish(id, cell, timeout=20)
+            r = self.kernel.finish(id, cell, timeout=60)
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
 
     def test_code_that_handles_it(self):

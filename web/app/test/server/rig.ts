@@ -63,7 +63,7 @@ function witness(page: Page): void {
 export function watch(page: Page): string[] {
   const complaints: string[] = []
   witness(page)
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   page.on('pageerror', (e) => complaints.push(String(e)))
   page.on('console', (m) => {
     if (m.type() === 'error') complaints.push(`${m.text()} ${m.location().url}`)
