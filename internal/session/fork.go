@@ -106,7 +106,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session,
 		return none, err
 	}
 	defer release()
-	dir := m.dirs.newTemporary()
+	dir := m.dirs.NewTemporary()
 	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
 	st, err := (copying{s, dir, true}).runIdle(ctx)
 	if err != nil {

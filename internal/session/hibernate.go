@@ -98,7 +98,7 @@ func (h hibernation) run(ctx context.Context) (err error) {
 	if !s.m.cfg.Backend.Capabilities().Checkpoint {
 		return fault.New(fault.Unsupported, opHibernate, "this server cannot hibernate sessions")
 	}
-	dir := s.m.dirs.snapshot(s.spec.ID)
+	dir := s.m.dirs.Snapshot(s.spec.ID)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return fault.Wrap(fault.Host, opHibernate, err)
 	}
@@ -142,17 +142,17 @@ func (h hibernation) checkpoint(ctx context.Context, machine sandbox.Machine, di
 	if err := machine.Checkpoint(context.WithoutCancel(ctx), dir); err != nil {
 		s.agent.Unquiesce()
 		s.watchMachine()
-		return errors.Join(err, os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID)))
+		return errors.Join(err, os.RemoveAll(s.m.dirs.Session(s.spec.ID)))
 	}
 	if err := h.drain(machine); err != nil {
 		s.lose("crashed", "its last output could not be read")
-		return errors.Join(err, os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID)))
+		return errors.Join(err, os.RemoveAll(s.m.dirs.Session(s.spec.ID)))
 	}
 	s.measureDisk()
 	s.egress.Cut()
 	if !s.enter(hibernated) {
 		s.agent.End()
-		return errors.Join(s.LostError(), os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID)))
+		return errors.Join(s.LostError(), os.RemoveAll(s.m.dirs.Session(s.spec.ID)))
 	}
 	s.m.stats.Hibernated(time.Since(begin))
 	s.m.log.Info("session hibernated", "session", s.spec.ID, "took", time.Since(begin))
@@ -175,7 +175,7 @@ func (h hibernation) drain(machine sandbox.Machine) error {
 // measureDisk records how many bytes the session takes on disk. A file that cannot
 // be read counts as empty.
 func (s *Session) measureDisk() {
-	n, _ := snapshot.TreeSize(s.m.dirs.sessionDir(s.spec.ID))
+	n, _ := snapshot.TreeSize(s.m.dirs.Session(s.spec.ID))
 	s.mu.Lock()
 	s.stored = n
 	s.recount()

@@ -310,7 +310,7 @@ func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
 		})
 	p.printed(1, "on")
 	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
-	name := filepath.Join(r.m.dirs.sessionDir(s.ID), "snapshot", "sandgate.json")
+	name := filepath.Join(r.m.dirs.Session(s.ID), "snapshot", "sandgate.json")
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type loader struct{ m *Manager }
 // else uses the manager yet.
 func (l loader) all() error {
 	m := l.m
-	entries, err := os.ReadDir(m.dirs.sessions())
+	entries, err := os.ReadDir(m.dirs.Sessions())
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (l loader) all() error {
 		if !strings.HasSuffix(e.Name(), snapshot.ResumedSuffix) {
 			m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
 		}
-		if err := os.RemoveAll(m.dirs.sessionDir(e.Name())); err != nil {
+		if err := os.RemoveAll(m.dirs.Session(e.Name())); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (l loader) all() error {
 // saved.
 func (l loader) saved(id string) (*Session, error) {
 	const op = "session.load"
-	data, err := os.ReadFile(l.m.dirs.recordFile(id))
+	data, err := os.ReadFile(l.m.dirs.Record(id))
 	if err != nil {
 		return nil, fault.Wrap(fault.NotFound, op, err)
 	}
@@ -102,7 +102,7 @@ func (l loader) recoverAll() error {
 		}
 		m.log.Warn("a durable session is lost", "session", id, "error", err)
 		if err := errors.Join(m.durable.Remove(id),
-			os.RemoveAll(m.dirs.sessionDir(id))); err != nil {
+			os.RemoveAll(m.dirs.Session(id))); err != nil {
 			return err
 		}
 		if err := m.migration.DisposeLater(id); err != nil { // the blob store may have a copy
@@ -121,11 +121,11 @@ func (l loader) recover(id string, number int) (*Session, error) {
 		return nil, err
 	}
 	// The killed process left a later state, which is not complete.
-	if err := errors.Join(os.RemoveAll(m.dirs.sessionDir(id)),
-		os.RemoveAll(m.dirs.logsOf(id))); err != nil {
+	if err := errors.Join(os.RemoveAll(m.dirs.Session(id)),
+		os.RemoveAll(m.dirs.LogsOf(id))); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	if err := snapshot.LinkTree(filepath.Join(r.Dir, "snapshot"), m.dirs.snapshot(id)); err != nil {
+	if err := snapshot.LinkTree(filepath.Join(r.Dir, "snapshot"), m.dirs.Snapshot(id)); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	s, err := l.clone(r.Dir, r.Record)
@@ -151,7 +151,7 @@ func (l loader) recover(id string, number int) (*Session, error) {
 // clone assembles a session from a copy. Its logs begin with those of the copy,
 // each in an epoch of its own.
 func (l loader) clone(dir string, v snapshot.Record) (*Session, error) {
-	logs := l.m.dirs.logsOf(v.ID)
+	logs := l.m.dirs.LogsOf(v.ID)
 	for i := range v.Channels {
 		c := &v.Channels[i]
 		log, err := c.Log.Clone(filepath.Join(dir, "logs", c.ID), filepath.Join(logs, c.ID))

@@ -21,6 +21,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/ended"
+	"github.com/sandgate/sandgate/internal/session/folders"
 	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/names"
@@ -30,6 +31,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/settings"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/session/stats"
+	"github.com/sandgate/sandgate/internal/session/templates"
 	"github.com/sandgate/sandgate/internal/session/totals"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -46,7 +48,7 @@ type Config = settings.Config
 // backend, a queue or a link.
 type Manager struct {
 	cfg   Config
-	dirs  folders
+	dirs  folders.Folders
 	log   *slog.Logger
 	stats *stats.Stats
 	// warm has the templates and the pools. provider is the part of it that new
@@ -88,11 +90,11 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, departures: ownership.NewDepartures(),
-		dirs: folders{cfg.DataDir}, sessions: map[string]*Session{}, totals: newTotals(),
+		dirs: folders.In(cfg.DataDir), sessions: map[string]*Session{}, totals: newTotals(),
 		stats: newStats(cfg), names: names.New(cfg.Names),
 	}
 	m.logs = channel.NewLogs(channel.LogsConfig{
-		Dir: m.dirs.logs(), Memory: cfg.LogMemory,
+		Dir: m.dirs.Logs(), Memory: cfg.LogMemory,
 		Disk: cfg.LogDisk, Logger: m.log,
 	})
 	m.owner = ownership.New(ownership.Config{
@@ -103,7 +105,7 @@ func New(cfg Config) (*Manager, error) {
 		Fenced: m.owner.Check,
 	})
 	// Forks that were cut short have left copies.
-	if err := os.RemoveAll(m.dirs.temporary()); err != nil {
+	if err := os.RemoveAll(m.dirs.Temporary()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	m.maxHibernated = cfg.MaxHibernated
@@ -116,7 +118,7 @@ func New(cfg Config) (*Manager, error) {
 			m.emit(event.Quota(tenant, quota))
 		},
 	})
-	for _, dir := range []string{m.dirs.logs(), m.dirs.sessions(), m.dirs.temporary()} {
+	for _, dir := range []string{m.dirs.Logs(), m.dirs.Sessions(), m.dirs.Temporary()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
@@ -170,6 +172,9 @@ func openStores(m *Manager) (err error) {
 	m.ended, err = ended.Open(filepath.Join(cfg.DataDir, "ended"), m.log)
 	return err
 }
+
+// Templates returns the templates that users have made.
+func (m *Manager) Templates() templates.Templates { return templates.New(m.warm) }
 
 // Names returns the names of the node's sessions.
 func (m *Manager) Names() *names.Names { return m.names }

@@ -18,8 +18,8 @@ func newMigrator(m *Manager) *migrate.Migrator {
 		Quotas: m.admission,
 		Blobs:  m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
 		Folders: migrate.Folders{
-			Sessions: m.dirs.sessions(), Logs: m.dirs.logs(),
-			Temporary: m.dirs.temporary(),
+			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(),
+			Temporary: m.dirs.Temporary(),
 		},
 		Checkpoints: m.cfg.Checkpoints, CheckpointRate: m.cfg.CheckpointRate,
 		Retry:    m.cfg.DurableEvery,

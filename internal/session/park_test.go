@@ -125,7 +125,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	}
 	before := free()
 	must[protocol.Session](a, protocol.OpHibernate, ref)
-	size, err := snapshot.TreeSize(a.m.dirs.sessionDir(s.ID))
+	size, err := snapshot.TreeSize(a.m.dirs.Session(s.ID))
 	if err != nil {
 		t.Fatal(err)
 	}

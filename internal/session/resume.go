@@ -93,8 +93,8 @@ func (r resumption) admit(ctx context.Context) error {
 // session changes from now on.
 func (r resumption) restore(ctx context.Context) (sandbox.Machine, error) {
 	s := r.s
-	dir := s.m.dirs.snapshot(s.spec.ID)
-	_ = os.Remove(s.m.dirs.recordFile(s.spec.ID))
+	dir := s.m.dirs.Snapshot(s.spec.ID)
+	_ = os.Remove(s.m.dirs.Record(s.spec.ID))
 	_, span := trace.Start(ctx, "restore")
 	machine, err := s.m.cfg.Backend.Restore(ctx, dir, s.sandbox,
 		sandbox.RestoreOptions{Urgent: true})
@@ -160,7 +160,7 @@ func (r resumption) finish(begin time.Time) error {
 	s.status.Works = false // its programs run again
 	s.mu.Unlock()
 	s.copies.Resumed()
-	snapshot.RemoveLater(s.m.ctx, s.m.dirs.sessionDir(s.spec.ID), s.m.work.Go, s.m.log)
+	snapshot.RemoveLater(s.m.ctx, s.m.dirs.Session(s.spec.ID), s.m.work.Go, s.m.log)
 	s.m.stats.Woken(time.Since(begin))
 	s.m.log.Info("session woken", "session", s.spec.ID, "took", time.Since(begin))
 	s.channels.Viewers().NotifyState(protocol.StateChange{State: running.String()})

@@ -19,7 +19,7 @@ type saving struct{ s *Session }
 
 // space is the disk space that run needs after the session has hibernated.
 func (v saving) space() snapshot.SpareRoom {
-	return snapshot.SpareRoom{Dir: v.s.m.dirs.sessionDir(v.s.spec.ID)}
+	return snapshot.SpareRoom{Dir: v.s.m.dirs.Session(v.s.spec.ID)}
 }
 
 // reserve reserves that space. Errors: DiskFull.
@@ -51,14 +51,14 @@ func (v saving) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(s.m.dirs.recordFile(s.spec.ID), data); err != nil {
+	if err := atomicfile.Write(s.m.dirs.Record(s.spec.ID), data); err != nil {
 		return fault.Wrap(fault.Host, opSave, err)
 	}
 	s.copies.Close(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.conclude("restarting", "the node is stopping") {
-		return os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID))
+		return os.RemoveAll(s.m.dirs.Session(s.spec.ID))
 	}
 	close(s.settled)
 	return nil

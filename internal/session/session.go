@@ -220,7 +220,7 @@ func (s *Session) lose(reason, message string) {
 		s.channels.EndLimits()
 		s.m.provider.Discard(s.instance())
 		s.volumes.Release()
-		if err := os.RemoveAll(s.m.dirs.sessionDir(s.spec.ID)); err != nil {
+		if err := os.RemoveAll(s.m.dirs.Session(s.spec.ID)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.spec.ID, "error", err)
 		}
 		s.copies.Close(reason != "restarting")

@@ -51,7 +51,7 @@ func (v rest) keep(ctx context.Context) error {
 	s := v.s
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), protocol.SlowLimit)
 	defer cancel()
-	return s.copies.Keep(ctx, s.m.dirs.snapshot(s.spec.ID), s.activity.LastActive(),
+	return s.copies.Keep(ctx, s.m.dirs.Snapshot(s.spec.ID), s.activity.LastActive(),
 		func() (*snapshot.Capture, error) {
 			wire, err := s.agent.CaptureDrained(ctx)
 			if err != nil {

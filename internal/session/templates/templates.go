@@ -1,4 +1,5 @@
-package session
+// Package templates answers the requests for the templates that users have made.
+package templates
 
 import (
 	"context"
@@ -12,8 +13,8 @@ import (
 // Templates are the templates that users have made.
 type Templates struct{ m *warm.Manager }
 
-// Templates returns the templates that users have made.
-func (m *Manager) Templates() Templates { return Templates{m.warm} }
+// New returns the templates that a manager has.
+func New(m *warm.Manager) Templates { return Templates{m} }
 
 // Store makes a template from a tar. Its snapshot is made later, in the background.
 // It replaces the tenant's template of that name.
