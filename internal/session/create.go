@@ -194,6 +194,7 @@ func (c *creation) assemble() (*Session, error) {
 // closed the session is lost instead. With a place, the session takes it in one
 // step with its entry in the list.
 func (m *Manager) publish(op string, s *Session, place *admission.Reservation) error {
+	(autosaver{s}).recordNew()
 	m.mu.Lock()
 	closed := m.closed
 	add := func() {

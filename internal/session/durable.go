@@ -8,24 +8,52 @@ import (
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 )
 
-// durableRest is how long a session is idle before it is copied.
-const durableRest = time.Second
+const (
+	// durableRest is how long a session is idle before it is copied.
+	durableRest = time.Second
+	// busyFactor times DurableEvery is how long a session works without such a rest before it is
+	// copied at work.
+	busyFactor = 2
+	// quietLimit is how long such a copy waits for the end of requests.
+	quietLimit = 2 * time.Second
+)
 
 // autosaver decides when a durable session is copied, and takes the copy. Package
 // durable keeps the copies.
 type autosaver struct{ s *Session }
 
-// due reports whether the session is idle after work that its newest copy does not
-// show.
+// recordNew records a session that has no copy yet. After a failure a killed server does not know it.
+func (a autosaver) recordNew() {
+	s := a.s
+	v := s.header()
+	s.channels.Outline(v)
+	m := &snapshot.Manifest{Record: *v, At: time.Now(), Session: s.spec.ID}
+	if err := s.copies.Record(m); err != nil {
+		s.m.log.Warn("a durable session could not be recorded", "session", s.spec.ID, "error", err)
+	}
+}
+
+// due reports whether the session has worked since its newest copy, and is idle now or has worked
+// for long.
 func (a autosaver) due(now time.Time) bool {
 	s := a.s
+	every := s.m.cfg.DurableEvery
 	awake := s.is(running) || s.is(paused)
-	if !awake || !s.activity.RestsSince(now.Add(-durableRest)) ||
-		!s.activity.LastActive().After(s.copies.Saved()) ||
-		now.Sub(s.copies.Tried()) < s.m.cfg.DurableEvery {
+	if !awake || now.Sub(s.copies.Tried()) < every {
 		return false
 	}
-	return !s.channels.KernelsWork()
+	works := s.channels.KernelsWork()
+	if !works && !s.activity.LastActive().After(s.copies.Saved()) {
+		return false
+	}
+	if !works && s.activity.RestsSince(now.Add(-durableRest)) {
+		return true
+	}
+	last := s.copies.Saved()
+	if last.Before(s.spec.Created) {
+		last = s.spec.Created
+	}
+	return now.Sub(last) >= busyFactor*every
 }
 
 // save copies the session now. It calls unlock when the session runs again.

@@ -369,9 +369,10 @@ func TestCopyFails(t *testing.T) {
 	eventually(t, "a copy is tried", func() bool {
 		return r.session(s.ID).copies.Idle()
 	})
-	for _, dir := range []string{"kept", "forks", "durable/" + s.ID} {
+	for dir, want := range map[string]int{"kept": 0, "forks": 0, "durable/" + s.ID: 1} {
 		// Another copy may be in progress.
-		eventually(t, "nothing is left in "+dir, func() bool { return len(r.entries(dir)) == 0 })
+		eventually(t, "nothing is left in "+dir,
+			func() bool { return len(r.entries(dir)) == want })
 	}
 	if taken, _ := r.m.admission.Places(); taken != 1 || r.m.snapshots.Pending() != 0 {
 		t.Errorf("%d places are in use", taken)

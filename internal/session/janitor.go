@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -205,17 +206,20 @@ func (j *janitor) evictUnderPressure() {
 	}
 }
 
-// autosaveIdle copies a durable session in the background if it is idle after
-// work. It does nothing while another session is being copied.
+// autosaveIdle copies a durable session in the background if it is due. It does nothing while
+// another session is being copied.
 func (j *janitor) autosaveIdle(s *Session, now time.Time) {
 	if !s.spec.Durable || !(autosaver{s}).due(now) {
 		return
 	}
 	j.inBackground(j.autosaving, func() {
-		if !s.lifecycle.TryLock() {
-			return // a request begins
+		ctx, cancel := context.WithTimeout(j.m.ctx, quietLimit)
+		defer cancel()
+		unlock, err := s.lockQuiet(ctx)
+		if err != nil {
+			return // requests are under way
 		}
-		unlock := sync.OnceFunc(s.lifecycle.Unlock)
+		unlock = sync.OnceFunc(unlock)
 		defer unlock()
 		if !(autosaver{s}).due(now) || s.is(hibernated) {
 			return

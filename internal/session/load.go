@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/session/channel"
+	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -90,6 +91,11 @@ func (l loader) recoverAll() error {
 			continue
 		}
 		var s *Session
+		if err == nil && number == durable.Birth {
+			if err = l.lose(id); err == nil {
+				continue
+			}
+		}
 		if err == nil {
 			s, err = l.recover(id, number)
 		}
@@ -146,6 +152,27 @@ func (l loader) recover(id string, number int) (*Session, error) {
 	s.channels.Connect(r.Record)
 	m.log.Debug("recovered", "session", id, "lost_cells", r.Lost)
 	return s, nil
+}
+
+// lose lists a session that was killed before its first copy as a lost one, whose log names its
+// cells.
+func (l loader) lose(id string) error {
+	r, err := l.m.durable.Read(id, durable.Birth)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(l.m.dirs.LogsOf(id)); err != nil {
+		return err
+	}
+	s, err := l.clone(r.Dir, r.Record)
+	if err != nil {
+		return err
+	}
+	s.channels.Connect(r.Record)
+	l.m.list(s)
+	l.m.log.Warn("a durable session is lost, which had no copy yet", "session", id, "cells", r.Lost)
+	s.lose("killed", "the server was killed before the session was copied for the first time")
+	return nil
 }
 
 // clone assembles a session from a copy. Its logs begin with those of the copy,

@@ -109,3 +109,33 @@ func TestInputAnswersItsRequest(t *testing.T) {
 	}
 	q.Close(Death{Reason: "closed", Message: "closed"})
 }
+
+// TestQueueRunsAfterInterrupt: a cell that is sent after the interrupt of the kernel was answered
+// runs, although the interrupted cell has not ended yet. Cells that were sent earlier are aborted.
+func TestQueueRunsAfterInterrupt(t *testing.T) {
+	d := &sleeper{asked: make(chan kernel.Request, 8), reply: make(chan message.Reply, 8)}
+	log := &paper{wrote: make(chan struct{})}
+	q := New(Options{Log: log, Driver: d, Info: message.Info{Language: "test"}})
+	defer q.Close(Death{Reason: "closed", Message: "closed"})
+	submit := func(code string) {
+		t.Helper()
+		if _, err := q.Submit(protocol.Execute{Code: code, Key: code}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	submit("a")
+	r := <-d.asked
+	r.Sent()
+	submit("b")
+	if err := q.Interrupt(t.Context(), 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	log.until(t, `"key":"b","status":"aborted"`, 1)
+	submit("c")
+	d.reply <- message.Reply{Status: "error", EName: "KeyboardInterrupt", Count: 1}
+	if r := <-d.asked; r.Code != "c" {
+		t.Errorf("the kernel got %q", r.Code)
+	}
+	d.reply <- message.Reply{Status: "ok", Count: 2}
+	log.until(t, `"key":"c","status":"ok"`, 1)
+}

@@ -195,6 +195,7 @@ type execution struct {
 	asking      bool   // an input_request is open
 	asked       uint32 // the number of the last one
 	interrupted bool
+	cleared     bool // an interrupt of the kernel has aborted the cells after it
 }
 
 // New returns a queue that runs until Close.
@@ -294,6 +295,9 @@ func (q *Queue) Interrupt(ctx context.Context, cell uint32, grace time.Duration)
 	switch {
 	case cell == 0:
 		aborted = q.drainLocked()
+		if x != nil {
+			x.cleared = true
+		}
 	case x == nil || x.cell != cell:
 		x = nil
 		if i := indexOf(q.waiting, cell); i >= 0 {

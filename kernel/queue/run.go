@@ -396,7 +396,7 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 		q.mu.Unlock()
 	}
 	var behind []*execution
-	if r.Status != "ok" && !x.KeepGoing {
+	if r.Status != "ok" && !x.KeepGoing && !q.isCleared(x) {
 		behind = q.drain()
 	}
 	q.record(x, count, r.Status)
@@ -436,6 +436,14 @@ func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 		Key: x.Key, Status: "error",
 		Count: count, EName: name, EValue: value, Millis: millis(began),
 	})
+}
+
+// isCleared reports whether an interrupt has aborted the cells after a cell. A cell that was sent
+// after the interrupt runs.
+func (q *Queue) isCleared(x *execution) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return x.cleared
 }
 
 // drain removes the cells that wait after a failed one. It must be called before the failure is

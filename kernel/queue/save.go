@@ -42,6 +42,7 @@ type SavedCell struct {
 	Asking      bool   `json:"asking,omitempty"`
 	Asked       uint32 `json:"asked,omitempty"`
 	Interrupted bool   `json:"interrupted,omitempty"`
+	Cleared     bool   `json:"cleared,omitempty"`
 	EndInput    bool   `json:"end_input,omitempty"`
 }
 
@@ -135,6 +136,7 @@ func (q *Queue) savedLocked() (Saved, Driver) {
 		s.Running = &SavedCell{
 			Execute: x.Execute, Cell: x.cell, Count: x.count, BeganMS: x.began.UnixMilli(),
 			Asking: x.asking, Asked: x.asked, Interrupted: x.interrupted,
+			Cleared:  x.cleared,
 			EndInput: len(x.input) > 0,
 		}
 	}
@@ -166,7 +168,7 @@ func (q *Queue) restore(s Saved) {
 	if c := s.Running; c != nil {
 		x := newExecution(c.Execute, c.Cell)
 		x.count, x.began, x.interrupted = c.Count, time.UnixMilli(c.BeganMS), c.Interrupted
-		x.asking, x.asked = c.Asking, c.Asked
+		x.asking, x.asked, x.cleared = c.Asking, c.Asked, c.Cleared
 		if c.EndInput {
 			x.input <- struct{}{}
 		}
@@ -193,7 +195,7 @@ func (q *Queue) reportLost() {
 		q.fail(x, time.Now(), 0,
 			Death{
 				Reason:  LostReason,
-				Message: "the server was killed, and the session was recovered from a state before this cell",
+				Message: "the server was killed, and what this cell did is gone",
 			})
 	}
 	q.abort(q.aborted)

@@ -22,6 +22,15 @@ func (x *Set) Save(ctx context.Context, v *snapshot.Record) error {
 	return nil
 }
 
+// Outline adds the records of the channels to v, without their queues and logs.
+func (x *Set) Outline(v *snapshot.Record) {
+	for _, c := range x.begin(v) {
+		sc := c.header()
+		c.state(&sc)
+		v.Channels = append(v.Channels, sc)
+	}
+}
+
 // Capture adds the records of the channels to v, without their logs, and returns forks of the logs
 // in the order of the records. The channels continue. Preconditions: the sandbox is paused.
 func (x *Set) Capture(ctx context.Context, v *snapshot.Record) ([]*stream.Fork, error) {

@@ -1,10 +1,10 @@
 // Package durable keeps the automatic copies of durable sessions on disk.
 //
-// A copy is the folder durable/<session>/<number>. The one with the highest
-// number is the newest. Its file "journal" lists the cells that were
-// acknowledged after the copy, and changes of the session's policy. A process that finds the
-// copies of a session that was not saved recovers the session from the newest copy, and reports the
-// journal's cells as lost.
+// A copy is the folder durable/<session>/<number>. The one with the highest number is the newest.
+// Number 0 is not a copy: it is the record of a session without one. The file "journal" of a copy
+// lists the cells that were acknowledged after it, and changes of the session's policy. A process
+// that finds the copies of a session that was not saved recovers the session from the newest copy,
+// and reports the journal's cells as lost.
 package durable
 
 import (
@@ -68,14 +68,14 @@ func (s Store) Import(id, from string) (number int, err error) {
 	return first, err
 }
 
-// Newest removes all copies of a session except the newest complete one, and returns its number.
-// Errors: NotFound if no copy is complete.
-func (s Store) Newest(id string) (number int, err error) {
+// Newest removes all copies of a session except the newest complete one, and returns its number. It
+// is Birth if there is only the record of the session. Errors: NotFound if there is neither.
+func (s Store) Newest(id string) (int, error) {
 	entries, err := os.ReadDir(s.Dir(id))
 	if err != nil {
 		return 0, err
 	}
-	newest := ""
+	newest, number := "", -1
 	for _, e := range entries {
 		n := 0
 		if _, err := fmt.Sscanf(e.Name(), "%d", &n); err == nil &&
@@ -142,6 +142,7 @@ func (s Store) Read(id string, number int) (*Recovery, error) {
 	}
 	v.Detach(time.Since(c.At))
 	v.Recovered, v.Stale = c.At, true
+	addKernels(&v, after.Cells)
 	r := &Recovery{Dir: dir, At: c.At}
 	for i := range v.Channels {
 		if q := v.Channels[i].Queue; q != nil {

@@ -1,0 +1,100 @@
+package session
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+// TestKilledBeforeTheFirstCopy: a durable session that was never copied is listed as lost after the
+// server was killed. Each of its cells has a reply with SandboxLost, also in a kernel that was opened
+// later.
+func TestKilledBeforeTheFirstCopy(t *testing.T) {
+	data, dead := t.TempDir(), t.TempDir()
+	r := newRig(t, func(c *Config) {
+		c.DataDir, c.Durable, c.DurableEvery = data, true, time.Hour
+	})
+	s := r.create()
+	c := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "kernel", Key: "other"})
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	p.attach(2, s.ID, c.ID)
+	p.run(1, "print one")
+	p.run(2, "print two")
+	hung := p.execute(1, "hang")
+	p.printed(1, "hanging")
+	// The disk's content if the node is killed at this moment.
+	if err := os.CopyFS(dead, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
+	p.reply(1, hung)
+	r.stop()
+
+	r = newRig(t, func(c *Config) { c.DataDir, c.Durable = dead, true })
+	v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
+	if v.State != "lost" || v.Reason != "killed" || len(v.Channels) != 2 {
+		t.Fatalf("after the kill: %+v", v)
+	}
+	p = r.open()
+	for ch, cells := range map[string][]uint32{"k1": {1, hung}, c.ID: {1}} {
+		at := uint32(len(cells))
+		p.attachAt(at, protocol.Attach{Session: s.ID, Channel: ch}, true)
+		for _, n := range cells {
+			if reply := p.reply(at, n); reply.EName != "SandboxLost" {
+				t.Errorf("cell %d of %s: %+v", n, ch, reply)
+			}
+		}
+	}
+	_, err := call[protocol.Channel](r, alice, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "kernel"})
+	wantKind(t, "a new kernel", err, fault.SandboxLost, "")
+	if names := r.entries("durable"); len(names) > 0 {
+		t.Errorf("left of the lost session: %v", names)
+	}
+	r.stop()
+}
+
+// TestGVisorBusyIsCopied: a durable session that works without a rest is copied, and continues from
+// this copy after the server was killed.
+func TestGVisorBusyIsCopied(t *testing.T) {
+	data, dead := t.TempDir(), t.TempDir()
+	durable := func(c *Config) { c.DurableEvery, c.Durable = time.Second, true }
+	r := newGVisor(t, data, durable)
+	s := r.create()
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "x = 41")
+	cell := p.execute(1, "x += 1\nprint('on', flush=True)\nwhile True: pass")
+	p.printed(1, "on\n")
+	first := time.Time{}
+	for range 2 {
+		eventually(t, "it is copied at work", func() bool {
+			return r.session(s.ID).copies.Saved().After(first)
+		})
+		first = r.session(s.ID).copies.Saved()
+	}
+	if err := os.CopyFS(dead, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
+	p.reply(1, cell)
+	r.stop()
+	r = newGVisor(t, dead, durable)
+	v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
+	if v.State != "hibernated" || v.RecoveredMS == 0 {
+		t.Fatalf("after the kill: %+v", v)
+	}
+	p = r.open()
+	p.attach(1, s.ID, "k1")
+	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
+	p.reply(1, cell)
+	if text, _ := p.run(1, "print(x)"); text != "42\n" {
+		t.Errorf("its variable is %q", text)
+	}
+	r.stop()
+}
