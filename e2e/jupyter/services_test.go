@@ -16,7 +16,8 @@ func TestServices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checks(t, s, services, "/jupyter/", "kernels", "sessions", "contents")
+			checks(t, s, services, "/jupyter/", "kernels", "sessions", "contents",
+				"terminals")
 		})
 	}
 }
@@ -27,5 +28,6 @@ func TestServerOfSession(t *testing.T) {
 	s := server(t)
 	var v protocol.Session
 	post(t, s.URL+"/v1/sessions", s.Token, `{"language": "python"}`, &v)
-	checks(t, s, "@jupyterlab/services", "/jupyter/s/"+v.ID+"/", "sessions", "contents")
+	checks(t, s, "@jupyterlab/services", "/jupyter/s/"+v.ID+"/", "sessions", "contents",
+		"terminals")
 }

@@ -81,6 +81,7 @@ type (
 	specAPI     struct{ *Surface }
 	notebookAPI struct{ *Surface }
 	contentsAPI struct{ *Surface }
+	terminalAPI struct{ *Surface }
 )
 
 // New returns a Surface.
@@ -94,6 +95,7 @@ func New(cfg Config) *Surface {
 	s.sockets.open = map[string]int{}
 	s.sockets.positions = map[string]resume{}
 	about, specs, notebooks, files := aboutAPI{s}, specAPI{s}, notebookAPI{s}, contentsAPI{s}
+	terminals := terminalAPI{s}
 	for pattern, h := range map[string]surface.HandlerFunc{
 		"GET /{$}":        about.page,
 		"GET /tree":       about.page,
@@ -134,6 +136,12 @@ func New(cfg Config) *Surface {
 		"PATCH /api/contents/{path...}":  files.renameContents,
 		"DELETE /api/contents/{path...}": files.deleteContents,
 		"GET /files/{path...}":           files.file,
+
+		"GET /api/terminals":              terminals.listTerminals,
+		"POST /api/terminals":             terminals.openTerminal,
+		"GET /api/terminals/{name}":       terminals.getTerminal,
+		"DELETE /api/terminals/{name}":    terminals.deleteTerminal,
+		"GET /terminals/websocket/{name}": terminals.terminalSocket,
 
 		"/": func(http.ResponseWriter, *http.Request) error {
 			return fault.New(fault.NotFound, "jupyter.route", "there is no such path or method")

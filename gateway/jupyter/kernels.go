@@ -245,7 +245,7 @@ func (s *Surface) start(r *http.Request, p kernelRequest) (*kernel, error) {
 		return nil, err
 	}
 	if session != "" {
-		return s.join(r, session, l.Name, folderOf(inner))
+		return s.join(r, session, l.Name, inner)
 	}
 	env := map[string]string{}
 	for key, value := range p.Env {
@@ -266,8 +266,8 @@ func (s *Surface) start(r *http.Request, p kernelRequest) (*kernel, error) {
 	return s.startIn(r, v.ID, l.Name, "")
 }
 
-// join starts a kernel in a session, which is one of the server's from then on.
-func (s *Surface) join(r *http.Request, session, language, folder string) (*kernel, error) {
+// join starts a kernel for a document in a session, which is one of the server's from then on.
+func (s *Surface) join(r *http.Request, session, language, document string) (*kernel, error) {
 	if placed(r).session == "" {
 		err := s.relabel(r, session, func(labels map[string]string) {
 			if labels[labelServer] == "" {
@@ -278,7 +278,30 @@ func (s *Surface) join(r *http.Request, session, language, folder string) (*kern
 			return nil, err
 		}
 	}
+	folder, err := s.workFolder(r, session, document)
+	if err != nil {
+		return nil, err
+	}
 	return s.startIn(r, session, language, folder)
+}
+
+// workFolder returns the folder in which the kernel of a document starts: the innermost one that
+// exists of those that the document is in.
+func (s *Surface) workFolder(r *http.Request, session, document string) (string, error) {
+	folder := folderOf(document)
+	for ; folder != ""; folder = folderOf(folder) {
+		var f protocol.File
+		err := s.call(r, protocol.OpFileStat, protocol.FileStat{
+			FileRef: protocol.FileRef{Session: session, Path: folder},
+		}, &f)
+		if err == nil && f.Dir {
+			return folder, nil
+		}
+		if err != nil && (!fault.Is(err, fault.NotFound) || fault.PublicOf(err).Field == "") {
+			return "", err
+		}
+	}
+	return "", nil
 }
 
 // startIn starts a kernel in a session, and returns once it is ready.
@@ -405,7 +428,7 @@ func (s *Surface) restartKernel(w http.ResponseWriter, r *http.Request) error {
 	return surface.WriteJSON(w, http.StatusOK, s.body(k))
 }
 
-// folderOf returns the folder of a kernel whose notebook has a path; empty means the home folder.
+// folderOf returns the folder that a path is in; empty means the home folder.
 func folderOf(path string) string {
 	if !contents.Valid(path) {
 		return ""

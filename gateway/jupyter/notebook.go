@@ -388,7 +388,9 @@ func (s notebookAPI) startAnother(r *http.Request, n *notebook, name string) (*k
 	}
 	folder := ""
 	if !n.Free {
-		folder = folderOf(n.Path)
+		if folder, err = s.workFolder(r, n.owner.ID, n.Path); err != nil {
+			return nil, err
+		}
 	}
 	return s.startIn(r, n.owner.ID, l.Name, folder)
 }

@@ -6,6 +6,10 @@ const WebSocket = require('ws')
 
 export const services = require(process.env.SERVICES)
 
+// A page says whether its server has terminals. Each version of the packages has its own copy.
+const { PageConfig } = createRequire(require.resolve(process.env.SERVICES))('@jupyterlab/coreutils')
+PageConfig.setOption('terminalsAvailable', 'true')
+
 export function settings(base = process.env.BASE, options = {}) {
   return services.ServerConnection.makeSettings({
     baseUrl: base,

@@ -22,7 +22,7 @@ func keyOf(h wire.Header) string {
 		id = "/" + rest
 	}
 	if key := keyPrefix + h.Session + "/" + id; len(key) <= protocol.MaxKey && visible(key) &&
-		!strings.Contains(h.Session, "/") {
+		!strings.Contains(h.Session, "/") && !strings.HasPrefix(h.ID, "/") {
 		return key
 	}
 	sum := sha256.Sum256([]byte(h.Session + "\x00" + h.ID))
