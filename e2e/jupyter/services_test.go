@@ -17,7 +17,7 @@ func TestServices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checks(t, s, services, "/jupyter/", "kernels", "sessions", "contents",
-				"terminals")
+				"terminals", "lab")
 		})
 	}
 }
