@@ -146,19 +146,34 @@ type reader struct {
 }
 
 // send sends the file as the body of the response. size is -1 if it is unknown: then each part is
-// flushed. If the file cannot be read to its end, send cuts the response, so that the client does
-// not take a part for the whole.
+// flushed. An error before the first part, which a small file is as a whole, is returned. Later ones
+// cut the response, so that the client does not take a part for the whole.
 func (b *reader) send(w http.ResponseWriter, r *http.Request, status int, size int64) error {
+	buf := make([]byte, copySize)
 	flush := func() error { return nil }
+	var n int
+	var err error
 	if size < 0 {
 		flush = http.NewResponseController(w).Flush
-	} else {
+		n, err = b.Read(buf)
+	} else if n, err = io.ReadFull(b, buf); err == io.ErrUnexpectedEOF {
+		err = io.EOF
+	}
+	if err != nil && err != io.EOF {
+		describes := []string{
+			"Content-Disposition", "ETag", "Accept-Ranges", "Last-Modified", "Content-Range",
+			"X-File-Mode", "X-File-Type",
+		}
+		for _, name := range describes {
+			w.Header().Del(name)
+		}
+		return err
+	}
+	if size >= 0 {
 		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	}
 	w.WriteHeader(status)
-	buf := make([]byte, copySize)
-	for {
-		n, err := b.Read(buf)
+	for ; ; n, err = b.Read(buf) {
 		if n > 0 {
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				return nil // the client has disconnected

@@ -36,8 +36,8 @@ func check(p *Request) error {
 	case p.Code == "":
 		return fault.Invalid(op, "code", "there is no code")
 	case len(p.Code) > protocol.MaxCode:
-		return fault.Invalid(op, "code", "the code has %d bytes, the limit is %d", len(p.Code),
-			protocol.MaxCode)
+		return fault.New(fault.TooLarge, op, "the code has %d bytes, the limit is %d",
+			len(p.Code), protocol.MaxCode)
 	case len(p.Language) > maxLanguage:
 		return fault.Invalid(op, "language", "a language's name has at most %d bytes", maxLanguage)
 	case p.TimeoutMS < 0 || p.TimeoutMS > MaxTimeout.Milliseconds():

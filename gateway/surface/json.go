@@ -130,7 +130,7 @@ func DecodeJSON(body io.Reader, v any) error {
 		return known
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fault.Invalid(op, wrong.Field, "this value must not be a JSON %s", wrong.Value)
+		return fault.Invalid(op, fault.JSONField(wrong.Field), "this value must not be a JSON %s", wrong.Value)
 	}
 	// encoding/json has no type for this error.
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/internal/idempotency"
+	"github.com/sandgate/sandgate/internal/nodeapi/serial"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/protocol"
@@ -23,7 +24,7 @@ const maxRequests = 64
 // reads the link; it never waits for a sandbox. Requests with the same ch are carried out one after
 // another, in order. All others are carried out concurrently.
 //
-// Lock order: a session's locks, mu, a serialQueue's lock.
+// Lock order: a session's locks, mu, a serial.Queue's lock.
 type linkHandler struct {
 	server    *Server
 	link      *noderpc.Link
@@ -211,7 +212,7 @@ func (c *linkHandler) start(x *call, size int) {
 			}
 			run()
 		}
-		if !v.requests.add(task{size: size, run: inOrder}) {
+		if !v.requests.Add(serial.Task{Size: size, Run: inOrder}) {
 			c.refuse(x.request.ID, "too many requests wait for this channel")
 			done()
 		}
@@ -289,10 +290,10 @@ func (c *linkHandler) find(ch uint32) *viewer {
 }
 
 // later adds a task to a queue. It returns false when the link has ended, or too many tasks wait.
-func (c *linkHandler) later(q *serialQueue, run func()) bool {
+func (c *linkHandler) later(q *serial.Queue, run func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.viewers != nil && q.add(task{run: run})
+	return c.viewers != nil && q.Add(serial.Task{Run: run})
 }
 
 // drop ends all viewers, watches and the upload of the link.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/nodeapi/serial"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -164,7 +165,7 @@ func TestPanicEndsOneOperation(t *testing.T) {
 	join := func(_ context.Context, c *call, _ none) (none, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.viewers[c.request.Ch] = &viewer{link: c.linkHandler, requests: serialQueue{work: &c.work}}
+		c.viewers[c.request.Ch] = &viewer{link: c.linkHandler, requests: serial.New(&c.work)}
 		return none{}, nil
 	}
 	leave := func(_ context.Context, c *call, _ none) (none, error) {

@@ -76,7 +76,7 @@ func decode[P any](r protocol.Request) (P, error) {
 			Message: "the parameters do not fit " + r.Op, Err: err,
 		}
 		if t, ok := err.(*json.UnmarshalTypeError); ok && t.Field != "" {
-			e.Field, e.Message = t.Field, "it cannot be a "+t.Value
+			e.Field, e.Message = fault.JSONField(t.Field), "it cannot be a "+t.Value
 		}
 		return p, e
 	}

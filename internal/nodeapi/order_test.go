@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/nodeapi/serial"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/frame"
 )
@@ -28,7 +29,7 @@ func newOrderRig(t *testing.T, outlasts bool) *orderRig {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		rig.link = c.linkHandler
-		c.viewers[c.request.Ch] = &viewer{link: c.linkHandler, requests: serialQueue{work: &c.work}}
+		c.viewers[c.request.Ch] = &viewer{link: c.linkHandler, requests: serial.New(&c.work)}
 		return none{}, nil
 	}
 	leave := func(_ context.Context, c *call, _ none) (none, error) {

@@ -126,7 +126,7 @@ func receive[R any](
 	c.recordLater = true
 	c.work.Go(func() {
 		// A client that sends nothing must still learn that the session has ended.
-		stop := context.AfterFunc(s.Life(), func() { _ = u.out.CloseWithError(s.LostError()) })
+		stop := context.AfterFunc(s.Life(), func() { _ = u.pipe.CloseWithError(s.LostError()) })
 		defer stop()
 		var result R
 		var err error

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/nodeapi/serial"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/protocol"
@@ -24,8 +25,8 @@ type viewer struct {
 	ch      uint32
 	pumped  chan struct{} // closed when the pump has ended
 
-	requests, inputs serialQueue
-	news             serialQueue // events of the session, in their order
+	requests, inputs *serial.Queue
+	news             *serial.Queue // events of the session, in their order
 
 	mu sync.Mutex // guards all below
 	// stuck is set when an input was rejected: later input would leave a hole.
@@ -57,8 +58,8 @@ func attach(_ context.Context, c *call, p protocol.Attach) (protocol.Attached, e
 	}
 	v := &viewer{
 		session: s, link: c.linkHandler, ch: ch, pumped: make(chan struct{}),
-		requests: serialQueue{work: &c.work}, inputs: serialQueue{work: &c.work},
-		news: serialQueue{work: &c.work},
+		requests: serial.New(&c.work), inputs: serial.New(&c.work),
+		news: serial.New(&c.work),
 	}
 	if v.Viewer, err = s.Channels().Attach(c.ctx, v, p); err != nil {
 		return no, err
@@ -188,7 +189,7 @@ func (v *viewer) Link() channel.LinkID { return v.link.id }
 // Notify implements channel.Client.
 func (v *viewer) Notify(event string, params any) {
 	// When too many events wait, the peer does not read.
-	v.link.later(&v.news, func() { v.link.event(event, v.ch, params) })
+	v.link.later(v.news, func() { v.link.event(event, v.ch, params) })
 }
 
 // NotifyLost implements channel.Client.
@@ -254,7 +255,7 @@ func (c *linkHandler) input(f frame.Frame) {
 		Sequence: binary.BigEndian.Uint64(f.Body), Data: append([]byte(nil), f.Body[8:]...),
 		End: f.Flags&frame.FlagEnd != 0, Paste: f.Flags&frame.FlagPaste != 0,
 	}
-	if !v.inputs.add(task{size: len(in.Data), run: func() { v.write(in) }}) {
+	if !v.inputs.Add(serial.Task{Size: len(in.Data), Run: func() { v.write(in) }}) {
 		v.refuse(&fault.Error{
 			Kind: fault.Exhausted, Op: op,
 			Message: "the program does not read its input, and too much input waits",

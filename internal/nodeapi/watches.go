@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/nodeapi/serial"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -140,7 +141,7 @@ func sessionWatch(_ context.Context, c *call, p protocol.SessionWatch) (protocol
 		cancel()
 		return protocol.Presence{}, err
 	}
-	news := &serialQueue{work: &c.work}
+	news := serial.New(&c.work)
 	// When too many events wait for a peer that does not read, this change is skipped and the next
 	// one is reported.
 	now, stop := s.Channels().Viewers().WatchPresence(c.id, !p.ReadOnly && !c.onlyReads(),

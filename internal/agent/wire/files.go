@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -14,6 +15,9 @@ func CheckPath(op, field, path string) error {
 	if path == "" || len(path) > maxPath || strings.ContainsRune(path, 0) {
 		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero",
 			maxPath)
+	}
+	if slices.Contains(strings.Split(path, "/"), "..") {
+		return fault.Invalid(op, field, "a path must not contain ..")
 	}
 	return nil
 }
