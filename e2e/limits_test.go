@@ -63,7 +63,8 @@ func TestLimitsInside(t *testing.T) {
 	info, err := s.client.Session(s.ctx, s.id)
 	check(t, err)
 	if l := info.Limits; l == nil || l.Processes != 48 || l.DiskBytes != 32<<20 || l.CPUs == 0 ||
-		info.Usage == nil || info.Usage.MemoryBytes == 0 {
+		info.Usage == nil || info.Usage.MemoryBytes == 0 ||
+		info.Usage.MemoryMaxBytes != l.SandboxBytes() {
 		t.Errorf("the session shows %+v, %+v", info.Limits, info.Usage)
 	}
 	for _, x := range []struct{ name, code, ename, evalue, after string }{
@@ -108,7 +109,7 @@ func TestLimitsInside(t *testing.T) {
 	info, err = s.client.Session(s.ctx, s.id)
 	check(t, err)
 	if info.State != "lost" || info.Reason != "memory" || info.Reached == nil ||
-		info.Reached.Limit != "memory_bytes" || info.Reached.Max != 512<<20 ||
+		info.Reached.Limit != "memory_bytes" || info.Reached.Max != info.Limits.SandboxBytes() ||
 		info.Reached.Lost == "" {
 		t.Errorf("over the memory: %+v, %+v", info, info.Reached)
 	}

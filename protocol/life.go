@@ -67,8 +67,8 @@ type SessionKeepalive struct {
 // Limits bound the resources of a session. A field that is 0 takes the template's value, or else
 // the server's.
 type Limits struct {
-	// MemoryBytes bounds the memory of all programs of the session together. A session that exceeds
-	// it is lost with the reason memory.
+	// MemoryBytes is the memory for the programs of the session. Its files are in memory too: see
+	// SandboxBytes.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	// CPUs is a number of processors; it can be fractional.
 	CPUs float64 `json:"cpus,omitempty"`
@@ -90,12 +90,24 @@ type Limits struct {
 	CellSeconds int64 `json:"cell_seconds,omitempty"`
 }
 
-// Usage is the resource usage of a session's sandbox, including gVisor itself.
+// fixedBytes is the memory of a sandbox beside its limits: 64 MiB of /dev/shm, and 96 MiB of gVisor.
+const fixedBytes = 160 << 20
+
+// SandboxBytes returns the most memory that a sandbox takes: that of its programs, of its files and
+// of gVisor. Programs may use what the files leave. A session that exceeds it is lost with the reason
+// memory. Quotas count it.
+func (l Limits) SandboxBytes() int64 {
+	return l.MemoryBytes + l.DiskBytes + l.TmpBytes + fixedBytes
+}
+
+// Usage is the resource usage of a session's sandbox, including its files and gVisor itself.
 type Usage struct {
 	MemoryBytes     int64 `json:"memory_bytes"`
 	MemoryPeakBytes int64 `json:"memory_peak_bytes,omitempty"`
-	CPUMS           int64 `json:"cpu_ms"`
-	Tasks           int64 `json:"tasks"`
+	// MemoryMaxBytes is the most that MemoryBytes can be: the session is lost beyond it.
+	MemoryMaxBytes int64 `json:"memory_max_bytes,omitempty"`
+	CPUMS          int64 `json:"cpu_ms"`
+	Tasks          int64 `json:"tasks"`
 }
 
 // Reached is the content of an event record, or a part of Lost, when a limit was reached.

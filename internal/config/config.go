@@ -85,7 +85,7 @@ type Pool struct {
 
 // Limits are the limits of one sandbox.
 type Limits struct {
-	Memory  Size     `yaml:"memory" default:"1GiB" min:"256MiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
+	Memory  Size     `yaml:"memory" default:"1GiB" min:"256MiB" doc:"Memory for the programs of one sandbox; at least 256MiB. Its files are in memory too: the sandbox ends when it takes more than limits.memory, limits.disk, limits.tmp and 160MiB together, which quotas count."`
 	CPUs    float64  `yaml:"cpus" default:"2" min:"0.1" doc:"Processors that one sandbox may use, in fractions from 0.1."`
 	PIDs    int      `yaml:"pids" default:"512" min:"32" max:"4096" doc:"Processes and threads of the user in one sandbox, 32 to 4096."`
 	Overlay Size     `yaml:"overlay" default:"1GiB" min:"16MiB" doc:"Bytes that a sandbox may write to its filesystem, which is in memory; at least 16MiB."`

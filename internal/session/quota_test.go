@@ -24,10 +24,11 @@ func withTenants(t *testing.T, c *Config) *tenant.Store {
 }
 
 func TestQuotas(t *testing.T) {
+	fixed := protocol.Limits{}.SandboxBytes()
 	var store *tenant.Store
 	r := newRig(t, func(c *Config) {
 		store = withTenants(t, c)
-		c.Limits = protocol.Limits{CPUs: 1, MemoryBytes: 1 << 30}
+		c.Limits = protocol.Limits{CPUs: 1, MemoryBytes: 1<<30 - fixed}
 		c.MaxLimits = protocol.Limits{CPUs: 4, MemoryBytes: 4 << 30}
 	})
 	create := func(p noderpc.Principal, l *protocol.Limits) (string, error) {
@@ -64,7 +65,7 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 	set(tenant.Quota{CPUs: 1.5, MemoryBytes: 3 << 29})
-	second, err := create(alice, &protocol.Limits{CPUs: 0.5, MemoryBytes: 1 << 29})
+	second, err := create(alice, &protocol.Limits{CPUs: 0.5, MemoryBytes: 1<<29 - fixed})
 	if err != nil {
 		t.Errorf("a request that fits: %v", err)
 	}

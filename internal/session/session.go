@@ -311,7 +311,8 @@ func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	}
 	return &protocol.Usage{
 		MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak,
-		CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks,
+		MemoryMaxBytes: s.m.cfg.SandboxUse(s.spec.Limits).MemoryBytes,
+		CPUMS:          u.CPU.Milliseconds(), Tasks: u.Tasks,
 	}
 }
 

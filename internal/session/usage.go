@@ -39,7 +39,7 @@ func (s *Session) lostBy() *protocol.Reached {
 	switch {
 	case s.reason == "memory" && s.spec.Limits.MemoryBytes > 0:
 		return &protocol.Reached{
-			Limit: "memory_bytes", Max: s.spec.Limits.MemoryBytes,
+			Limit: "memory_bytes", Max: s.m.cfg.SandboxUse(s.spec.Limits).MemoryBytes,
 			Lost: "the sandbox with its variables, files and processes",
 		}
 	case s.reason == "expired":

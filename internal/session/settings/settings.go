@@ -265,7 +265,7 @@ func (c Config) SessionRequest(p noderpc.Principal, l protocol.Limits) admission
 // uses.
 func (c Config) SandboxUse(l protocol.Limits) tenant.Use {
 	l = warm.MergeLimits(c.Limits, l)
-	return tenant.Use{Running: 1, CPUs: l.CPUs, MemoryBytes: l.MemoryBytes}
+	return tenant.Use{Running: 1, CPUs: l.CPUs, MemoryBytes: l.SandboxBytes()}
 }
 
 // MemoryShort reports whether need more bytes would exceed the memory of all
