@@ -212,7 +212,7 @@ func (c *linkHandler) start(x *call, size int) {
 			}
 			run()
 		}
-		if !v.requests.Add(serial.Task{Size: size, Run: inOrder}) {
+		if !v.requests.Enqueue(serial.Task{Size: size, Run: inOrder}) {
 			c.refuse(x.request.ID, "too many requests wait for this channel")
 			done()
 		}
@@ -293,7 +293,7 @@ func (c *linkHandler) find(ch uint32) *viewer {
 func (c *linkHandler) later(q *serial.Queue, run func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.viewers != nil && q.Add(serial.Task{Run: run})
+	return c.viewers != nil && q.Enqueue(serial.Task{Run: run})
 }
 
 // drop ends all viewers, watches and the upload of the link.

@@ -255,7 +255,7 @@ func (c *linkHandler) input(f frame.Frame) {
 		Sequence: binary.BigEndian.Uint64(f.Body), Data: append([]byte(nil), f.Body[8:]...),
 		End: f.Flags&frame.FlagEnd != 0, Paste: f.Flags&frame.FlagPaste != 0,
 	}
-	if !v.inputs.Add(serial.Task{Size: len(in.Data), Run: func() { v.write(in) }}) {
+	if !v.inputs.Enqueue(serial.Task{Size: len(in.Data), Run: func() { v.write(in) }}) {
 		v.refuse(&fault.Error{
 			Kind: fault.Exhausted, Op: op,
 			Message: "the program does not read its input, and too much input waits",

@@ -28,8 +28,8 @@ type Queue struct {
 // New returns a queue whose goroutine is counted in work.
 func New(work *sync.WaitGroup) *Queue { return &Queue{work: work} }
 
-// Add appends a task. It returns false when too many tasks wait.
-func (q *Queue) Add(t Task) bool {
+// Enqueue appends a task. It returns false when too many tasks wait.
+func (q *Queue) Enqueue(t Task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.tasks) >= maxTasks || q.bytes+t.Size > maxTaskBytes && len(q.tasks) > 0 {
