@@ -81,7 +81,7 @@ func receiveTree(a *console.Invocation, to string, r io.Reader) error {
 		return console.FileError(err)
 	}
 	defer func() { _ = root.Close() }()
-	in := tar.NewReader(r)
+	in := newArchive(r)
 	for {
 		h, err := in.Next()
 		if err == io.EOF {
@@ -110,7 +110,7 @@ func receiveTree(a *console.Invocation, to string, r io.Reader) error {
 // renamed copies the archive of a folder and removes the folder's own name from the beginning of
 // each entry.
 func renamed(w io.Writer, r io.Reader) error {
-	in, out := tar.NewReader(r), tar.NewWriter(w)
+	in, out := newArchive(r), tar.NewWriter(w)
 	for {
 		h, err := in.Next()
 		if err == io.EOF {
