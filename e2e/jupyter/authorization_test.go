@@ -41,6 +41,8 @@ func TestAuthorization(t *testing.T) {
 	socket := kernels + "/aaaaaaaa-aaaa-aaaa-aaaa-aaaaaa_k1/channels"
 	for _, path := range []string{
 		kernels, socket, "/api/kernelspecs", "/api/me", "/api/status", "/s/s_x/api/kernels",
+		"/api/sessions", "/api/contents", "/api/contents/a", "/files/a", "/api/terminals",
+		"/terminals/websocket/s_x_t1", "/s/s_x/terminals/websocket/t1",
 	} {
 		for _, h := range []http.Header{
 			{},
@@ -129,5 +131,35 @@ func TestPathToken(t *testing.T) {
 	}
 	if strings.Contains(s.Log(), all.Token) {
 		t.Error("the log has the token")
+	}
+}
+
+// TestViewer: a key that may only read reads lists and files, and changes nothing.
+func TestViewer(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	var session, key struct{ ID, Secret string }
+	post(t, s.URL+"/v1/sessions", s.Token, `{"language": "python"}`, &session)
+	post(t, s.URL+"/v1/keys", s.Token, `{"role": "viewer"}`, &key)
+	base := s.URL + "/jupyter/s/" + session.ID
+	auth := header("Authorization", "token "+key.Secret)
+	for _, path := range []string{
+		"/api/kernels", "/api/sessions", "/api/contents", "/api/terminals",
+	} {
+		if r := request(t, "GET", base+path, auth, nil); r.StatusCode != http.StatusOK {
+			t.Errorf("GET %s: status %d", path, r.StatusCode)
+		}
+	}
+	for _, c := range []string{
+		"POST /api/kernels", "POST /api/sessions", "POST /api/terminals", "POST /api/contents",
+		"PUT /api/contents/a", "PATCH /api/contents/a", "DELETE /api/contents/a",
+		"PATCH /api/sessions/a", "DELETE /api/sessions/a", "DELETE /api/terminals/t1",
+		"POST /api/contents/a/checkpoints", "GET /terminals/websocket/t1",
+		"GET /api/kernels/a-a-a-a-a_k1/channels",
+	} {
+		method, path, _ := strings.Cut(c, " ")
+		if r := request(t, method, base+path, auth, nil); r.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: status %d", c, r.StatusCode)
+		}
 	}
 }
