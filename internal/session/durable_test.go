@@ -98,3 +98,19 @@ func TestGVisorBusyIsCopied(t *testing.T) {
 	}
 	r.stop()
 }
+
+// TestHibernatedFromPause: a paused session is never seen as running while it is hibernated.
+func TestHibernatedFromPause(t *testing.T) {
+	r := newRig(t)
+	r.host.canRestore = true
+	s := r.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	must[protocol.Session](r, protocol.OpSessionPause, ref)
+	seen := ""
+	r.host.written = func() { seen = r.session(s.ID).View().State }
+	v := must[protocol.Session](r, protocol.OpHibernate, ref)
+	if seen != "paused" || v.State != "hibernated" {
+		t.Errorf("it was seen as %q, and then as %q", seen, v.State)
+	}
+	must[struct{}](r, protocol.OpSessionDelete, ref)
+}

@@ -113,9 +113,12 @@ func (h hibernation) run(ctx context.Context) (err error) {
 		s.mu.Lock()
 		s.thawing = true
 		s.transition(running)
-		s.thawing = false
+		s.thawing, s.shownPaused = false, true
 		s.mu.Unlock()
 		defer func() {
+			s.mu.Lock()
+			s.shownPaused = false
+			s.mu.Unlock()
 			if err != nil && s.is(running) { // it was paused, and is not hibernated
 				s.m.emit(s.aboutNow().Changed(paused.String(), running.String()))
 			}

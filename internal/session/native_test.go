@@ -153,6 +153,7 @@ type native struct {
 	canRestore bool   // Checkpoint and Snapshot work, and Restore fails
 	folders    bool   // Snapshot makes an empty folder
 	langs      string // the folder of its languages; "" means languages()
+	written    func() // called by Checkpoint; may be nil
 	mu         sync.Mutex
 	booted     int
 	live       int
@@ -187,6 +188,9 @@ func (h *native) Restore(context.Context, string, sandbox.Spec,
 func (m *nativeMachine) Checkpoint(ctx context.Context, dir string) error {
 	if !m.host.canRestore {
 		return errors.New("this backend has no snapshots")
+	}
+	if m.host.written != nil {
+		m.host.written()
 	}
 	return errors.Join(os.MkdirAll(dir, 0o700), m.Destroy(ctx))
 }

@@ -62,8 +62,10 @@ type Session struct {
 	// published is set once the session was listed. thawing is set while a paused session is
 	// unfrozen in order to hibernate it, which has no event.
 	published, thawing bool
-	counted            totals.Share // the part of Manager.totals that it adds
-	stored             int64        // bytes on disk while it is hibernated
+	// shownPaused is set while a paused session is being hibernated. Clients see it as paused.
+	shownPaused bool
+	counted     totals.Share // the part of Manager.totals that it adds
+	stored      int64        // bytes on disk while it is hibernated
 }
 
 // newSession makes a session that is in no list and has no machine yet.
@@ -267,6 +269,9 @@ func (s *Session) View() protocol.Session {
 	if s.spec.Limits != (protocol.Limits{}) {
 		l := s.spec.Limits
 		v.Limits = &l
+	}
+	if s.shownPaused && s.state == running {
+		v.State = paused.String()
 	}
 	if at, reason := s.status.Expiry(s.activity.Quiet()); !at.IsZero() {
 		v.ExpiresMS, v.ExpiresReason = at.UnixMilli(), reason
