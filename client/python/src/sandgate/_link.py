@@ -14,6 +14,9 @@ from .errors import InvalidArgument
 
 T = TypeVar("T")
 
+# How long a program that ends waits for the tasks of the background loop.
+END_SECONDS = 2.0
+
 
 class AsyncLink:
     """A connection that is used in the caller's event loop."""
@@ -91,13 +94,20 @@ class Portal:
         if not self.alive:
             return
 
-        def stop() -> None:
-            for task in asyncio.all_tasks(self._loop):
-                task.cancel()
-            self._loop.call_later(0.05, self._loop.stop)
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._end()))
+        self._thread.join(2 * END_SECONDS)
 
-        self._loop.call_soon_threadsafe(stop)
-        self._thread.join(1)
+    async def _end(self) -> None:
+        """Cancel all tasks, wait until they have ended, and stop the loop."""
+        until = self._loop.time() + END_SECONDS
+        while self._loop.time() < until:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            if not tasks:
+                break
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=END_SECONDS / 4)
+        self._loop.stop()
 
     def run(self, work: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
         """Run work in the loop, and wait for its result in the calling thread.
