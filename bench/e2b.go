@@ -64,6 +64,7 @@ type sdkFigure struct {
 // promised returns the names of the figures that SPECIFICATION.md refers to.
 func promised() []string {
 	return []string{
-		"Sandbox.create()", "50 MB of output of a command", "200 sandboxes of 20 clients",
+		"Sandbox.create()", "commands.run of true", "runCode of 1",
+		"50 MB of output of a command", "200 sandboxes of 20 clients",
 	}
 }
