@@ -98,6 +98,20 @@ check('input', async () => {
   equal([prompt, text.includes('got Ada')], ['name? ', true])
 })
 
+check('an answer that is sent again reaches one question', async () => {
+  const code = 'x = input("a? "); y = input("b? "); print([x, y])'
+  const future = kernel.requestExecute({ code, allow_stdin: true })
+  const asked = []
+  future.onStdin = (m) => {
+    asked.push(m.header)
+    const answer = (value, to) => kernel.sendInputReply({ value, status: 'ok' }, to)
+    answer('one', asked[0])
+    if (asked.length > 1) answer('two', asked[1])
+  }
+  const { text } = await collect(future)
+  ok(text.includes("['one', 'two']"), text)
+})
+
 check('input fails without allow_stdin', async () => {
   const { reply } = await run(kernel, 'input()', { allow_stdin: false })
   equal(reply.status, 'error')

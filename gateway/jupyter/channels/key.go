@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/sandgate/sandgate/gateway/jupyter/wire"
@@ -59,4 +60,23 @@ func (c *Conn) parentOf(key string) (parent json.RawMessage, own bool) {
 	}
 	h := headerOf(key)
 	return encode(h), h.Session != "" && h.Session == c.o.Client
+}
+
+// inputID returns the id of the message that asks for a line: it names the cell and the number of its
+// request, so that every gateway knows what an input_reply answers.
+func (c *Conn) inputID(cell, request uint32) string {
+	return fmt.Sprintf("%s_input_%d_%d", c.o.ID, cell, request)
+}
+
+// answered returns the cell and the request that an input_reply with a parent answers. It is false
+// for a reply without a parent, which some gateways remove.
+func (c *Conn) answered(parent json.RawMessage) (cell, request uint32, ok bool) {
+	var h wire.Header
+	_ = json.Unmarshal(parent, &h) // a parent of another form has no id
+	numbers, ok := strings.CutPrefix(h.ID, c.o.ID+"_input_")
+	if !ok {
+		return 0, 0, false
+	}
+	n, err := fmt.Sscanf(numbers, "%d_%d", &cell, &request)
+	return cell, request, err == nil && n == 2
 }

@@ -47,6 +47,23 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestInputIDs: the id of a request for input names it.
+func TestInputIDs(t *testing.T) {
+	c := &Conn{o: Options{ID: "k1"}}
+	parent := encode(wire.Header{ID: c.inputID(12, 3), Type: "input_request"})
+	if cell, request, ok := c.answered(parent); cell != 12 || request != 3 || !ok {
+		t.Errorf("cell %d, request %d, %v", cell, request, ok)
+	}
+	for _, parent := range []string{
+		`{}`, ``, `[]`, `{"msg_id": 5}`, `{"msg_id": "k1_input_"}`, `{"msg_id": "k1_input_1_x"}`,
+		`{"msg_id": "k2_input_1_2"}`, `{"msg_id": "k1_input_99999999999999_1"}`,
+	} {
+		if _, _, ok := c.answered(json.RawMessage(parent)); ok {
+			t.Errorf("the parent %s names a request", parent)
+		}
+	}
+}
+
 // TestChoose selects entries of the history as a client asks for them.
 func TestChoose(t *testing.T) {
 	all := []protocol.HistoryEntry{

@@ -341,7 +341,10 @@ func (c *Conn) inputRequest(x *cell, content json.RawMessage) error {
 	if !x.own {
 		return nil
 	}
+	var in message.InputRequest
+	_ = json.Unmarshal(content, &in) // the queue writes it
 	ask := c.compose(wire.Stdin, message.InputRequestType, x.parent, content)
+	ask.Header.ID = c.inputID(x.number, in.Request)
 	if !c.log.live {
 		x.input = ask
 		return nil

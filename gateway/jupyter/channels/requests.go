@@ -153,14 +153,18 @@ func (c *Conn) input(m *wire.Message) error {
 	if err := json.Unmarshal(m.Content, &p); err != nil {
 		return fault.Invalid("jupyter.input", "value", "the value is not a string")
 	}
-	c.out.Lock()
-	x := c.busy
-	c.out.Unlock()
-	if x == nil {
-		return nil // the cell has ended
+	cell, request, ok := c.answered(m.Parent)
+	if !ok {
+		c.out.Lock()
+		x := c.busy
+		c.out.Unlock()
+		if x == nil {
+			return nil // the cell has ended
+		}
+		cell = x.number
 	}
 	return nodecall.Send(c.link, 0, protocol.OpInput, number,
-		protocol.InputReply{Cell: x.number, Value: p.Value})
+		protocol.InputReply{Cell: cell, Request: request, Value: p.Value})
 }
 
 // kernelInfo describes the kernel, once it has started.
