@@ -99,17 +99,16 @@ quick-go:
 RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" $(GO) test -race -vet=off \
 	-tags lockorder -gcflags=github.com/klauspost/compress/zstd=-race=false
 
-# The packages of gVisor's backend count what they leave on the machine and run alone. So do the
-# end-to-end tests, which run four servers at a time. The longest of the other packages begin first.
-# The tests share the warm snapshots of languages. The image of R, which one of them needs, mostly
-# waits for downloads, so it is built meanwhile.
+# The packages of gVisor's backend count what they leave on the machine and run alone. The packages
+# that take longest begin first. The tests share the warm snapshots of languages. The image of R,
+# which one of them needs, mostly waits for downloads, so it is built meanwhile.
 unit: node_modules bin/versitygw
 	@$(SUDO) deploy/templates/build r bin/templates/r >bin/templates-r.log 2>&1 &
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # the race detector's own memory would hide these
 	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own
 	@set -o pipefail; snapshots=$$(mktemp -d); trap '$(SUDO) rm -rf "$$snapshots"' EXIT; \
-	long=$$($(GO) list ./internal/session ./e2e/e2b ./e2e/jupyter); alone=$$($(GO) list ./internal/sandbox/... ./e2e); \
+	long=$$($(GO) list ./e2e ./internal/session ./e2e/e2b ./e2e/jupyter); alone=$$($(GO) list ./internal/sandbox/...); \
 	others=$$($(GO) list $(GO_ALL) | grep -vxF -e "$$($(GO) list .)" -e "$$long" -e "$$alone"); \
 	{ $(RACE) -timeout 45m -p 1 $$alone; code=$$?; \
 		$(RACE) -timeout 45m -p 2 $$long $$others || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
