@@ -106,11 +106,11 @@ func TestHibernatedFromPause(t *testing.T) {
 	s := r.create()
 	ref := protocol.SessionRef{Session: s.ID}
 	must[protocol.Session](r, protocol.OpSessionPause, ref)
-	seen := ""
-	r.host.written = func() { seen = r.session(s.ID).View().State }
+	seen := make(chan string, 1)
+	r.host.written = func() { seen <- r.session(s.ID).View().State }
 	v := must[protocol.Session](r, protocol.OpHibernate, ref)
-	if seen != "paused" || v.State != "hibernated" {
-		t.Errorf("it was seen as %q, and then as %q", seen, v.State)
+	if before := <-seen; before != "paused" || v.State != "hibernated" {
+		t.Errorf("it was seen as %q, and then as %q", before, v.State)
 	}
 	must[struct{}](r, protocol.OpSessionDelete, ref)
 }

@@ -8,6 +8,7 @@ const leftOut = {
   'a comm in both directions, with buffers': 'it reads binary messages as text',
   'a reconnection in the middle of a cell loses nothing': 'it replays only what it holds itself',
   'a client that comes in the middle of a cell sees its output': 'it does not ask for a replay',
+  'a crash restarts the kernel and says so': 'it may drop the first message after a reconnection',
   'the list has the kernel': 'it counts no connections',
   'an unknown kernel is refused': 'it accepts the WebSocket first'
 }

@@ -3,6 +3,7 @@ package interpreter
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"time"
 
@@ -57,7 +58,8 @@ func (s *server) execute(w http.ResponseWriter, r *http.Request) error {
 	e, err := s.start(r.Context(), id, p)
 	if err != nil {
 		leave()
-		if sandbox.TargetOf(r.Context()).Recent && sandbox.Gone(err) {
+		_, ofContext := errors.AsType[*answer](err) // the sandbox runs
+		if !ofContext && sandbox.TargetOf(r.Context()).Recent && sandbox.Gone(err) {
 			panic(http.ErrAbortHandler) // the caller looks the sandbox up, and answers
 		}
 		return err
