@@ -196,12 +196,13 @@ func TestGVisorHibernate(t *testing.T) {
 	round := " hibernated resuming running"
 	o.hasStates(1, "hibernated resuming running"+strings.Repeat(round, 3))
 
-	// The timeout of a cell resumes the session too. It ends the cell.
+	// The timeout of a cell resumes the session too. It ends the cell. On a busy machine the kernel
+	// may take longer than the interrupt's grace.
 	cell = p.execute(1, "import time\nprint('asleep', flush=True)\ntime.sleep(1000)",
 		func(e *protocol.Execute) { e.TimeoutMS = 3000 })
 	p.printed(1, "asleep")
 	hibernate()
-	if reply := p.reply(1, cell); reply.EName != "KeyboardInterrupt" {
+	if reply := p.reply(1, cell); reply.EName != "KeyboardInterrupt" && reply.EName != "KernelDied" {
 		t.Errorf("a cell with a timeout: %+v", reply)
 	}
 
