@@ -15,7 +15,7 @@ import (
 )
 
 // credentialsLife is how long credentials are used before their file is read again, so that they
-// can be changed without a restart.
+// can be changed without a pauseart.
 const credentialsLife = time.Minute
 
 // maxCredentials is the maximum size of the file in bytes.

@@ -11,7 +11,7 @@ import (
 const (
 	// durableRest is how long a session is idle before it is copied.
 	durableRest = time.Second
-	// busyFactor times DurableEvery is how long a session works without such a rest before it is
+	// busyFactor times DurableEvery is how long a session works without such a pause before it is
 	// copied at work.
 	busyFactor = 2
 	// quietLimit is how long such a copy waits for the end of requests.

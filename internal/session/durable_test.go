@@ -59,7 +59,7 @@ func TestKilledBeforeTheFirstCopy(t *testing.T) {
 	r.stop()
 }
 
-// TestGVisorBusyIsCopied: a durable session that works without a rest is copied, and continues from
+// TestGVisorBusyIsCopied: a durable session that works without a pause is copied, and continues from
 // this copy after the server was killed.
 func TestGVisorBusyIsCopied(t *testing.T) {
 	data, dead := t.TempDir(), t.TempDir()

@@ -84,7 +84,7 @@ func TestNotebooks(t *testing.T) {
 	}
 }
 
-// TestBadNotebooks: what is no notebook of the format 4 is neither read nor written.
+// TestBadNotebooks: a file that is not a notebook of format 4 is neither read nor written.
 func TestBadNotebooks(t *testing.T) {
 	for _, text := range []string{
 		"", "null", "[]", "{}", `{"cells": [], "nbformat": 3}`, `{"cells": {}, "nbformat": 4}`,

@@ -42,7 +42,7 @@ function useOffered() {
     if (!given) return
     void confirm({
       title: 'Use the access token of this address?',
-      text: 'You are signed in with another token. Whoever made the address may see everything that you do with its token. Continue only if the address is yours.',
+      text: 'You are signed in with another token. The sender of the address may see everything that you do with its token. Continue only if the address is yours.',
       yes: 'Use the other token',
     }).then((yes) => {
       offered.value = ''
