@@ -1,7 +1,6 @@
 package session
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 // server was killed. Each of its cells has a reply with SandboxLost, also in a kernel that was opened
 // later.
 func TestKilledBeforeTheFirstCopy(t *testing.T) {
-	data, dead := t.TempDir(), t.TempDir()
+	data := t.TempDir()
 	r := newRig(t, func(c *Config) {
 		c.DataDir, c.Durable, c.DurableEvery = data, true, time.Hour
 	})
@@ -28,9 +27,7 @@ func TestKilledBeforeTheFirstCopy(t *testing.T) {
 	hung := p.execute(1, "hang")
 	p.printed(1, "hanging")
 	// The disk's content if the node is killed at this moment.
-	if err := os.CopyFS(dead, os.DirFS(data)); err != nil {
-		t.Fatal(err)
-	}
+	dead := diskNow(t, data)
 	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
 	p.reply(1, hung)
 	r.stop()
@@ -62,7 +59,7 @@ func TestKilledBeforeTheFirstCopy(t *testing.T) {
 // TestGVisorBusyIsCopied: a durable session that works without a pause is copied, and continues from
 // this copy after the server was killed.
 func TestGVisorBusyIsCopied(t *testing.T) {
-	data, dead := t.TempDir(), t.TempDir()
+	data := t.TempDir()
 	durable := func(c *Config) { c.DurableEvery, c.Durable = time.Second, true }
 	r := newGVisor(t, data, durable)
 	s := r.create()
@@ -78,9 +75,7 @@ func TestGVisorBusyIsCopied(t *testing.T) {
 		})
 		first = r.session(s.ID).copies.Saved()
 	}
-	if err := os.CopyFS(dead, os.DirFS(data)); err != nil {
-		t.Fatal(err)
-	}
+	dead := diskNow(t, data)
 	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
 	p.reply(1, cell)
 	r.stop()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
+	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -384,10 +385,10 @@ var bob = noderpc.Principal{Tenant: "bob", Subject: "bob"}
 // TestGVisorDurable: a session of a killed node is recovered in its state when it was last idle,
 // and each later cell is reported as lost.
 func TestGVisorDurable(t *testing.T) {
-	data, dead := t.TempDir(), t.TempDir()
-	durable := func(c *Config) { c.DurableEvery = time.Millisecond }
+	data := t.TempDir()
+	often := func(c *Config) { c.DurableEvery = time.Millisecond }
 	yes := true
-	r := newGVisor(t, data, durable)
+	r := newGVisor(t, data, often)
 	s := must[protocol.Session](r, protocol.OpSessionCreate,
 		protocol.SessionCreate{Durable: &yes, Env: map[string]string{"A": "a"}})
 	p := r.open()
@@ -411,6 +412,11 @@ func TestGVisorDurable(t *testing.T) {
 	eventually(t, "it is copied again", kept)
 	eventually(t, "the older copy is gone",
 		func() bool { return len(r.entries("durable/"+s.ID)) == 1 })
+	var copying *durable.Draft // keeps the session from being copied again
+	eventually(t, "no copy is being made", func() bool {
+		copying = r.session(s.ID).copies.Begin()
+		return copying != nil
+	})
 	draw, _ := p.run(1, "print(random.random())", func(e *protocol.Execute) { e.Key = "drawn" })
 	ended := uint32(3)
 	cell := p.execute(1, "x = 0\nprint('on', flush=True)\nwhile True: pass",
@@ -419,14 +425,13 @@ func TestGVisorDurable(t *testing.T) {
 	p.printed(1, "on\n")
 
 	// The disk's content if the node is killed at this moment.
-	if err := os.CopyFS(dead, os.DirFS(data)); err != nil {
-		t.Fatal(err)
-	}
+	dead := diskNow(t, data)
+	copying.End()
 	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
 	r.stop()
 
 	for range 2 { // killed again before it is resumed
-		r = newGVisor(t, dead, durable)
+		r = newGVisor(t, dead, often)
 		v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
 		if v.State != hibernated.String() || v.RecoveredMS == 0 || !v.Durable ||
 			len(v.Channels) != 2 || v.Channels[0].State != "idle" {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -580,6 +581,22 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		case <-tick.C:
 		case <-late:
 			t.Fatalf("this did not happen in time: %s", what)
+		}
+	}
+}
+
+// diskNow copies a data folder as it would be left if the node were killed at this moment. It begins
+// again if the node removes a file meanwhile.
+func diskNow(t testing.TB, data string) string {
+	t.Helper()
+	for {
+		dead := t.TempDir()
+		err := os.CopyFS(dead, os.DirFS(data))
+		if err == nil {
+			return dead
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
 		}
 	}
 }

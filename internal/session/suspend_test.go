@@ -1,9 +1,6 @@
 package session
 
 import (
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -164,21 +161,9 @@ func testSuspendKilled(t *testing.T, config func(*Config), durable bool) {
 	p.run(1, "x += 1")
 	must[protocol.Session](r, protocol.OpHibernate, suspend)
 	// The disk's content if the node is killed at this moment.
-	killed := func() string {
-		for {
-			dead := t.TempDir()
-			err := os.CopyFS(dead, os.DirFS(r.m.cfg.DataDir))
-			if err == nil {
-				return dead
-			}
-			if !errors.Is(err, fs.ErrNotExist) { // a snapshot is being removed
-				t.Fatal(err)
-			}
-		}
-	}
-	suspended := killed()
+	suspended := diskNow(t, r.m.cfg.DataDir)
 	must[protocol.Session](r, protocol.OpResume, ref)
-	resumed := killed()
+	resumed := diskNow(t, r.m.cfg.DataDir)
 	r.stop()
 
 	r = newGVisor(t, suspended, config)

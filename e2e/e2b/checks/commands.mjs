@@ -119,7 +119,7 @@ check('timeout', ['Commands#run(timeoutMs)'], async (t) => {
   const began = Date.now()
   await fails(s.commands.run('echo $$ > pid-of-timeout; exec sleep 50', { timeoutMs: 1000 }),
     e2b.TimeoutError)
-  assert.ok(Date.now() - began < 8000)
+  assert.ok(Date.now() - began < 40_000)
   await until('the command ends', async () => (await s.commands.run(
     'kill -0 $(cat pid-of-timeout) 2>/dev/null && echo there || echo gone')).stdout === 'gone\n')
 })

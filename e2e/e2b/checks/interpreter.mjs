@@ -288,7 +288,7 @@ check('timeout', ['Sandbox#runCode(timeoutMs)'], async (t) => {
     interpreter.TimeoutError)
   const began = Date.now()
   assert.equal((await s.runCode('"free"', { context })).text, 'free')
-  assert.ok(Date.now() - began < 10_000)
+  assert.ok(Date.now() - began < 40_000)
 })
 
 check('request-timeout', ['Sandbox#runCode(requestTimeoutMs)'], async (t) => {

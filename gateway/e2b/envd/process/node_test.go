@@ -140,6 +140,11 @@ func (l *fakeLink) Close() error {
 
 func (l *fakeLink) Next() (frame.Frame, error) {
 	for {
+		select {
+		case <-l.done: // a closed link delivers nothing
+			return frame.Frame{}, io.EOF
+		default:
+		}
 		l.n.mu.Lock()
 		f, ok := l.pop()
 		l.n.mu.Unlock()
