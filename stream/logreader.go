@@ -163,6 +163,13 @@ func (r *LogReader) Acked() int64 {
 	return r.acked
 }
 
+// Ended reports whether the reader has got the final record.
+func (r *LogReader) Ended() bool {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.log.ended && r.pos == r.log.end
+}
+
 // Next waits for data and for credit and returns whole records: up to 64 KiB, or one bigger record.
 // A chunk is at most as big as the remaining credit. If the first record is bigger than that, it
 // passes alone, as long as any credit remains.

@@ -1,6 +1,7 @@
 package interpreter
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -78,7 +79,8 @@ func (s *server) execute(w http.ResponseWriter, r *http.Request) error {
 }
 
 // stream sends batches of lines as they come, until the channel is closed. It receives a batch only
-// after the connection has taken the one before. Errors: Canceled if the client disconnected.
+// after the connection has taken the one before. The header and the count of executions wait for
+// output, but not for long. Errors: Canceled if the client disconnected.
 func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
@@ -88,9 +90,13 @@ func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error
 	control := http.NewResponseController(w)
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
-	for {
-		if err := control.Flush(); err != nil {
-			return surface.ErrGone()
+	head := time.NewTimer(headDelay)
+	defer head.Stop()
+	for waits := true; ; {
+		if !waits {
+			if err := control.Flush(); err != nil {
+				return surface.ErrGone()
+			}
 		}
 		var text []byte
 		select {
@@ -98,7 +104,10 @@ func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error
 			if !ok {
 				return nil
 			}
-			text = batch
+			text, waits = batch, waits && isCount(batch)
+		case <-head.C:
+			waits = false
+			continue
 		case <-tick.C:
 			text = []byte(`{"type":"keepalive"}` + "\n")
 		case <-r.Context().Done():
@@ -108,6 +117,11 @@ func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error
 			return surface.ErrGone()
 		}
 	}
+}
+
+// isCount reports whether a batch has no other line than the count of executions.
+func isCount(batch []byte) bool {
+	return bytes.HasPrefix(batch, []byte(countPrefix)) && bytes.Count(batch, []byte("\n")) == 1
 }
 
 // start queues the code, with a cell before and after it if it has an environment of its own.

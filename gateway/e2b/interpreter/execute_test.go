@@ -353,6 +353,35 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
+// TestShortExecution checks that the client gets the header and the count of executions together
+// with the first output, unless it is late.
+func TestShortExecution(t *testing.T) {
+	for name, late := range map[string]time.Duration{"short": 0, "long": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &fakeNode{run: func(l *fakeLink, cell uint32, _ protocol.Execute) {
+					l.records(began(cell))
+					time.AfterFunc(headDelay/2+late, func() {
+						l.records(printed(cell, frame.KindStdout, "a"))
+						l.records(ended(cell, "ok"))
+					})
+				}}
+				r := newRig(t, n)
+				w := newLiveResponse()
+				r.serve(context.Background(), w, "POST", "/execute", `{"code":"x"}`)
+				r.done.Wait()
+				want := int64(2) // with the first output, and with the end
+				if late > 0 {
+					want++
+				}
+				if got := w.flushes.Load(); got != want {
+					t.Errorf("%d flushes, want %d", got, want)
+				}
+			})
+		})
+	}
+}
+
 // TestRestart checks the end of an execution when the server stops.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

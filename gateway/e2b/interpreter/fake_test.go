@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,7 +287,8 @@ func same(t *testing.T, got []event, want string) {
 // liveResponse is a response that a test reads while it is written.
 type liveResponse struct {
 	http.ResponseWriter
-	lines chan string
+	lines   chan string
+	flushes atomic.Int64
 }
 
 func newLiveResponse() *liveResponse {
@@ -294,6 +296,6 @@ func newLiveResponse() *liveResponse {
 }
 
 func (s *liveResponse) Write(p []byte) (int, error) { s.lines <- string(p); return len(p), nil }
-func (s *liveResponse) Flush()                      {}
+func (s *liveResponse) Flush()                      { s.flushes.Add(1) }
 func (s *liveResponse) WriteHeader(status int)      { s.lines <- http.StatusText(status) }
 func (s *liveResponse) Started() bool               { return true }

@@ -23,6 +23,9 @@ const (
 	abandonTimeout = 10 * time.Second
 )
 
+// countPrefix begins the line with the count of executions.
+const countPrefix = `{"type":"number_of_executions","execution_count":`
+
 // execution is one execution of code. Its lines arrive in batches, each of which ends with a line
 // end.
 type execution struct {
@@ -151,7 +154,7 @@ func (e *execution) messageLines(b []byte, m message.Message) (_ []byte, ended b
 	case message.ExecuteInputType:
 		var in message.ExecuteInput
 		_ = json.Unmarshal(m.Content, &in) // the queue writes it
-		b = append(b, `{"type":"number_of_executions","execution_count":`...)
+		b = append(b, countPrefix...)
 		b = strconv.AppendInt(b, int64(in.Count), 10)
 		return append(b, "}\n"...), false
 	case message.DisplayDataType, message.ExecuteResultType:

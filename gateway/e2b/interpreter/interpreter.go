@@ -30,6 +30,9 @@ const (
 	maxStreams = 256
 	// keepAlive is the time between two lines that keep a stream alive.
 	keepAlive = 5 * time.Second
+	// headDelay is how long the header and the count of executions wait for the first output, so that
+	// the client reads all of a short execution at once.
+	headDelay = 20 * time.Millisecond
 )
 
 // Config configures the handler. Every field is required.

@@ -49,7 +49,8 @@ type Channel struct {
 
 	mu      lockorder.Mutex[channelRank] // guards all below
 	exit    *protocol.Exit
-	readers int
+	readers int  // keep the log
+	behind  int  // the readers that have not got the whole log
 	retired bool // closed; the log is dropped when the last reader leaves
 	writers map[string]*writer
 	order   []*writer // the oldest first
@@ -247,7 +248,16 @@ func (c *Channel) addReader() bool {
 		return false
 	}
 	c.readers++
+	c.behind++
 	return true
+}
+
+// finishReader records that a reader has got the whole log. It is called once for each reader, before
+// removeReader.
+func (c *Channel) finishReader() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.behind--
 }
 
 func (c *Channel) removeReader() {
@@ -272,9 +282,9 @@ func (c *Channel) retire() {
 	}
 }
 
-// hasReaders reports whether a viewer reads the channel.
-func (c *Channel) hasReaders() bool {
+// isRead reports whether a reader has not got the whole log.
+func (c *Channel) isRead() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.readers > 0
+	return c.behind > 0
 }

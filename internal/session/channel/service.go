@@ -260,6 +260,7 @@ func (v Services) Output(ctx context.Context, name string, match func(line []byt
 		return fault.New(fault.NotFound, op, "the service has been removed")
 	}
 	defer c.removeReader()
+	defer c.finishReader()
 	r := c.log.Reader(0, c.service.start(), 0)
 	defer r.Close()
 	lines := map[frame.Kind][]byte{}
@@ -311,6 +312,7 @@ func (v Services) Tail(ctx context.Context, name string) string {
 		return ""
 	}
 	defer c.removeReader()
+	defer c.finishReader()
 	end := c.log.Bounds().End
 	r := c.log.Reader(0, -2*maxLine, 0)
 	defer r.Close()

@@ -179,8 +179,8 @@ func (x *Set) NoteKernels(event map[string]any) {
 }
 
 // add creates a channel with a log and an id. A session has at most protocol.MaxChannels. At this
-// limit the oldest channel that has ended and has no readers is removed. Errors: Exhausted, and the
-// cause of Config.Life when the session is lost.
+// limit the oldest channel is removed that has ended and whose readers have got its whole log. Errors:
+// Exhausted, and the cause of Config.Life when the session is lost.
 func (x *Set) add(r protocol.ChannelOpen, language string, argv []string) (*Channel, error) {
 	id, removed, err := x.reserve(r.Kind)
 	if err != nil {
@@ -217,7 +217,7 @@ func (x *Set) reserve(kind string) (id string, removed *Channel, err error) {
 	defer x.mu.Unlock()
 	if len(x.order)+x.reserved >= protocol.MaxChannels {
 		i := slices.IndexFunc(x.order,
-			func(c *Channel) bool { return c.ended() && !c.hasReaders() })
+			func(c *Channel) bool { return c.ended() && !c.isRead() })
 		if i < 0 {
 			return "", nil, errFull()
 		}

@@ -45,6 +45,7 @@ type Viewer struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	once    sync.Once
+	read    sync.Once // calls finishReader of the channel
 
 	readOnly      bool
 	name          string   // the writer's name
@@ -102,6 +103,7 @@ func (x *Set) Attach(ctx context.Context, client Client, p protocol.Attach) (*Vi
 	}
 	if err != nil {
 		reader.Close()
+		ch.finishReader()
 		ch.removeReader()
 		return nil, err
 	}
@@ -178,6 +180,10 @@ func (v *Viewer) Pump(send func(offset int64, records []byte) int) {
 		chunk, err := v.reader.Next(v.ctx)
 		if err != nil {
 			return // the end of the log has been sent, or the link or the log is closed
+		}
+		if v.reader.Ended() {
+			// The client may ask for a new channel as soon as it has this chunk.
+			v.read.Do(v.channel.finishReader)
 		}
 		n := send(chunk.Offset, chunk.Records)
 		stats.SentBytes.Add(int64(n))
@@ -329,6 +335,7 @@ func (v *Viewer) Close() {
 			}
 		}
 		v.reader.Close()
+		v.read.Do(v.channel.finishReader)
 		v.channel.removeReader()
 	})
 }

@@ -29,6 +29,7 @@ type follower struct {
 	client   *processclient.Client
 	terminal bool
 	send     func(*wire.ProcessEvent) error
+	last     func() // is called before the last event is sent
 
 	held   [streams][]byte // the beginning of a character whose rest is not known yet
 	gapped bool            // output was missing just now
@@ -297,17 +298,10 @@ func whole(data []byte) int {
 	return len(data)
 }
 
-// finish sends what is left and the last event. The end of the sandbox cuts the connection. The
-// process has no viewer any more when the client learns of its end, so that the client's next
-// process can take its place.
+// finish sends what is left and the last event. The end of the sandbox cuts the connection.
 func (f *follower) finish(exit *protocol.Exit) error {
 	if exit.Code < 0 && exit.Reason != "closed" {
 		return f.cut()
-	}
-	limit := time.AfterFunc(f.s.cfg.Call, f.client.Close)
-	defer limit.Stop()
-	if err := f.client.Control(protocol.OpDetach, struct{}{}); err != nil {
-		f.s.cfg.Log.Debug("a process could not be detached", "session", f.t.Session, "error", err)
 	}
 	for _, stream := range []int{stdout, stderr} {
 		if err := f.sendText(stream, f.held[stream]); err != nil {
@@ -315,5 +309,6 @@ func (f *follower) finish(exit *protocol.Exit) error {
 		}
 	}
 	f.ended = true
+	f.last()
 	return f.send(&wire.ProcessEvent{End: endOf(exit)})
 }

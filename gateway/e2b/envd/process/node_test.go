@@ -238,8 +238,6 @@ func (l *fakeLink) serve(req protocol.Request) (any, error) {
 			return nil, fault.New(fault.Conflict, "x", "ended").For(fault.CauseEnded)
 		}
 		l.process.signals = append(l.process.signals, s.Signal)
-	case protocol.OpDetach:
-		return struct{}{}, nil
 	case protocol.OpResize:
 		_ = json.Unmarshal(req.Params, &l.process.size)
 	}

@@ -55,6 +55,7 @@ func (s *Service) start(ctx context.Context, h http.Header, req *wire.StartReque
 	f := follower{
 		s: s, t: t, client: c, terminal: open.Kind == "terminal",
 		send: func(e *wire.ProcessEvent) error { return send(&wire.StartResponse{Event: e}) },
+		last: func() { wire.Last(ctx) },
 	}
 	err = f.run(ctx, pingOf(h))
 	deadline, limited := ctx.Deadline()
@@ -238,6 +239,7 @@ func (s *Service) connect(ctx context.Context, h http.Header, req *wire.ConnectR
 	f := follower{
 		s: s, t: t, client: c, terminal: c.View().Kind == "terminal",
 		send: func(e *wire.ProcessEvent) error { return send(&wire.ConnectResponse{Event: e}) },
+		last: func() { wire.Last(ctx) },
 	}
 	return f.run(ctx, pingOf(h))
 }

@@ -75,7 +75,7 @@ func Unary[Req, Res any](s *Service, name string,
 }
 
 // ServerStream adds a method with one request and a stream of responses. One goroutine at a time
-// may call send. Each response reaches the client at once.
+// may call send. Each response reaches the client at once, but for one that follows a call of Last.
 func ServerStream[Req, Res any](s *Service, name string,
 	h func(ctx context.Context, header http.Header, req *Req, send func(*Res) error) error,
 ) {
@@ -168,6 +168,9 @@ func (c checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(body), rest), r.Body}
+	}
+	if c.stream {
+		w, r = withLast(w, r)
 	}
 	c.next.ServeHTTP(w, r)
 }

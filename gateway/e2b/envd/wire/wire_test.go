@@ -193,6 +193,42 @@ func TestServerStream(t *testing.T) {
 	}
 }
 
+// TestLast counts how often a stream is flushed: the last response goes with the end of the stream.
+func TestLast(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		s := NewService(NewSchema(), ProcessService)
+		ServerStream(s, "Start", func(ctx context.Context, _ http.Header, _ *StartRequest,
+			send func(*StartResponse) error,
+		) error {
+			if err := send(&StartResponse{}); err != nil {
+				return err
+			}
+			if last {
+				Last(ctx)
+			}
+			return send(&StartResponse{})
+		})
+		w := &flushed{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest("POST", "/process.Process/Start", bytes.NewReader(envelope("{}")))
+		r.Header.Set("Content-Type", "application/connect+json")
+		s.ServeHTTP(w, r)
+		if want := 3; !last && w.count != want || last && w.count >= want-1 {
+			t.Errorf("last is %v: the stream was flushed %d times", last, w.count)
+		}
+		if body := w.Body.String(); strings.Count(body, "{}") != 3 {
+			t.Errorf("last is %v: %q", last, body)
+		}
+	}
+}
+
+// flushed counts how often a response is flushed.
+type flushed struct {
+	*httptest.ResponseRecorder
+	count int
+}
+
+func (f *flushed) Flush() { f.count++ }
+
 // TestGzip sends a compressed request and asks for a compressed response.
 func TestGzip(t *testing.T) {
 	s := NewService(NewSchema(), FilesystemService)
