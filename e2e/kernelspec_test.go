@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -54,6 +58,54 @@ func TestKernelspec(t *testing.T) {
 	t.Run("cells", func(t *testing.T) { kernelspecCells(t) })
 	t.Run("hibernate", func(t *testing.T) { kernelspecHibernates(t) })
 	t.Run("fork", func(t *testing.T) { kernelspecForks(t) })
+	t.Run("e2b", func(t *testing.T) { kernelspecByE2B(t) })
+}
+
+// kernelspecByE2B runs R through E2B's interpreter, by the name of the language and by that of its
+// context.
+func kernelspecByE2B(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	var made struct{ SandboxID, EnvdAccessToken string }
+	status, err := server.JSON(ctx, "POST", "/v2/sandboxes",
+		map[string]any{"templateID": "r", "timeout": 300}, &made)
+	if err != nil || status != http.StatusCreated {
+		t.Fatal(status, err)
+	}
+	defer func() {
+		_, _ = server.JSON(context.WithoutCancel(ctx), "DELETE", "/sandboxes/"+made.SandboxID, nil, nil)
+	}()
+	execute := func(field, value, code string) (int, string) {
+		body, err := json.Marshal(map[string]string{field: value, "code": code})
+		check(t, err)
+		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/execute",
+			bytes.NewReader(body))
+		check(t, err)
+		for name, v := range map[string]string{
+			"Content-Type": "application/json", "E2b-Sandbox-Id": made.SandboxID,
+			"E2b-Sandbox-Port": "49999", "X-Access-Token": made.EnvdAccessToken,
+		} {
+			req.Header.Set(name, v)
+		}
+		res, err := http.DefaultClient.Do(req)
+		check(t, err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		check(t, err)
+		return res.StatusCode, string(text)
+	}
+	if status, text := execute("language", "R", "x <- 41"); status != http.StatusOK ||
+		!strings.Contains(text, `"end_of_execution"`) || strings.Contains(text, `"error"`) {
+		t.Errorf("code of the language: %d %s", status, text)
+	}
+	if status, text := execute("context_id", "r", "cat(x + 1)"); status != http.StatusOK ||
+		!strings.Contains(text, `"text":"42"`) {
+		t.Errorf("code of the context: %d %s", status, text)
+	}
+	if status, _ := execute("context_id", "klingon", "1"); status != http.StatusNotFound {
+		t.Errorf("a context of no language: %d", status)
+	}
 }
 
 func kernelspecCells(t *testing.T) {

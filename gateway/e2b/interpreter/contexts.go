@@ -188,7 +188,7 @@ func (s *server) find(ctx context.Context, name string) (protocol.Channel, bool,
 			return k, true, nil
 		}
 	}
-	if id.channel != "" {
+	if id.channel != "" || id.other {
 		return protocol.Channel{}, false, noContext(name)
 	}
 	return protocol.Channel{}, false, nil

@@ -43,6 +43,9 @@ func known(id kernelID, err error) error {
 		return nil
 	case fault.Is(err, fault.InvalidArgument) && id.channel == "":
 		if f, ok := errors.AsType[*fault.Error](err); ok && f.Field == "language" {
+			if id.other {
+				return noContext(id.name)
+			}
 			return noKernel(id.name, err)
 		}
 	case fault.Is(err, fault.NotFound) && id.channel != "":

@@ -353,6 +353,19 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
+// TestRemovedContext checks the end of an execution whose context is removed meanwhile, and that any
+// other end of the output cuts the response.
+func TestRemovedContext(t *testing.T) {
+	e := newExecution(context.Background(), nil)
+	go e.outputEnded(fault.New(fault.KernelDied, "x", "the kernel has ended"))
+	same(t, events(t, string(<-e.batches)), `[{"type":"error","name":"ContextRestarting",
+		"value":"the context was removed","traceback":""},
+		{"type":"unexpected_end_of_execution"}]`)
+	if e.outputEnded(fault.New(fault.SandboxLost, "x", "killed")); !fault.Is(e.failed, fault.SandboxLost) {
+		t.Errorf("the response is cut with %v", e.failed)
+	}
+}
+
 // TestShortExecution checks that the client gets the header and the count of executions together
 // with the first output, unless it is late.
 func TestShortExecution(t *testing.T) {

@@ -28,6 +28,8 @@ var languages = map[string]string{
 type kernelID struct {
 	name              string // as the client named it
 	language, channel string // one of them is set
+	// other is true for the context of a language that only some templates have.
+	other bool
 }
 
 // ofLanguage returns the default kernel of a language. The node knows which languages there are.
@@ -61,15 +63,21 @@ func shown(language string) string {
 	return language
 }
 
-var channelID = regexp.MustCompile(`^k[0-9]{1,9}$`)
+var (
+	channelID  = regexp.MustCompile(`^k[0-9]{1,9}$`)
+	languageID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+)
 
 // ofContext returns the kernel of a context. Errors: one with the status 404.
 func ofContext(id string) (kernelID, error) {
 	if own, ok := languages[id]; ok && shown(own) == id {
 		return kernelID{name: id, language: own}, nil
 	}
-	if channelID.MatchString(id) {
+	switch _, known := languages[id]; {
+	case channelID.MatchString(id):
 		return kernelID{name: id, channel: id}, nil
+	case languageID.MatchString(id) && !known:
+		return kernelID{name: id, language: id, other: true}, nil
 	}
 	return kernelID{}, noContext(id)
 }

@@ -75,7 +75,7 @@ func Unary[Req, Res any](s *Service, name string,
 }
 
 // ServerStream adds a method with one request and a stream of responses. One goroutine at a time
-// may call send. Each response reaches the client at once, but for one that follows a call of Last.
+// may call send. Each response reaches the client at once, except one that follows a call of Last.
 func ServerStream[Req, Res any](s *Service, name string,
 	h func(ctx context.Context, header http.Header, req *Req, send func(*Res) error) error,
 ) {

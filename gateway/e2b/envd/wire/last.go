@@ -34,7 +34,7 @@ func Last(ctx context.Context) {
 // Flush sends what was written, unless the end of the stream follows.
 func (r *response) Flush() {
 	if !r.last.Load() {
-		_ = http.NewResponseController(r.ResponseWriter).Flush() // the next write reports the failure
+		_ = http.NewResponseController(r.ResponseWriter).Flush() // a write reports the failure
 	}
 }
 
