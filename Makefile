@@ -100,10 +100,11 @@ RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" $(GO) tes
 	-tags lockorder -gcflags=github.com/klauspost/compress/zstd=-race=false
 
 # The packages of gVisor's backend count what they leave on the machine and run alone. The packages
-# that take longest begin first. The tests share the warm snapshots of languages. The image of R,
-# which one of them needs, mostly waits for downloads, so it is built meanwhile.
+# that take longest begin first. The tests share the warm snapshots of languages. The images of
+# templates that some of them need mostly wait for downloads, so they are built meanwhile.
 unit: node_modules bin/versitygw
-	@$(SUDO) deploy/templates/build r bin/templates/r >bin/templates-r.log 2>&1 &
+	@for t in r programs; do \
+		$(SUDO) deploy/templates/build $$t bin/templates/$$t; done >bin/templates.log 2>&1 &
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # the race detector's own memory would hide these
 	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own

@@ -391,6 +391,9 @@ func TestInSandboxBinariesLinkLittle(t *testing.T) {
 		"langs/jupyter/driver": {
 			"protocol/fault", "protocol/frame", "protocol/message", "kernel",
 		},
+		"langs/program/driver": {
+			"protocol/fault", "protocol/frame", "protocol/message", "kernel",
+		},
 	} {
 		out, err := exec.Command("go", "list", "-deps", "./"+binary).Output()
 		if err != nil {

@@ -63,7 +63,8 @@ type Template struct {
 	Log   string `json:"log,omitempty"`
 	// Languages are the languages that sessions of it can use.
 	Languages []string `json:"languages"`
-	// Kernelspecs describe those of its languages that are Jupyter kernels.
+	// Kernelspecs describe the languages that its image or its files declare: Jupyter kernels, and
+	// compilers and interpreters of programs.
 	Kernelspecs []Language `json:"kernelspecs,omitempty"`
 	CreatedMS   int64      `json:"created_ms"`
 	// Bytes is the size of its files and image on disk, without the snapshot.

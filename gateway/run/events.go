@@ -63,7 +63,7 @@ func (r *Run) message(m message.Message) ([]Event, error) {
 		var in message.InputRequest
 		_ = json.Unmarshal(m.Content, &in) // an unknown form has no prompt
 		if !r.spec.Request.Interactive {
-			return nil, r.answer(in.Request)
+			return nil, r.answer(in)
 		}
 		prompt := kernelclient.Clip(in.Prompt, maxText)
 		return []Event{{

@@ -433,11 +433,22 @@ func (r *Run) truncated() Event {
 	return Event{Type: "truncated", Bytes: r.output.Dropped}
 }
 
-// answer answers an input request with the next line of stdin.
-func (r *Run) answer(request uint32) error {
-	line, rest, found := strings.Cut(r.stdin, "\n")
-	r.stdin = rest
-	return r.kernel.Input(protocol.InputReply{
-		Cell: r.cell, Request: request, Value: line, EOF: line == "" && !found,
-	})
+// answer answers an input request with the next line of stdin, and one for a stream with as many
+// lines as an answer may have.
+func (r *Run) answer(in message.InputRequest) error {
+	reply := protocol.InputReply{Cell: r.cell, Request: in.Request, Value: r.stdin, EOF: true}
+	if in.Stream && len(r.stdin) <= protocol.MaxInput {
+		r.stdin = ""
+		return r.kernel.Input(reply)
+	}
+	end := strings.IndexByte(r.stdin, '\n')
+	if in.Stream {
+		end = max(end, strings.LastIndexByte(r.stdin[:protocol.MaxInput], '\n'))
+	}
+	if end >= 0 {
+		reply.Value, reply.EOF, r.stdin = r.stdin[:end], false, r.stdin[end+1:]
+	} else {
+		reply.EOF, r.stdin = r.stdin == "", ""
+	}
+	return r.kernel.Input(reply)
 }

@@ -35,7 +35,7 @@ func readManifests(dir string) manifests {
 	return found
 }
 
-// find returns the language with a name or alias, or nil. It looks for kernelspecs each time,
+// find returns the language with a name or alias, or nil. It looks for declared languages each time,
 // because a template's files and packages may have brought some.
 func (m manifests) find(name string) *kernel.Manifest {
 	if found := m[name]; found != nil {
@@ -47,7 +47,7 @@ func (m manifests) find(name string) *kernel.Manifest {
 			known = append(known, *l)
 		}
 	}
-	specs := kernel.Kernelspecs(kernel.KernelspecFiles(os.DirFS("/")), known)
+	specs := kernel.Declared(kernel.DeclarationFiles(os.DirFS("/")), known)
 	if found, err := kernel.Find(specs, name); err == nil {
 		return &found
 	}

@@ -20,6 +20,9 @@ FILE is sent to a new session and started there; - reads the program from standa
 -c CODE replaces FILE. The program's output is shown as it arrives. Standard input is forwarded
 unless it is a terminal (then only with --stdin). Ctrl-C sends SIGINT, a second Ctrl-C SIGKILL.
 
+A program of a compiled language is compiled first. The compiler's messages are on standard error;
+if it fails, its exit status is the command's.
+
 With --kernel the code runs in the session's kernel instead: its variables stay, and repl, notebooks
 and other clients see them. The exit status is 1 when the code failed.
 
@@ -28,10 +31,14 @@ The exit status is the program's, 128+n after signal n; 200 and up are errors of
 		Example: `  sandgate run script.py --fast
   sandgate run --file data.csv analyse.py < input.txt
   echo 'print(6 * 7)' | sandgate run -
+  sandgate run --template programs hello.rs
   sandgate run --session ID --kernel step2.py`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if o.Session != "" && (o.Network || len(o.Allow) > 0) {
 				return usagef("--network and --allow are for new sessions, not for an existing one")
+			}
+			if o.Session != "" && o.Template != "" {
+				return usagef("--template is for a new session, not for an existing one")
 			}
 			if o.Kernel && (o.Session == "" || o.Stdin || len(o.Env) > 0 || len(o.Files) > 0) {
 				return usagef("--kernel needs --session, without --stdin, --env and --file")
@@ -56,6 +63,7 @@ The exit status is the program's, 128+n after signal n; 200 and up are errors of
 	flags.BoolVar(&o.Network, "network", false, "let it reach the hosts that the server allows")
 	flags.Var(&o.Allow, "allow",
 		"let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")
+	flags.StringVar(&o.Template, "template", "", "run in a new session of this `template`")
 	flags.StringVar(&o.Session, "session", "", "run in this `session`, which is kept")
 	flags.BoolVar(&o.Kernel, "kernel", false,
 		"run in the default kernel of the language, which all clients of the session share")

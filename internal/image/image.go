@@ -267,7 +267,7 @@ func (m Maker) Make(ctx context.Context, dir, out string) (languages []string,
 			languages = append(languages, l.Name)
 		}
 	}
-	specs = kernelspecs(root, m.Languages, env)
+	specs = declared(root, m.Languages, env)
 	if err := m.addRequirements(root, languages); err != nil {
 		return nil, nil, nil, fault.Wrap(fault.Host, op, err)
 	}

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,21 +55,20 @@ func runs(root *os.Root, l kernel.Manifest, env []string) bool {
 	return len(l.Needs) == 0
 }
 
-// kernelspecs returns the languages of the kernelspecs in a tree whose program it has. Like Jupyter,
-// the driver takes another Python for the program python.
-func kernelspecs(root *os.Root, known []kernel.Manifest, env []string) []kernel.Manifest {
-	files := kernel.KernelspecFiles(root.FS())
+// declared returns the languages that a tree declares and whose program it has. Like Jupyter, the
+// driver takes another Python for the program python.
+func declared(root *os.Root, known []kernel.Manifest, env []string) []kernel.Manifest {
+	files := kernel.DeclarationFiles(root.FS())
 	for name, text := range files {
-		var spec struct {
-			Argv []string `json:"argv"`
+		if path.Ext(name) != ".json" {
+			continue
 		}
-		if path.Base(name) == "kernel.json" && (json.Unmarshal(text, &spec) != nil ||
-			len(spec.Argv) == 0 || !found(root, spec.Argv[0], env) &&
-			(spec.Argv[0] != "python" || !found(root, "python3", env))) {
+		tool, ok := kernel.DeclarationTool(name, text)
+		if !ok || !found(root, tool, env) && (tool != "python" || !found(root, "python3", env)) {
 			delete(files, name)
 		}
 	}
-	return kernel.Kernelspecs(files, known)
+	return kernel.Declared(files, known)
 }
 
 func found(root *os.Root, name string, env []string) bool {

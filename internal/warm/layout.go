@@ -15,7 +15,7 @@ type Layout struct {
 	Env []string `json:"env,omitempty"`
 	// Limits are the limits of the sandbox. The session enforces the limits of output and cells.
 	Limits protocol.Limits `json:"limits"`
-	// Kernelspecs are the languages of Jupyter kernels, beside those of the node's image.
+	// Kernelspecs are the declared languages, beside those of the node's image.
 	Kernelspecs []kernel.Manifest `json:"kernelspecs,omitempty"`
 	// Volumes lets the sandbox have volumes.
 	Volumes bool `json:"volumes,omitempty"`

@@ -62,7 +62,8 @@ type TemplateDef struct {
 	OwnImage  bool     `json:"own_image,omitempty"`
 	Languages []string `json:"languages"`
 	ImageEnv  []string `json:"image_env,omitempty"`
-	// Kernelspecs are the languages of the Jupyter kernels that the image or the files have.
+	// Kernelspecs are the languages that the image or the files declare: Jupyter kernels and
+	// program languages.
 	Kernelspecs []kernel.Manifest `json:"kernelspecs,omitempty"`
 
 	dir string
@@ -393,7 +394,7 @@ func (d *definitions) finish(ctx context.Context, def *TemplateDef, ownImage boo
 			return err
 		}
 	}
-	if err := d.addKernelspecs(def); err != nil {
+	if err := d.addDeclared(def); err != nil {
 		return err
 	}
 	for _, l := range def.Kernelspecs {
@@ -430,8 +431,8 @@ func (d *definitions) finish(ctx context.Context, def *TemplateDef, ownImage boo
 	return atomicfile.Write(filepath.Join(def.dir, defFile), data)
 }
 
-// addKernelspecs adds the languages of the kernelspecs that are among the template's files.
-func (d *definitions) addKernelspecs(def *TemplateDef) error {
+// addDeclared adds the languages that are declared among the template's files.
+func (d *definitions) addDeclared(def *TemplateDef) error {
 	f, err := os.Open(filepath.Join(def.dir, filesFile))
 	if err != nil {
 		return err
@@ -448,14 +449,14 @@ func (d *definitions) addKernelspecs(def *TemplateDef) error {
 			return err
 		}
 		name, ok := strings.CutPrefix(h.Name, "files/")
-		if ok && kernel.IsKernelspec(name) && h.Size <= maxSpec {
+		if ok && kernel.IsDeclaration(name) && h.Size <= maxSpec {
 			if files[name], err = io.ReadAll(in); err != nil {
 				return err
 			}
 		}
 	}
 	known := append(slices.Clone(d.cfg.Languages), def.Kernelspecs...)
-	def.Kernelspecs = append(def.Kernelspecs, kernel.Kernelspecs(files, known)...)
+	def.Kernelspecs = append(def.Kernelspecs, kernel.Declared(files, known)...)
 	return nil
 }
 

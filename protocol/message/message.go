@@ -78,6 +78,9 @@ type ClearOutput struct {
 type InputRequest struct {
 	Prompt   string `json:"prompt"`
 	Password bool   `json:"password"`
+	// Stream is true if a program reads its standard input: an answer may have several lines, and
+	// EOF may follow them in the same answer.
+	Stream bool `json:"stream,omitempty"`
 	// Request counts the requests of the cell from 1. The queue sets it. An answer names it.
 	Request uint32 `json:"request,omitempty"`
 }

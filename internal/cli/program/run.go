@@ -29,6 +29,7 @@ type RunOptions struct {
 	Env      flags.List
 	Stdin    bool
 	Keep     bool
+	Template string
 	Session  string
 	// Kernel runs the code in the session's kernel of its language instead of a program of its own.
 	Kernel  bool
@@ -72,12 +73,12 @@ func (o *RunOptions) program(ctx context.Context, a *console.Invocation, c *wire
 			return "", nil, "", fault.Invalid("run", "FILE", "%s is a directory", file)
 		}
 		if language == "" {
-			d, err := c.Describe(ctx)
+			languages, err := o.languages(ctx, c)
 			if err != nil {
 				_ = f.Close()
 				return "", nil, "", err
 			}
-			for _, l := range d.Languages {
+			for _, l := range languages {
 				for _, e := range l.Extensions {
 					if strings.EqualFold(filepath.Ext(file), e) {
 						language = l.Name
@@ -88,11 +89,11 @@ func (o *RunOptions) program(ctx context.Context, a *console.Invocation, c *wire
 		return filepath.Base(file), f, language, nil
 	}
 	name = "main"
-	d, err := c.Describe(ctx)
+	languages, err := o.languages(ctx, c)
 	if err != nil {
 		return "", nil, "", err
 	}
-	for _, l := range d.Languages {
+	for _, l := range languages {
 		is := l.Name == language || language == "" && l.Name == "python"
 		for _, alias := range l.Aliases {
 			is = is || alias == language
@@ -105,6 +106,16 @@ func (o *RunOptions) program(ctx context.Context, a *console.Invocation, c *wire
 		return name, io.NopCloser(a.In), language, nil
 	}
 	return name, io.NopCloser(strings.NewReader(o.Code)), language, nil
+}
+
+// languages returns the languages of the server and of the template.
+func (o *RunOptions) languages(ctx context.Context, c *wire.Client) ([]protocol.Language, error) {
+	d, err := c.Describe(ctx)
+	if err != nil || o.Template == "" {
+		return d.Languages, err
+	}
+	t, err := c.Template(ctx, o.Template)
+	return append(d.Languages, t.Kernelspecs...), err
 }
 
 // Run runs a program in a session, with this process's streams, and returns its exit status as
@@ -128,8 +139,8 @@ func Run(ctx context.Context, a *console.Invocation, c *wire.Client, o RunOption
 	id := o.Session
 	if id == "" {
 		s, err := c.CreateSession(ctx, protocol.SessionCreate{
-			Language: language,
-			Name:     output.Printable(name), Network: flags.Network(o.Network, o.Allow),
+			Language: language, Template: o.Template,
+			Name: output.Printable(name), Network: flags.Network(o.Network, o.Allow),
 		})
 		if err != nil {
 			return pass.why(err)
