@@ -10,11 +10,21 @@ const maxAlive = 12
 const maxHeight = 20_000
 /** The maximum number of height changes of a frame per second. */
 const maxResizes = 10
+const colourNames = ['--ink', '--muted', '--line', '--line-strong', '--surface', '--sunken', '--hover', '--accent', '--accent-ink', '--danger',
+  ...Array.from({ length: 16 }, (_, i) => `--ansi-${i}`)]
 
 export type FrameContent =
   | { kind: 'html'; html: string }
   | { kind: 'script'; code: string }
   | { kind: 'vega' | 'vega-lite' | 'plotly'; spec: unknown }
+  | { kind: 'widget'; id: string }
+
+/** Exchanges messages with the content of a frame. What it hears is untrusted. */
+export interface Guest {
+  entered(post: (message: unknown, transfer?: Transferable[]) => void): void
+  heard(message: unknown): void
+  left(): void
+}
 
 interface Framed {
   el: HTMLElement
@@ -50,7 +60,7 @@ function tidy(): void {
 
 function colours(): Record<string, string> {
   const style = getComputedStyle(document.documentElement)
-  return Object.fromEntries(['--ink', '--muted', '--line', '--surface', '--hover', '--accent'].map((n) => [n, style.getPropertyValue(n)]))
+  return Object.fromEntries(colourNames.map((n) => [n, style.getPropertyValue(n)]))
 }
 
 /**
@@ -58,7 +68,7 @@ function colours(): Record<string, string> {
  * load only the libraries of /sandbox/lib/. It receives its content by message, and reports its
  * height and clicked links. It is alive while it is in sight, or near.
  */
-export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () => void } {
+export function frameFor(content: FrameContent, guest?: Guest): { el: HTMLElement; dispose: () => void } {
   const el = document.createElement('div')
   el.className = 'frame'
   let frame: HTMLIFrameElement | undefined
@@ -70,6 +80,7 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
   const heard = (message: unknown) => {
     const m = message as { height?: unknown; link?: unknown; failed?: unknown }
     if (typeof m !== 'object' || m === null) return
+    if (m.height === undefined && m.link === undefined) return guest?.heard(message)
     if (typeof m.height === 'number' && Number.isFinite(m.height) && frame) {
       const now = Math.trunc(Date.now() / 1000)
       resizes = now === second ? resizes + 1 : 1
@@ -86,6 +97,12 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
         if (yes) window.open(address, '_blank', 'noopener,noreferrer')
       })
     }
+  }
+
+  const leave = () => {
+    if (port) guest?.left()
+    port?.close()
+    port = undefined
   }
 
   const self: Framed = {
@@ -108,10 +125,12 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
         world = frame?.contentWindow ?? null
         if (!frame?.contentWindow || ++loads > 2) return // a frame that navigates elsewhere receives nothing
         // Each frame has one channel. Messages from other channels are ignored.
-        port?.close()
+        leave()
         const channel = new MessageChannel()
         port = channel.port1
         port.onmessage = (e) => heard(e.data)
+        const { port1 } = channel
+        guest?.entered((message, transfer = []) => port1.postMessage(message, transfer))
         // The frame's origin is opaque, so there is no origin to send to.
         frame.contentWindow.postMessage({ content, dark: dark.peek(), colours: colours() }, '*', [channel.port2])
       })
@@ -120,8 +139,8 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
     sleep() {
       self.alive = false
       el.style.minHeight = frame?.style.height ?? ''
-      port?.close()
-      frame = port = undefined
+      leave()
+      frame = undefined
       el.replaceChildren()
     },
   }

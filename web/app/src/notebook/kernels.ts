@@ -4,6 +4,7 @@ import { explain } from '../ui/again'
 import type { CellModel } from './cell'
 import { drawn } from './frames'
 import type { Bundle } from './ipynb'
+import type { WidgetHost } from './widgets/host'
 
 export type KernelState = 'none' | 'starting' | 'idle' | 'busy' | 'dead'
 
@@ -48,8 +49,14 @@ export class KernelLink {
   #displays = new Map<string, CellModel>()
   #pending = 0
   readonly #readOnly: boolean
+  /** Resolves when the page follows the kernels that ran before it. */
+  readonly #followed: Promise<void>
+  #widgets: Promise<WidgetHost> | undefined
+  #host: WidgetHost | undefined
+  #log: Kernel | undefined
 
-  constructor(session: Sandbox, language: string, cells: Cells, readOnly: boolean) {
+  constructor(session: Sandbox, language: string, cells: Cells, readOnly: boolean, followed: Promise<void>) {
+    this.#followed = followed
     this.#readOnly = readOnly
     this.#session = session
     this.language = language
@@ -101,6 +108,28 @@ export class KernelLink {
     }
   }
 
+  /** The widgets of this kernel. Their code is loaded once there are any. */
+  widgets(): Promise<WidgetHost> {
+    return (this.#widgets ??= import('./widgets/host').then(({ WidgetHost }) => (this.#host = new WidgetHost({
+      readOnly: this.#readOnly,
+      idle: () => this.state.peek() !== 'busy',
+      kernel: async () => {
+        await this.#followed
+        await this.#opening?.catch(() => {})
+        return this.#kernel
+      },
+      replay: async (to) => {
+        if (this.#kernel) this.#log = await this.#session.attachKernel(this.#kernel.id, { offset: 0, readOnly: true, other: to })
+      },
+    }))))
+  }
+
+  /** Returns true if the event is a widget's, or output that an Output widget shows. */
+  async #widget(e: CellEvent): Promise<boolean> {
+    if (e.type === 'comm_open' || e.type === 'comm_msg' || e.type === 'comm_close') return (await this.widgets()).receive(e)
+    return this.#host?.receive(e) ?? false
+  }
+
   /** Queues a cell. */
   async execute(cell: CellModel): Promise<void> {
     const code = cell.source.peek()
@@ -117,7 +146,7 @@ export class KernelLink {
       run = kernel.execute(code, { key: `nb.${cell.id}.${Math.random().toString(36).slice(2, 12)}` })
       this.#queued.set(cell, run)
       this.#own.set(cell, run)
-      for await (const e of run) await this.#event(e, cell)
+      for await (const e of run) if (!(await this.#widget(e))) await this.#event(e, cell)
     } catch (e) {
       const error = e as SandgateError
       cell.state.value = error.kind === 'canceled' ? 'aborted' : 'lost'
@@ -136,11 +165,16 @@ export class KernelLink {
    */
   async #other(e: CellEvent): Promise<void> {
     if (e.type === 'event') {
-      if (e.event === 'epoch') this.#gone(e.event)
+      if (e.event === 'epoch') {
+        this.#gone(e.event)
+        this.#host?.gone()
+      }
       return
     }
+    if (await this.#widget(e)) return
     if (e.type === 'status' && (e.execution_state === 'restarting' || e.execution_state === 'dead')) {
       this.state.value = e.execution_state === 'dead' ? 'dead' : 'starting'
+      this.#host?.gone()
       return
     }
     if (e.type === 'status' && this.state.peek() === 'starting') this.#settle()
@@ -285,6 +319,7 @@ export class KernelLink {
 
   close(): void {
     this.#kernel?.close()
+    this.#log?.close()
   }
 }
 
@@ -297,6 +332,8 @@ export class Kernels {
   readonly #readOnly: boolean
   /** The channels of kernels that other clients opened for themselves. */
   readonly #separate = new Set<string>()
+  #settle: () => void = () => {}
+  readonly #followed = new Promise<void>((resolve) => (this.#settle = resolve))
 
   constructor(session: Sandbox, cells: Cells, readOnly: boolean) {
     this.#session = session
@@ -307,7 +344,7 @@ export class Kernels {
   of(language: string): KernelLink {
     const there = this.all.peek().find((k) => k.language === language)
     if (there) return there
-    const fresh = new KernelLink(this.#session, language, this.#cells, this.#readOnly)
+    const fresh = new KernelLink(this.#session, language, this.#cells, this.#readOnly, this.#followed)
     this.all.value = [...this.all.peek(), fresh]
     return fresh
   }
@@ -331,6 +368,7 @@ export class Kernels {
       const m = marks[c.language!]
       await link.follow(c.id, m?.channel === c.id ? { epoch: m.epoch, offset: m.offset } : undefined)
     }))
+    this.#settle()
   }
 
   marks(): Record<string, Mark> {

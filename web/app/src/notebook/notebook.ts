@@ -156,6 +156,7 @@ export class Notebook {
       first = false
     })
     c.output.changed = () => this.touch(c)
+    c.output.provide(() => this.kernelOf(c).widgets())
     c.output.download = () => void this.download(c)
     c.output.jump = (line, count) => {
       const at = (count !== undefined && this.cells.peek().find((x) => x.count.peek() === count && x.language.peek() === c.language.peek())) || c

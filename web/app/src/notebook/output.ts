@@ -1,6 +1,6 @@
 import { ErrorView } from './error'
 import type { Bundle, OutputJSON } from './ipynb'
-import { Rich } from './rich'
+import { Rich, type Widgets } from './rich'
 import { TextView } from './text'
 
 /** The number of rich outputs that a cell shows. Further ones are shown after a click. */
@@ -26,6 +26,9 @@ export class OutputView {
   jump: ((line: number, cell: number | undefined) => void) | undefined
   /** Downloads the whole output, including omitted parts. The page provides this function. */
   download: (() => void) | undefined
+  /** Sets the widgets of the cell's kernel. The page provides this function. */
+  provide: (widgets: Widgets) => void = () => {}
+  readonly #provided = new Promise<Widgets>((resolve) => (this.provide = resolve))
   /** Called when there is something new to save. */
   changed: (() => void) | undefined
   #entries: Entry[] = []
@@ -84,7 +87,7 @@ export class OutputView {
     this.#before()
     const el = document.createElement('div')
     el.className = 'out-rich'
-    this.#push({ kind: 'rich', el, view: new Rich(el, json.data, json.metadata), json, display: id })
+    this.#push({ kind: 'rich', el, view: new Rich(el, json.data, json.metadata, async () => (await this.#provided)()), json, display: id })
     this.changed?.()
   }
 

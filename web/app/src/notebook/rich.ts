@@ -4,9 +4,15 @@ import { frameFor, type FrameContent } from './frame'
 import type { Bundle } from './ipynb'
 import { jsonTree } from './jsontree'
 import { TextView } from './text'
+import type { WidgetHost } from './widgets/host'
 
 /** The maximum number of bytes of one output that are shown. Larger outputs can be downloaded. */
 const maxShown = 8 << 20
+
+/** Returns the widgets of the kernel that an output is from. */
+export type Widgets = () => Promise<WidgetHost>
+
+const widgetView = 'application/vnd.jupyter.widget-view+json'
 
 type Render = (data: unknown, metadata: Record<string, unknown>, bundle: Bundle) => Node | Promise<Node>
 type Kind = [mime: RegExp, render: Render]
@@ -37,8 +43,8 @@ const kinds: Kind[] = [
 
 /** Returns the MIME type of a bundle that is shown. */
 export function preferred(data: Bundle): string | undefined {
-  // A widget's view without a widget: its text contains more.
-  const mimes = Object.keys(data).filter((m) => m !== 'application/vnd.jupyter.widget-view+json')
+  // Without the widget, its text contains more than its view.
+  const mimes = Object.keys(data).filter((m) => m !== widgetView)
   for (const [re] of kinds) {
     const mime = mimes.find((m) => re.test(m))
     if (mime) return mime
@@ -49,17 +55,20 @@ export function preferred(data: Bundle): string | undefined {
 /** One rich output, shown in the given element. */
 export class Rich {
   readonly #el: HTMLElement
+  readonly #widgets: Widgets | undefined
   #shown = 0
   #dispose: (() => void) | undefined
 
-  constructor(el: HTMLElement, data: Bundle, metadata: Record<string, unknown>) {
+  constructor(el: HTMLElement, data: Bundle, metadata: Record<string, unknown>, widgets?: Widgets) {
     this.#el = el
+    this.#widgets = widgets
     this.show(data, metadata)
   }
 
   show(data: Bundle, metadata: Record<string, unknown>): void {
     const turn = ++this.#shown
-    const mime = preferred(data)
+    const model = this.#widgets && modelOf(data)
+    const mime = model === undefined ? preferred(data) : widgetView
     const value = mime === undefined ? undefined : data[mime]
     this.#el.dataset.mime = mime ?? 'none'
     const put = (n: Node) => {
@@ -71,7 +80,8 @@ export class Rich {
     if (mime === undefined) return put(note('An output without content.'))
     const size = typeof value === 'string' ? value.length : 0
     if (size > maxShown) return put(note(`${mime} of ${Math.round(size / (1 << 20))} MiB is too large to be shown.`, value as string, mime))
-    const render = kinds.find(([re]) => re.test(mime))?.[1]
+    const render: Render | undefined = model === undefined ? kinds.find(([re]) => re.test(mime))?.[1]
+      : async () => (await import('./widgets/view')).widgetView(model, await this.#widgets!(), text(data['text/plain'] ?? ''))
     if (!render) return put(note(`${mime} cannot be shown here.`, text(value), mime))
     const plain = () => put(typeof data['text/plain'] === 'string' ? Object.assign(document.createElement('pre'), { textContent: data['text/plain'] }) : note(`${mime} could not be shown.`))
     try {
@@ -87,6 +97,12 @@ export class Rich {
     this.#shown++
     this.#dispose?.()
   }
+}
+
+/** Returns the id of the model of a widget's view. */
+function modelOf(data: Bundle): string | undefined {
+  const id = (data[widgetView] as { model_id?: unknown } | undefined)?.model_id
+  return typeof id === 'string' && id !== '' && id.length <= 128 ? id : undefined
 }
 
 function framed(content: FrameContent): Node {
