@@ -1,20 +1,27 @@
-// Builds the code of widgets, which the frame of untrusted output loads, into the folder in the
+// Builds the code of widgets, which the frame of untrusted output loads, into the built site in the
 // first argument.
-import { writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { gzipSync } from 'node:zlib'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 
 /** The maximum size with gzip, in bytes. */
 const limit = 300_000
 
 const here = import.meta.dirname
+const lumino = createRequire(createRequire(import.meta.url).resolve('@lumino/widgets'))
 const common = { absWorkingDir: here, bundle: true, minify: true, target: 'es2022', legalComments: 'none', logLevel: 'warning', write: false }
 const style = await build({ ...common, entryPoints: ['src/widgets/style.css'], loader: { '.woff2': 'dataurl' } })
 const script = await build({
   ...common, entryPoints: ['src/widgets/main.ts'], format: 'iife', globalName: 'SandgateWidgets',
   // The frame shows hostile HTML anyway, so the large original has nothing to protect here.
-  alias: { 'sanitize-html': './src/widgets/sanitize.ts' },
+  alias: {
+    'sanitize-html': './src/widgets/sanitize.ts',
+    // Other packages install their own copies of these.
+    ...Object.fromEntries(['@lumino/messaging', '@lumino/collections'].map((name) => [name, lumino.resolve(name)])),
+  },
   plugins: [{
     name: 'style',
     setup(b) {
@@ -24,7 +31,12 @@ const script = await build({
   }],
 })
 const packed = gzipSync(script.outputFiles[0].contents, { level: 9 })
-writeFileSync(join(process.argv[2], 'widgets.js.gz'), packed)
+const site = process.argv[2]
+writeFileSync(join(site, 'sandbox/lib/widgets.js.gz'), packed)
+// Browsers keep the file for a day, and its messages belong to this version of the page.
+const frame = join(site, 'sandbox/frame.html.gz')
+const version = createHash('sha256').update(packed).digest('hex').slice(0, 12)
+writeFileSync(frame, gzipSync(gunzipSync(readFileSync(frame)).toString().replace("'widgets.js'", `'widgets.js?${version}'`), { level: 9 }))
 console.log(`web/app: widgets.js ${Math.round(packed.length / 1000)} kB with gzip`)
 if (packed.length > limit) {
   console.error(`web/app: widgets.js may have ${limit} bytes with gzip`)

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { CellEvent } from '@sandgate/client/base'
 import { Captured, Captures } from '../src/notebook/widgets/captured'
 import { Echoes } from '../src/notebook/widgets/echo'
@@ -72,9 +72,12 @@ describe('the messages of a frame', () => {
 
   it('are counted, and a frame that goes on is stopped', () => {
     const g = new Guard()
-    const kinds = Array.from({ length: 1000 }, () => g.check(send({ method: 'custom', content: 1 }), 0).kind)
-    expect(kinds.filter((k) => k === 'send').length).toBe(200)
+    const kinds = Array.from({ length: 1200 }, () => g.check(send({ method: 'custom', content: 1 }), 0).kind)
+    expect(kinds.filter((k) => k === 'send').length).toBe(600)
     expect(kinds.at(-1)).toBe('stop')
+    const large = new Guard()
+    const sizes = Array.from({ length: 12 }, (_, i) => large.check(send({ method: 'custom', content: 'x'.repeat(1_000_000) }), i).kind)
+    expect(sizes.filter((k) => k === 'send').length).toBe(8)
     const calm = new Guard()
     for (let i = 0; i < 1000; i++) expect(calm.check(send({ method: 'custom', content: 1 }), i * 20).kind).toBe('send') // 50 a second
   })
@@ -136,16 +139,15 @@ describe('the widgets of a kernel', () => {
     b.member.heard({ want: 'child' })
     a.posts.length = b.posts.length = 0
     a.member.heard({ send: { id: 'child', n: 1, data: { method: 'update', state: { value: 2 }, buffer_paths: [] } } })
-    await Promise.resolve()
-    await Promise.resolve()
-    await Promise.resolve()
+    await vi.waitFor(() => expect(a.posts).toEqual([{ done: 1 }]))
     expect(b.posts).toEqual([{ message: { id: 'child', data: { method: 'update', state: { value: 2 }, buffer_paths: [] }, buffers: [] } }])
-    expect(a.posts).toEqual([{ done: 1 }])
     expect(sent).toEqual([{ type: 'comm_msg', comm_id: 'child', data: { method: 'update', state: { value: 2 }, buffer_paths: [] } }])
     a.posts.length = 0
     host.receive(event({ type: 'comm_msg', comm_id: 'child', data: { method: 'echo_update', state: { value: 2 } } }))
     host.receive(event({ type: 'comm_msg', comm_id: 'other', data: { method: 'update', state: { value: 6 } } }))
     expect(a.posts).toEqual([])
+    host.receive(event({ type: 'gap', from: 0, to: 9, bytes: 9 }))
+    await vi.waitFor(() => expect(sent.slice(1).map((s) => (s as { comm_id: string }).comm_id)).toEqual(['root', 'child']))
     host.receive(event({ type: 'comm_close', comm_id: 'root', data: {} }))
     expect(a.states).toEqual(['waiting', 'live', 'closed'])
     host.gone()

@@ -19,7 +19,7 @@ export type FrameContent =
   | { kind: 'vega' | 'vega-lite' | 'plotly'; spec: unknown }
   | { kind: 'widget'; id: string }
 
-/** Exchanges messages with the content of a frame. What it hears is untrusted. */
+/** Exchanges messages with the content of a frame. Messages from there are untrusted. */
 export interface Guest {
   entered(post: (message: unknown, transfer?: Transferable[]) => void): void
   heard(message: unknown): void

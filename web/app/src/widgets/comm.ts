@@ -1,11 +1,10 @@
 import type { IClassicComm, ICallbacks } from '@jupyter-widgets/base'
-import type { JSONObject, JSONValue } from '@lumino/coreutils'
 import type { FromPage, ToPage } from './protocol'
 
 type Handler = (message: never) => void
 type Message = Extract<FromPage, { message: unknown }>['message']
 
-/** The connection to the page. It sends the models' messages, and tells which are done. */
+/** The connection to the page. It sends the models' messages, and reports which are done. */
 export class Line {
   readonly #port: MessagePort
   readonly #done = new Map<number, () => void>()
@@ -57,7 +56,7 @@ export class FrameComm implements IClassicComm {
     return ''
   }
 
-  send(data: JSONValue, callbacks?: ICallbacks, _metadata?: JSONObject, buffers: (ArrayBuffer | ArrayBufferView)[] = []): string {
+  send(data: unknown, callbacks?: ICallbacks, _metadata?: unknown, buffers: (ArrayBuffer | ArrayBufferView)[] = []): string {
     const idle = () => callbacks?.iopub?.status?.({ content: { execution_state: 'idle' } } as never)
     const copies = buffers.map((b) => (ArrayBuffer.isView(b) ? new Uint8Array(b.buffer, b.byteOffset, b.byteLength).slice().buffer : b) as ArrayBuffer)
     return String(this.#line.send(this.comm_id, data, copies, idle))

@@ -1,5 +1,4 @@
 import type { DOMWidgetView } from '@jupyter-widgets/base'
-import { MessageLoop } from '@lumino/messaging'
 import { Widget } from '@lumino/widgets'
 
 /** An element that views are put into, with the life of a widget of Lumino. */
@@ -13,6 +12,6 @@ export class LabPanel {
   add(view: DOMWidgetView): void {
     const widget = view.luminoWidget
     Widget.attach(widget, this.#el)
-    addEventListener('resize', () => MessageLoop.postMessage(widget, Widget.ResizeMessage.UnknownSize))
+    addEventListener('resize', () => widget.processMessage(Widget.ResizeMessage.UnknownSize))
   }
 }

@@ -241,7 +241,7 @@ counter`)
     expect(await attempt({ send: { id: own, n: 'x', data: {} } })).toMatch(/names no model/)
     await run(page, '(mine.value, secret.value)')
     await output(page, 3).getByText("(3, 'secret')").waitFor()
-    // A flood is refused, then the frame is stopped. The page and the kernel go on.
+    // A flood is refused, then the frame is stopped. The page and the kernel continue.
     await sandbox.evaluate((to) => {
       const { port } = window as unknown as { port: MessagePort }
       for (let i = 0; i < 5000; i++) port.postMessage({ send: { id: to, n: i, data: { method: 'update', state: { value: i }, buffer_paths: [] }, buffers: [] } })

@@ -46,7 +46,7 @@ export class Captured {
     return this.#list
   }
 
-  /** The whole state of the widget has arrived. What it had before comes first. */
+  /** The whole state of the widget has arrived. Its earlier outputs come first. */
   before(outputs: unknown): void {
     if (!this.#cleared) this.#list = [...listOf(outputs), ...this.#list]
   }

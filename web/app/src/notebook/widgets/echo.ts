@@ -20,7 +20,7 @@ export class Echoes {
     }
   }
 
-  /** Returns the attributes of a repeated change that are older than what is shown here. */
+  /** Returns the attributes of a repeated change that are older than the shown ones. */
   old(state: Record<string, unknown>, now: number): Set<string> {
     const names = new Set<string>()
     for (const [name, value] of Object.entries(state)) {

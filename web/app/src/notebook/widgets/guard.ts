@@ -3,8 +3,11 @@ import { isObject, type Path } from './state'
 /** The size of a message of a frame, in bytes. The server's limit for a request is 2 MiB. */
 export const maxMessage = 1 << 20
 /** The number of messages that a frame may send at once, and per second after that. */
-const burst = 200
-const perSecond = 60
+const burst = 600
+const perSecond = 300
+/** The same for bytes. */
+const burstBytes = 8 << 20
+const bytesPerSecond = 2 << 20
 /** The number of refused messages after which a frame is stopped. */
 const maxRefused = 500
 
@@ -23,6 +26,7 @@ export type Checked =
 /** Checks what one frame sends. Everything in it is untrusted. */
 export class Guard {
   #tokens = burst
+  #bytes = burstBytes
   #at: number | undefined
   #refused = 0
 
@@ -45,7 +49,9 @@ export class Guard {
     const n = typeof send.n === 'number' && Number.isSafeInteger(send.n) ? send.n : undefined
     if (!isID(send.id) || n === undefined) return { kind: 'refused', why: 'it names no model', n }
     const no = (why: string): Checked => ({ kind: 'refused', why, n, id: send.id as string })
-    this.#tokens = Math.min(burst, this.#tokens + ((now - (this.#at ?? now)) / 1000) * perSecond)
+    const seconds = (now - (this.#at ?? now)) / 1000
+    this.#tokens = Math.min(burst, this.#tokens + seconds * perSecond)
+    this.#bytes = Math.min(burstBytes, this.#bytes + seconds * bytesPerSecond)
     this.#at = now
     if (this.#tokens < 1) return no('there are too many messages')
     this.#tokens--
@@ -58,7 +64,10 @@ export class Guard {
     } catch {
       return no('it is not JSON')
     }
-    if (text.length + buffers.reduce((sum, b) => sum + b.length * (4 / 3), 0) > maxMessage) return no(`it is larger than ${maxMessage >> 10} KiB`)
+    const size = text.length + buffers.reduce((sum, b) => sum + b.length * (4 / 3), 0)
+    if (size > maxMessage) return no(`it is larger than ${maxMessage >> 10} KiB`)
+    if (size > this.#bytes) return no('there are too many bytes')
+    this.#bytes -= size
     const data = JSON.parse(text) as Record<string, unknown>
     if (data.method === 'custom') return { kind: 'send', id: send.id, n, data: { method: 'custom', content: data.content }, buffers }
     if (data.method !== 'update' || !isObject(data.state)) return no('it is neither an update nor a custom message')

@@ -1,4 +1,4 @@
-import type { CellEvent, CommContent, Kernel } from '@sandgate/client/base'
+import type { CellEvent, CommContent, Kernel, SandgateError } from '@sandgate/client/base'
 import { draw } from '../frames'
 import { base64 } from '../rich'
 import { Captured, Captures } from './captured'
@@ -13,6 +13,8 @@ const maxModels = 10_000
 const maxBytes = 128 << 20
 /** The pause after which the outputs of an Output widget are sent to the kernel, in milliseconds. */
 const saveAfter = 400
+/** Errors after which the kernel has no widgets. */
+const ends: ReadonlySet<string> = new Set(['kernel_died', 'sandbox_lost', 'not_found', 'conflict'])
 
 /** The functions of a kernel that its widgets use. */
 export interface Line {
@@ -71,6 +73,10 @@ export class WidgetHost {
       this.#capture(e, this.#captures)
       if (!this.#replaying) this.#comm(e)
       return true
+    }
+    if (e.type === 'gap') {
+      void this.#missed().catch(() => {})
+      return false
     }
     const id = this.#captures.of(e.cell)
     if (id === undefined) return false
@@ -179,6 +185,15 @@ export class WidgetHost {
     for (const [id, part] of statesOf(e)) if (!this.#models.get(id)?.complete) this.#update(id, part)
   }
 
+  /** Some messages were lost. The states of the shown models are requested again. */
+  async #missed(): Promise<void> {
+    const held = new Set([...this.#members].flatMap((m) => [...m.held]))
+    for (const id of this.#models.keys()) if (!held.has(id)) this.#drop(id)
+    if (this.#line.readOnly || held.size === 0) return
+    const kernel = await this.#line.kernel()
+    for (const id of held) await kernel?.comm('comm_msg', { comm_id: id, data: { method: 'request_state' } })
+  }
+
   #tidy(): void {
     if (this.#models.size <= maxModels && this.#bytes <= maxBytes) return
     for (const [id, m] of this.#models) {
@@ -274,7 +289,12 @@ export class WidgetHost {
       // The other frames of this page need not wait for the kernel, which may be busy.
       this.#deliver(id, { method: 'update', state: part.state, buffer_paths: part.paths }, encoded, from)
     }
-    await kernel.comm('comm_msg', { comm_id: id, data, ...(encoded.length > 0 ? { buffers: encoded } : {}) })
+    try {
+      await kernel.comm('comm_msg', { comm_id: id, data, ...(encoded.length > 0 ? { buffers: encoded } : {}) })
+    } catch (e) {
+      if (ends.has((e as SandgateError).kind)) this.gone()
+      throw e
+    }
   }
 
   /** Requests the states of all models that frames wait for. */

@@ -3,6 +3,11 @@ import { references, type Part } from './state'
 
 /** The number of messages of a frame that the server has not accepted yet. */
 const maxOpen = 32
+/**
+ * The time in milliseconds after which a frame hears that a message was accepted. A model waits for
+ * that before it sends its next value, so that no drag of a slider exceeds the rate.
+ */
+const pace = 20
 
 /** waiting for the model, shown, closed by the program, without a kernel, or stopped by this page. */
 export type WidgetState = 'waiting' | 'live' | 'closed' | 'gone' | 'stopped'
@@ -51,6 +56,10 @@ export class Member {
     return this.#held.has(id)
   }
 
+  get held(): Iterable<string> {
+    return this.#held
+  }
+
   /** The models that the frame has asked for and has not got. */
   get waiting(): string[] {
     return [...this.#asked].filter((id) => !this.#held.has(id))
@@ -78,9 +87,19 @@ export class Member {
     if (this.#readOnly) return no('the viewer may not change anything')
     if (this.#open >= maxOpen) return no('too many messages wait')
     this.#open++
-    this.#host.send(this, m.id, m.data, m.buffers).then(
-      () => this.#post({ done: m.n }), (e: Error) => this.#post({ done: m.n, refused: e.message }),
-    ).finally(() => this.#open--)
+    void this.#deliver(m).finally(() => this.#open--)
+  }
+
+  async #deliver(m: Send): Promise<void> {
+    const paced = new Promise((resolve) => setTimeout(resolve, pace))
+    let refused: string | undefined
+    try {
+      await this.#host.send(this, m.id, m.data, m.buffers)
+    } catch (e) {
+      refused = (e as Error).message
+    }
+    await paced
+    this.#post({ done: m.n, ...(refused === undefined ? {} : { refused }) })
   }
 
   #refused(m: Checked): void {

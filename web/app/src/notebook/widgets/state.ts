@@ -10,7 +10,7 @@ export interface Part {
   buffers: string[]
 }
 
-/** What the page knows of a model. */
+/** The state of a model, as far as the page knows it. */
 export interface Model extends Part {
   /** Whether the whole state is known, and not only parts that have changed. */
   complete: boolean
