@@ -17,9 +17,15 @@ import (
 
 // jupyter is Debian's jupyter-server with ipykernel, for comparison.
 type jupyter struct {
-	cmd  *exec.Cmd
-	dir  string
-	base string
+	cmd *exec.Cmd
+	dir string
+	jupyterAPI
+}
+
+// jupyterAPI is Jupyter's interface of a server: that of jupyter-server, or Sandgate's.
+type jupyterAPI struct {
+	base  string // host, port and path
+	token string
 }
 
 const jupyterToken = "bench"
@@ -35,7 +41,7 @@ func startJupyter(ctx context.Context) (*jupyter, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &jupyter{dir: dir, base: fmt.Sprintf("127.0.0.1:%d", port)}
+	j := &jupyter{dir: dir, jupyterAPI: jupyterAPI{fmt.Sprintf("127.0.0.1:%d", port), jupyterToken}}
 	j.cmd = exec.Command("/usr/bin/python3", "/usr/bin/jupyter-server", "--no-browser",
 		"--allow-root",
 		fmt.Sprintf("--port=%d", port), "--ip=127.0.0.1", "--ServerApp.token="+jupyterToken,
@@ -67,13 +73,13 @@ func (j *jupyter) close() {
 	os.RemoveAll(j.dir)
 }
 
-func (j *jupyter) rest(ctx context.Context, method, path string, body any) (map[string]any, error) {
+func (j *jupyterAPI) rest(ctx context.Context, method, path string, body any) (map[string]any, error) {
 	b, _ := json.Marshal(body)
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+j.base+path, bytes.NewReader(b))
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Authorization", "token "+jupyterToken)
+	req.Header.Set("Authorization", "token "+j.token)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
@@ -97,20 +103,20 @@ func (j *jupyter) rest(ctx context.Context, method, path string, body any) (map[
 
 // jupyterKernel is one kernel with its WebSocket.
 type jupyterKernel struct {
-	j    *jupyter
+	j    *jupyterAPI
 	id   string
 	conn *websocket.Conn
 	n    int
 }
 
-func (j *jupyter) kernel(ctx context.Context) (*jupyterKernel, error) {
+func (j *jupyterAPI) kernel(ctx context.Context) (*jupyterKernel, error) {
 	m, err := j.rest(ctx, "POST", "/api/kernels", map[string]string{"name": "python3"})
 	if err != nil {
 		return nil, err
 	}
 	k := &jupyterKernel{j: j, id: m["id"].(string)}
 	k.conn, _, err = websocket.Dial(ctx, "ws://"+j.base+"/api/kernels/"+k.id+
-		"/channels?session_id=bench&token="+jupyterToken, nil)
+		"/channels?session_id=bench&token="+j.token, nil)
 	if err != nil {
 		return nil, err
 	}

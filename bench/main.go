@@ -70,6 +70,8 @@ func main() {
 	sandboxes := flag.Int("sandboxes", 12, "sandboxes of each of the two nodes, with -load")
 	recovery := flag.Bool("recovery", false, "measure how a cluster recovers instead")
 	e2b := flag.Bool("e2b", false, "measure E2B's SDK beside the TypeScript client instead")
+	api := flag.Bool("jupyter", false,
+		"measure Jupyter's interface beside the native one and jupyter-server instead")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
@@ -84,6 +86,8 @@ func main() {
 		err = measureRecovery(ctx, *rounds)
 	case *e2b:
 		err = measureE2B(ctx, *rounds, *cells, *megabytes)
+	case *api:
+		err = measureJupyter(ctx, *rounds, *cells, *megabytes)
 	case *calls:
 		err = measureCalls(ctx, *cells)
 	case *life:

@@ -59,10 +59,16 @@ func (l *nearLink) Close() error { l.once.Do(func() { close(l.closed) }); return
 // nearWorld is a gateway in front of a nearNode.
 func nearWorld(t testing.TB) *world {
 	t.Helper()
+	return idleWorld(t, nearNode{})
+}
+
+// idleWorld is a gateway in front of a node, whose sockets get no pings.
+func idleWorld(t testing.TB, n Node) *world {
+	t.Helper()
 	cfg := Config{Version: "test", Tokens: testTokens()}
 	cfg.Limits.PerPrincipal = 20_000
 	cfg.Times.Ping = time.Hour // idle sockets answer no pings
-	g, err := New(cfg, nearNode{}, slog.New(slog.DiscardHandler))
+	g, err := New(cfg, n, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

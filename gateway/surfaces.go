@@ -95,14 +95,19 @@ func (g *Gateway) healthConfig() health.Config {
 	}
 }
 
-// start calls f in a goroutine that a shutdown waits for. It returns false if a shutdown already
-// waits.
+// start calls f in a goroutine that a shutdown waits for. A panic ends only f. It returns false if a
+// shutdown already waits.
 func (g *Gateway) start(f func()) bool {
 	if !g.trackRequest() {
 		return false
 	}
 	go func() {
 		defer g.wg.Done()
+		defer func() {
+			if p := recover(); p != nil {
+				_ = g.panicked(p) // logs it
+			}
+		}()
 		f()
 	}()
 	return true
@@ -142,7 +147,7 @@ func newE2B(g *Gateway) (*e2b.Surface, error) {
 func newJupyter(g *Gateway) *jupyter.Surface {
 	return jupyter.New(jupyter.Config{
 		Node: surfaceNode{g}, Auth: g.auth, Languages: g.health.Languages, Log: g.log,
-		Full: func() { g.full(limitJupyter) }, Leaving: g.leaving, Call: g.cfg.Times.Call,
+		Full: func() { g.full(limitJupyter) }, Leaving: g.leaving, Go: g.start, Call: g.cfg.Times.Call,
 		Start: 2 * g.cfg.Times.Call, Write: 3 * g.cfg.Times.Write, Ping: g.cfg.Times.Ping,
 		Pong: g.cfg.Times.Pong,
 	})

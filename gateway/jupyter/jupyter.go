@@ -57,6 +57,8 @@ type Config struct {
 	Full func()
 	// Leaving ends when a shutdown begins.
 	Leaving context.Context
+	// Go calls f in a goroutine that a shutdown waits for. It returns false if one already waits.
+	Go func(f func()) bool
 	// Call is how long a request to the node may take, Start how long the start of a kernel.
 	Call, Start time.Duration
 	// Write is how long a WebSocket's client may read nothing, Ping the time between two pings, and

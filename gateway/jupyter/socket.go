@@ -1,7 +1,9 @@
 package jupyter
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,6 +30,8 @@ const (
 	keepPosition = 15 * time.Minute
 	// confirmEvery is the shortest time between two pings that confirm output.
 	confirmEvery = 100 * time.Millisecond
+	// readBuffer and writeBuffer are the buffers of a WebSocket, in bytes.
+	readBuffer, writeBuffer = 256, 512
 )
 
 // sockets counts the open WebSockets, and keeps the positions of clients that have gone.
@@ -112,7 +116,8 @@ func (s *sockets) putPosition(client string, at channels.Position) {
 }
 
 // kernelSocket serves the channels of a kernel. It answers the handshake once it is attached, so
-// that an unknown kernel is a 404.
+// that an unknown kernel is a 404. It returns before the connection ends: the goroutine of the handler
+// has a large stack, the request holds buffers, and most connections are idle.
 func (s *Surface) kernelSocket(w http.ResponseWriter, r *http.Request) error {
 	if err := checkUpgrade(r); err != nil {
 		return err
@@ -126,7 +131,6 @@ func (s *Surface) kernelSocket(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer leave()
 	o := channels.Options{
 		Session: session, Channel: channel, ID: id, Client: r.URL.Query().Get("session_id"),
 		V1: slices.Contains(offered(r), wire.V1),
@@ -137,17 +141,28 @@ func (s *Surface) kernelSocket(w http.ResponseWriter, r *http.Request) error {
 	}
 	c, err := s.attachSocket(r, o)
 	if err != nil {
+		leave()
 		return err
 	}
 	ws, err := accept(w, r, o.V1)
 	if err != nil {
+		leave()
+		c.Close()
 		return nil // the handshake is answered
 	}
 	t := s.newSocket(ws, p.who)
-	at, err := c.Serve(t)
-	t.close(err)
-	if o.Client != "" && at.Epoch != 0 {
-		s.sockets.putPosition(key, at)
+	serve := func() {
+		defer leave()
+		at, err := c.Serve(t)
+		t.close(err)
+		if o.Client != "" && at.Epoch != 0 {
+			s.sockets.putPosition(key, at)
+		}
+	}
+	if !s.cfg.Go(serve) {
+		leave()
+		c.Close()
+		t.close(fault.New(fault.Restarting, "jupyter.socket", "the server restarts"))
 	}
 	return nil
 }
@@ -189,11 +204,48 @@ func accept(w http.ResponseWriter, r *http.Request, v1 bool) (*websocket.Conn, e
 	if v1 {
 		o.Subprotocols = []string{wire.V1}
 	}
-	ws, err := websocket.Accept(w, r, o)
+	ws, err := websocket.Accept(lean{w}, r, o)
 	if err == nil {
 		ws.SetReadLimit(maxMessage)
 	}
 	return ws, err
+}
+
+// lean is a response whose connection gets small buffers when it is taken over. Larger reads and
+// writes bypass them.
+type lean struct{ http.ResponseWriter }
+
+// Hijack takes the connection over.
+func (w lean) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	early := make([]byte, buffered.Reader.Buffered())
+	_, _ = buffered.Reader.Read(early) // it is in the buffer
+	if len(early) > 0 {
+		conn = &resumed{Conn: conn, early: early}
+	}
+	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, readBuffer),
+		bufio.NewWriterSize(conn, writeBuffer)), nil
+}
+
+// Unwrap returns the response below.
+func (w lean) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// resumed is a connection of which a part was read before.
+type resumed struct {
+	net.Conn
+	early []byte
+}
+
+func (c *resumed) Read(p []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(p, c.early)
+		c.early = c.early[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
 }
 
 // socket is a WebSocket of a client.

@@ -141,6 +141,9 @@ func Attach(ctx context.Context, link nodecall.Link, o Options) (*Conn, error) {
 	return c, nil
 }
 
+// Close ends a connection that is not served.
+func (c *Conn) Close() { _ = c.link.Close() }
+
 // Serve serves the connection until it ends. It returns the position up to which the client has
 // received everything, if that is known, and the reason of the end.
 func (c *Conn) Serve(s Socket) (Position, error) {
@@ -173,6 +176,8 @@ func (c *Conn) Serve(s Socket) (Position, error) {
 
 // pump writes what the node sends to the client.
 func (c *Conn) pump() error {
+	// A goroutine that waits there needs a smaller stack.
+	idle, _ := c.link.(interface{ Wait() })
 	if err := c.replayed(); err != nil {
 		return err
 	}
@@ -184,6 +189,9 @@ func (c *Conn) pump() error {
 		} else {
 			c.early = nil
 			var err error
+			if idle != nil {
+				idle.Wait()
+			}
 			if f, err = nodecall.Next(c.link); err != nil {
 				return err
 			}
