@@ -41,7 +41,9 @@ func startJupyter(ctx context.Context) (*jupyter, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &jupyter{dir: dir, jupyterAPI: jupyterAPI{fmt.Sprintf("127.0.0.1:%d", port), jupyterToken}}
+	j := &jupyter{
+		dir: dir, jupyterAPI: jupyterAPI{fmt.Sprintf("127.0.0.1:%d", port), jupyterToken},
+	}
 	j.cmd = exec.Command("/usr/bin/python3", "/usr/bin/jupyter-server", "--no-browser",
 		"--allow-root",
 		fmt.Sprintf("--port=%d", port), "--ip=127.0.0.1", "--ServerApp.token="+jupyterToken,
@@ -73,7 +75,9 @@ func (j *jupyter) close() {
 	os.RemoveAll(j.dir)
 }
 
-func (j *jupyterAPI) rest(ctx context.Context, method, path string, body any) (map[string]any, error) {
+func (j *jupyterAPI) rest(ctx context.Context, method, path string, body any) (map[string]any,
+	error,
+) {
 	b, _ := json.Marshal(body)
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+j.base+path, bytes.NewReader(b))
 	if err != nil {

@@ -227,6 +227,7 @@ func (c *cluster) drain(t *testing.T) {
 	}
 	v := s.terminal(protocol.ChannelOpen{})
 	v.do("held=in-the-shell; echo rea''dy", "ready")
+	notebook := followJupyter(t, srv, s.id)
 	cell := s.begin(
 		"import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.01)")
 	drained := false
@@ -246,6 +247,12 @@ func (c *cluster) drain(t *testing.T) {
 	}
 	if out.stdout != want.String() || out.reply.Status != "ok" {
 		t.Errorf("got %d bytes, want %d: %+v", len(out.stdout), want.Len(), out.reply)
+	}
+	if got := notebook.wait(); got != want.String() {
+		t.Errorf("a client of Jupyter at the other gateway got %d bytes, want %d", len(got), want.Len())
+	}
+	if notebook.connections < 2 {
+		t.Error("the client of Jupyter never connected again")
 	}
 	if s.conn.Reconnects() == 0 {
 		t.Error("the client never reconnected: the session did not move")

@@ -92,7 +92,7 @@ func TestIdleJupyterMemory(t *testing.T) {
 		}
 		readFrame(t, br) // a state of the kernel
 	}
-	open(0) // what is made once
+	open(0) // makes the parts that all of them share
 	before := measure()
 	for i := range n {
 		open(i + 1)

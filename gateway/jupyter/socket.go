@@ -147,7 +147,7 @@ func (s *Surface) kernelSocket(w http.ResponseWriter, r *http.Request) error {
 	ws, err := accept(w, r, o.V1)
 	if err != nil {
 		leave()
-		c.Close()
+		channels.Abandon(c)
 		return nil // the handshake is answered
 	}
 	t := s.newSocket(ws, p.who)
@@ -161,7 +161,7 @@ func (s *Surface) kernelSocket(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !s.cfg.Go(serve) {
 		leave()
-		c.Close()
+		channels.Abandon(c)
 		t.close(fault.New(fault.Restarting, "jupyter.socket", "the server restarts"))
 	}
 	return nil

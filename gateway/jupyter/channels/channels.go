@@ -141,8 +141,8 @@ func Attach(ctx context.Context, link nodecall.Link, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Close ends a connection that is not served.
-func (c *Conn) Close() { _ = c.link.Close() }
+// Abandon ends a connection that is not served.
+func Abandon(c *Conn) { _ = c.link.Close() }
 
 // Serve serves the connection until it ends. It returns the position up to which the client has
 // received everything, if that is known, and the reason of the end.
