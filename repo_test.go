@@ -147,6 +147,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"docs":             {},
 		"gateway": {
 			"stream", "protocol", "internal/fileclient", "internal/kernelclient", "internal/nodecall",
+			"internal/strictjson",
 			"internal/e2bname", "internal/idempotency", "internal/noderpc", "internal/processclient", "internal/cluster",
 			"internal/cluster/local", "internal/egress", "internal/tenant", "internal/trace", "docs",
 		},
@@ -165,6 +166,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/audit":           {"protocol", "internal/journal"},
 		"internal/confine":         {},
 		"internal/ctxlock":         {},
+		"internal/strictjson":      {"protocol"},
 		"internal/tenantlimit":     {},
 		"internal/lockorder":       {},
 		"internal/undo":            {},
@@ -209,6 +211,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/session/service", "internal/session/totals", "internal/session/listing",
 			"internal/session/names", "internal/audit", "internal/usage", "internal/admission",
 			"internal/egress/proxy", "internal/event", "internal/webhook", "internal/e2bname",
+			"internal/strictjson",
 		},
 		"internal/noderpc":         {"stream", "protocol", "internal/trace"},
 		"internal/pool":            {},

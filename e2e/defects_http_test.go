@@ -164,12 +164,23 @@ func TestRefusalsAgree(t *testing.T) {
 		fault.InvalidArgument, "path")
 	refused(protocol.OpFileList, map[string]any{"session": true, "path": "x"},
 		fault.InvalidArgument, "session")
+	refused(protocol.OpSessionCreate, map[string]any{"limits": map[string]any{"memory_byte": 1}},
+		fault.InvalidArgument, "limits.memory_byte")
+	refused(protocol.OpSnapshotList, []int{1}, fault.InvalidArgument, "params")
+	refused(protocol.OpSnapshotList, map[string]any{"session": s.id}, fault.InvalidArgument, "session")
+	resp, err := server.Do(s.ctx, "POST", "/v1/sessions",
+		map[string]any{"limits": map[string]any{"memory_byte": 1}})
+	check(t, err)
+	if text := read(t, resp.Body, nil); resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(text, `"field":"limits.memory_byte"`) {
+		t.Errorf("an unknown field over HTTP: %d %s", resp.StatusCode, text)
+	}
 	code := strings.Repeat("1", protocol.MaxCode+1)
 	if _, err := s.kernel.Execute(s.ctx, code, wire.ExecuteOptions{}); !fault.Is(err,
 		fault.TooLarge) {
 		t.Errorf("long code over the WebSocket: %v", err)
 	}
-	resp, err := server.Do(s.ctx, "POST", "/v1/run",
+	resp, err = server.Do(s.ctx, "POST", "/v1/run",
 		protocol.RunRequest{Language: "python", Code: code})
 	check(t, err)
 	if text := read(t, resp.Body, nil); resp.StatusCode != http.StatusRequestEntityTooLarge {

@@ -53,6 +53,7 @@ func parseEnvelope(b []byte) (envelope, error) {
 		value := b[i:end]
 		switch k := known(name); {
 		case k < 0:
+			note(fault.Invalid(op, clipped(name), "a request has no such field"))
 		case seen[k]:
 			return envelope{}, fault.New(fault.Malformed, op, "the name %s is repeated",
 				fields()[k])
@@ -119,6 +120,15 @@ func known(name string) int {
 		}
 	}
 	return -1
+}
+
+// clipped bounds the name of a field in an error.
+func clipped(name string) string {
+	const most = 128
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "")
+	}
+	return name
 }
 
 func space(b []byte, i int) int {

@@ -36,6 +36,20 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
+// TestUnknownNames: a request with a name that is not in the protocol is refused with this name.
+func TestUnknownNames(t *testing.T) {
+	for text, field := range map[string]string{
+		`{"id":1,"op":"a","param":{}}`:  "param",
+		`{"id":1,"session":"s","op":1}`: "session",
+	} {
+		e, err := parseEnvelope([]byte(text))
+		p := fault.PublicOf(err)
+		if e.id != 1 || p.Kind != fault.InvalidArgument || p.Field != field {
+			t.Errorf("%s: id %d, %v", text, e.id, err)
+		}
+	}
+}
+
 func BenchmarkEnvelope(b *testing.B) {
 	msg := []byte(
 		`{"id":12,"op":"execute","ch":1,"params":{"key":"0123456789abcdef","code":"print(\"hello\")\nfor i in range(10):\n    print(i)"}}`)

@@ -2,12 +2,11 @@ package surface
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 
+	"github.com/sandgate/sandgate/internal/strictjson"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -111,33 +110,4 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 
 // DecodeJSON reads one JSON value from body into v. It rejects fields that v does not have. An
 // error of the body itself is returned unchanged.
-func DecodeJSON(body io.Reader, v any) error {
-	const op = "surface.decode"
-	d := json.NewDecoder(body)
-	d.DisallowUnknownFields()
-	err := d.Decode(v)
-	if err == nil {
-		_, more := d.Token()
-		if more == io.EOF {
-			return nil
-		}
-		if known, ok := errors.AsType[*fault.Error](more); ok {
-			return known
-		}
-		return fault.New(fault.Malformed, op, "the body has more than one JSON value")
-	}
-	if known, ok := errors.AsType[*fault.Error](err); ok {
-		return known
-	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fault.Invalid(op, fault.JSONField(wrong.Field), "this value must not be a JSON %s", wrong.Value)
-	}
-	// encoding/json has no type for this error.
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return fault.Invalid(op, strings.Trim(name, `"`), "there is no such field")
-	}
-	return &fault.Error{
-		Kind: fault.Malformed, Op: op, Message: "the body is not valid JSON",
-		Err: err,
-	}
-}
+func DecodeJSON(body io.Reader, v any) error { return strictjson.Decode("surface.decode", body, v) }

@@ -118,7 +118,7 @@ func findCreated(ctx context.Context, c *call) (any, error) {
 // findForks finds the copies of an interrupted session.fork. If some are missing, it deletes the
 // others.
 func findForks(ctx context.Context, c *call) (any, error) {
-	p, err := decode[protocol.SessionFork](c.request)
+	p, err := decode[protocol.SessionFork](c)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func findForks(ctx context.Context, c *call) (any, error) {
 // findSnapshot finds the snapshot of an interrupted session.snapshot by its name. The repeat for a
 // snapshot without a name is refused.
 func findSnapshot(_ context.Context, c *call) (any, error) {
-	p, err := decode[protocol.SnapshotCreate](c.request)
+	p, err := decode[protocol.SnapshotCreate](c)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func findSnapshot(_ context.Context, c *call) (any, error) {
 
 // findVolume finds the volume of an interrupted volume.create by its name.
 func findVolume(_ context.Context, c *call) (any, error) {
-	p, err := decode[protocol.VolumeCreate](c.request)
+	p, err := decode[protocol.VolumeCreate](c)
 	if err != nil {
 		return nil, err
 	}

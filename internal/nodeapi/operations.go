@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/strictjson"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -33,7 +34,7 @@ func handle[P, R any](name string, do func(ctx context.Context, c *call, p P) (R
 	return handler{
 		name: name, params: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
 		run: func(ctx context.Context, c *call) (any, error) {
-			p, err := decode[P](c.request)
+			p, err := decode[P](c)
 			if err != nil {
 				return nil, err
 			}
@@ -54,7 +55,7 @@ func handleLater[P, R any](
 	return handler{
 		name: name, params: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
 		run: func(ctx context.Context, c *call) (any, error) {
-			p, err := decode[P](c.request)
+			p, err := decode[P](c)
 			if err != nil {
 				return nil, err
 			}
@@ -64,23 +65,29 @@ func handleLater[P, R any](
 	}
 }
 
-// decode decodes a request's parameters. Missing ones are the zero value.
-func decode[P any](r protocol.Request) (P, error) {
-	var p P
-	if _, ok := any(p).(none); ok || len(r.Params) == 0 {
+// decode decodes a request's parameters. Missing ones are the zero value. A field that the operation
+// does not have is an error. Only operations between gateways and nodes ignore it: their other end
+// can be of another release.
+func decode[P any](c *call) (p P, err error) {
+	text := c.request.Params
+	if len(text) == 0 {
 		return p, nil
 	}
-	if err := json.Unmarshal(r.Params, &p); err != nil {
-		e := &fault.Error{
-			Kind: fault.InvalidArgument, Op: r.Op, Field: "params",
-			Message: "the parameters do not fit " + r.Op, Err: err,
-		}
-		if t, ok := err.(*json.UnmarshalTypeError); ok && t.Field != "" {
-			e.Field, e.Message = fault.JSONField(t.Field), "it cannot be a "+t.Value
-		}
-		return p, e
+	if c.operation.Transport == protocol.Internal {
+		err = json.Unmarshal(text, &p)
+	} else {
+		err = strictjson.Unmarshal(c.op(), text, &p)
 	}
-	return p, nil
+	if err == nil {
+		return p, nil
+	}
+	if known, ok := errors.AsType[*fault.Error](err); ok && known.Field != "" {
+		return p, known
+	}
+	return p, &fault.Error{
+		Kind: fault.InvalidArgument, Op: c.op(), Field: "params",
+		Message: "the parameters do not fit " + c.op(), Err: err,
+	}
 }
 
 // newOperations joins the rows of the table with their handlers. It leaves out the rows that the

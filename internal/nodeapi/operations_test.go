@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // TestHandlersMatchTheTable compares the handlers with the operation table.
@@ -79,20 +80,34 @@ func TestHandlersThatDoNotMatch(t *testing.T) {
 	}
 }
 
-// TestDecode: errors name the invalid field.
+// TestDecode: the parameters of a client have no unknown fields, and errors name the field. Those of
+// a gateway may have some.
 func TestDecode(t *testing.T) {
-	if _, err := decode[none](protocol.Request{Op: "a", Params: []byte(`"x"`)}); err != nil {
-		t.Errorf("parameters of an operation that has none: %v", err)
+	request := func(transport protocol.Transport, params string) *call {
+		return &call{
+			operation: &operation{Operation: protocol.Operation{Name: "a", Transport: transport}},
+			request:   protocol.Request{Params: []byte(params)},
+		}
 	}
-	if p, err := decode[protocol.SessionRef](protocol.Request{Op: "a"}); err != nil ||
-		p.Session != "" {
-		t.Errorf("missing parameters: %v, %v", p, err)
+	for _, params := range []string{"", "null", "{}"} {
+		if _, err := decode[none](request(protocol.WebSocket, params)); err != nil {
+			t.Errorf("parameters %s of an operation that has none: %v", params, err)
+		}
 	}
-	_, err := decode[protocol.SessionRef](protocol.Request{
-		Op:     "a",
-		Params: []byte(`{"session":1}`),
-	})
-	if err == nil || !strings.Contains(err.Error(), "session") {
-		t.Errorf("a number for a text: %v", err)
+	for params, field := range map[string]string{
+		`"x"`: "params", `[]`: "params", `[{"session":"s_1"}]`: "params", `{"session":1}`: "session",
+		`{"sesion":"s_1"}`: "sesion",
+	} {
+		_, err := decode[protocol.SessionRef](request(protocol.WebSocket, params))
+		if p := fault.PublicOf(err); p.Kind != fault.InvalidArgument || p.Field != field {
+			t.Errorf("%s: %v, field %q", params, err, p.Field)
+		}
+		if _, err := decode[none](request(protocol.HTTPOnly, params)); err == nil {
+			t.Errorf("an operation without parameters takes %s", params)
+		}
+	}
+	p, err := decode[protocol.SessionRef](request(protocol.Internal, `{"session":"s_1","new":1}`))
+	if err != nil || p.Session != "s_1" {
+		t.Errorf("a field of a newer gateway: %v, %v", p, err)
 	}
 }
