@@ -52,6 +52,7 @@ type Socket struct {
 	pinger  *time.Timer
 	pings   pingLimit
 	spans   openSpans
+	open    openRequests
 
 	mu    sync.Mutex // guards all fields below
 	ready bool       // ws is set
@@ -198,6 +199,9 @@ func (s *Socket) readOne() error {
 	if err == nil {
 		err = s.server.cfg.Credentials.Meter(s.who)
 	}
+	if err == nil {
+		err = s.open.add(e.id)
+	}
 	if err != nil {
 		// A request without an id gets no reply, and no error.
 		return s.refuse(e.id, err)
@@ -255,6 +259,7 @@ func (s *Socket) pumpOne(link bufferedLink) error {
 		return err
 	}
 	s.server.stats.MessagesOut.Add(1)
+	s.open.answered(f)
 	s.spans.reply(f)
 	s.conn.cork()
 	err = s.write(f)
