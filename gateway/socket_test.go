@@ -500,9 +500,17 @@ func TestAbuse20_Frames(t *testing.T) {
 			[]byte{0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4},
 			[]websocket.StatusCode{1002},
 		},
-		"length of 2^62": {
-			append([]byte{0x82, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4},
-				make([]byte, frame.MessageHeaderSize+8+protocol.MaxInput+1)...),
+		"length of 2^62, without a payload": {
+			[]byte{0x82, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4},
+			[]websocket.StatusCode{code(fault.TooLarge)},
+		},
+		"long text, without a payload": {
+			[]byte{0x81, 0xff, 0, 0, 0, 0, 0, 0x20, 0, 1, 1, 2, 3, 4},
+			[]websocket.StatusCode{code(fault.TooLarge)},
+		},
+		"long message in fragments": {
+			append(masked(0x02, make([]byte, frame.MessageHeaderSize+8)),
+				masked(0x80, make([]byte, protocol.MaxInput+1))...),
 			[]websocket.StatusCode{code(fault.TooLarge)},
 		},
 		"rsv1":                  {masked(0xc1, []byte("{}")), []websocket.StatusCode{1002}},

@@ -28,6 +28,8 @@ type corkedConn struct {
 	broken      atomic.Bool
 	writing     atomic.Bool
 	read, wrote atomic.Int64
+	// limit is used only by the goroutine that reads.
+	limit frameLimit
 
 	mu     sync.Mutex // guards all fields below; held during a write
 	corked bool
@@ -47,11 +49,25 @@ func (c *corkedConn) Read(p []byte) (int, error) {
 	if len(c.early) > 0 {
 		n := copy(p, c.early)
 		c.early = c.early[n:]
+		if err := c.limit.check(p[:n]); err != nil {
+			return 0, err
+		}
 		return n, nil
 	}
 	n, err := c.Conn.Read(p)
+	// Behind a frame that was rejected, what arrives is read and dropped. If it stayed unread, the
+	// operating system would cut the connection before the client has read the close frame.
+	for c.limit.failed && err == nil {
+		n, err = c.Conn.Read(p)
+	}
 	c.read.Add(int64(n))
 	c.stats.BytesIn.Add(int64(n))
+	if c.limit.failed {
+		return 0, err
+	}
+	if err := c.limit.check(p[:n]); err != nil {
+		return 0, err
+	}
 	if err == io.EOF {
 		// A WebSocket ends with a close frame. The library takes io.EOF inside a frame for the end of
 		// the message, and would return a part of the message as a whole.

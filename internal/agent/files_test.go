@@ -130,6 +130,7 @@ func TestFileRefusals(t *testing.T) {
 		{"", fault.InvalidArgument, fault.InvalidArgument},
 		{"nul\x00", fault.InvalidArgument, fault.InvalidArgument},
 		{strings.Repeat("x/", 2049), fault.InvalidArgument, fault.InvalidArgument},
+		{strings.Repeat("x", 255), fault.NotFound, ""},
 		{strings.Repeat("x", 256), fault.InvalidArgument, fault.InvalidArgument},
 		{"/proc/self/environ", fault.PermissionDenied, ""},
 		{"/proc/self/mem", fault.PermissionDenied, ""},
@@ -144,6 +145,13 @@ func TestFileRefusals(t *testing.T) {
 		}
 		if _, err := r.write(ch+1, x.path, "new"); fault.KindOf(err) != x.write {
 			t.Errorf("writing %.30q: %v (%s), want %s", x.path, err, fault.KindOf(err), x.write)
+		}
+	}
+	for _, path := range []string{strings.Repeat("x", 256), "new/" + strings.Repeat("x", 256) + "/a"} {
+		ch += 2
+		_, err := r.write(ch, path, "new")
+		if !strings.Contains(fault.PublicOf(err).Message, "name has at most 255 bytes") {
+			t.Errorf("a name of 256 bytes: %v", err)
 		}
 	}
 	if b, err := os.ReadFile(secret); err != nil || string(b) != "root's" {

@@ -126,7 +126,10 @@ func fileError(op string, err error) error {
 		e.Cause = fault.CauseFileMode
 	case errors.Is(err, syscall.EISDIR):
 		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this is a folder"
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG),
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path",
+			"a name in the path is too long: a name has at most 255 bytes"
+	case errors.Is(err, syscall.ENOTDIR),
 		errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EINVAL),
 		errors.Is(err, syscall.ENXIO):
 		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path",
