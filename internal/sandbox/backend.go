@@ -15,7 +15,7 @@ type Backend interface {
 	Boot(ctx context.Context, spec Spec) (Machine, error)
 	// Restore starts a machine from the snapshot in dir. Its agent does not
 	// say hello. A snapshot of another build, image or layout is a Conflict, a
-	// missing one NotFound.
+	// missing one NotFound, one that was changed on the disk Malformed.
 	Restore(ctx context.Context, dir string, spec Spec, o RestoreOptions) (Machine, error)
 	// Key identifies the build of the runtime, the image and the parts of spec
 	// that are part of a snapshot. A snapshot that was taken under one key
@@ -50,4 +50,8 @@ type RestoreOptions struct {
 	// Capabilities.Standby then restores into a sandbox that it created
 	// before, if one is ready.
 	Urgent bool
+	// Checked is set if this process has restored the snapshot before. Otherwise the backend
+	// compares it with its checksums. A snapshot that was changed is Malformed. If that is found
+	// only after an urgent restore, the machine ends.
+	Checked bool
 }

@@ -209,6 +209,12 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest, id 
 				Kind: fault.NotFound, Op: op, Field: "snapshot",
 				Message: "there is no such snapshot any more", Err: err,
 			}
+		case fault.Malformed:
+			return nil, &fault.Error{
+				Kind: fault.Host, Op: op, Field: "snapshot",
+				Message: "the snapshot was damaged on the server's disk, and cannot be used any more",
+				Err:     err,
+			}
 		}
 		return nil, unavailable(op,
 			"the copy could not be started; what it is a copy of is as it was", err)

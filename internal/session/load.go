@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -29,12 +28,16 @@ func (l loader) all() error {
 	if err != nil {
 		return err
 	}
+	var damaged []*snapshot.Owner
 	for _, e := range entries {
-		s, err := l.saved(e.Name())
+		s, owner, err := l.saved(e.Name())
 		if err == nil {
 			m.list(s)
 			s.measureDisk()
 			continue
+		}
+		if owner != nil {
+			damaged = append(damaged, owner)
 		}
 		if !strings.HasSuffix(e.Name(), snapshot.ResumedSuffix) {
 			m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
@@ -46,33 +49,42 @@ func (l loader) all() error {
 	if err := l.recoverAll(); err != nil {
 		return err
 	}
+	for _, o := range damaged {
+		if err := l.damaged(o); err != nil {
+			return err
+		}
+	}
 	if len(m.sessions) > 0 {
 		m.log.Info("found hibernated sessions", "sessions", len(m.sessions))
 	}
 	return m.logs.Sweep(func(id string) bool { return m.sessions[id] != nil })
 }
 
-// saved makes a session from the record that an earlier process, or this one, has
-// saved.
-func (l loader) saved(id string) (*Session, error) {
-	const op = "session.load"
-	data, err := os.ReadFile(l.m.dirs.Record(id))
+// saved makes a session from the record that an earlier process, or this one, has saved. owner is
+// set if the record was damaged.
+func (l loader) saved(id string) (s *Session, owner *snapshot.Owner, err error) {
+	v, owner, err := snapshot.ReadRecord(l.m.dirs.Session(id), id)
 	if err != nil {
-		return nil, fault.Wrap(fault.NotFound, op, err)
+		return nil, owner, err
 	}
-	var v snapshot.Record
-	if err := json.Unmarshal(data, &v); err != nil {
-		return nil, fault.Wrap(fault.Malformed, op, err)
-	}
-	if v.Version != snapshot.Version || v.ID != id {
-		return nil, fault.New(fault.Unsupported, op, "the file is of version %d, and of session %s",
-			v.Version, v.ID)
-	}
-	s, err := l.assemble(v)
-	if err == nil {
+	if s, err = l.assemble(v); err == nil {
 		s.channels.Connect(v)
 	}
-	return s, err
+	return s, nil, err
+}
+
+// damaged lists a session whose record was damaged as a lost one.
+func (l loader) damaged(o *snapshot.Owner) error {
+	if l.m.sessions[o.ID] != nil {
+		return nil // it came back from a copy
+	}
+	s, err := l.assemble(o.Lost())
+	if err != nil {
+		return err
+	}
+	l.m.list(s)
+	s.lose("host", "its record was damaged on the server's disk")
+	return nil
 }
 
 // recoverAll recovers the durable sessions that the earlier process could not

@@ -132,7 +132,7 @@ func (n migrationNode) BeginWork(id string) (s migrate.Movable, end func(), open
 }
 
 func (n migrationNode) Open(id string) (migrate.Movable, error) {
-	s, err := loader(n).saved(id)
+	s, _, err := loader(n).saved(id)
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,10 @@ func (r resumption) restore(ctx context.Context) (sandbox.Machine, error) {
 			err)
 		return nil, r.fail("upgraded",
 			"its snapshot is of another version of the server or its image")
+	case fault.Is(err, fault.Malformed):
+		s.m.log.Error("a session's snapshot was changed on the disk", "session", s.spec.ID, "error",
+			err)
+		return nil, r.fail("host", "its saved memory was damaged on the server's disk")
 	case err != nil:
 		r.stayHibernated()
 		s.m.logRestoreFailed("a session could not be woken, and stays hibernated", err, "session",

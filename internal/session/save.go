@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -51,7 +50,7 @@ func (v saving) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(s.m.dirs.Record(s.spec.ID), data); err != nil {
+	if err := snapshot.WriteRecord(s.m.dirs.Session(s.spec.ID), s.header(), data); err != nil {
 		return fault.Wrap(fault.Host, opSave, err)
 	}
 	s.copies.Close(false)

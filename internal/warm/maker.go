@@ -104,7 +104,8 @@ func (k *maker) boot(ctx context.Context, t *Template,
 func (k *maker) restore(ctx context.Context, t *Template, layout Layout, dir string,
 	warm warmKernel,
 ) (*Instance, error) {
-	machine, err := k.cfg.Backend.Restore(ctx, dir, layout.Spec(nil), sandbox.RestoreOptions{})
+	machine, err := k.cfg.Backend.Restore(ctx, dir, layout.Spec(nil),
+		sandbox.RestoreOptions{Checked: t.isChecked()})
 	if err != nil {
 		return nil, err
 	}

@@ -55,12 +55,14 @@ type Template struct {
 	// boot cold.
 	unusable       bool
 	failedRestores int // since the last success
-	failed         time.Time
-	failures       int // builds that failed since the last success
-	err            error
-	output         string   // the output of the last build's commands
-	builder        *builder // the build in progress
-	deleted        bool
+	// checked is set once this process has restored the snapshot, and so has checked it.
+	checked  bool
+	failed   time.Time
+	failures int // builds that failed since the last success
+	err      error
+	output   string   // the output of the last build's commands
+	builder  *builder // the build in progress
+	deleted  bool
 	// bytes is the measured memory of a waiting sandbox, 0 if unknown.
 	bytes   int64
 	pool    *pool.Pool[*Instance]
@@ -278,10 +280,17 @@ func (t *Template) restored(ctx context.Context, i *Instance) {
 	u, err := i.Machine.Usage(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failedRestores = 0
+	t.failedRestores, t.checked = 0, true
 	if err == nil && u.Memory > 0 {
 		t.bytes = u.Memory
 	}
+}
+
+// isChecked reports whether this process has restored the snapshot before.
+func (t *Template) isChecked() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.checked
 }
 
 // restoreFailed records a failed restore. After MaxFailedRestores it removes the snapshot, so that

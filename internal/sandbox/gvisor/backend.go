@@ -48,15 +48,22 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec,
 	o sandbox.RestoreOptions,
 ) (sandbox.Machine, error) {
 	own := b.spec(spec)
+	how := CheckAll
+	switch {
+	case o.Checked:
+		how = CheckNone
+	case o.Urgent:
+		how = CheckQuick
+	}
 	if o.Urgent {
 		if s, ok := b.Standby.take(own); ok {
-			if err := s.Restore(ctx, dir); err != nil {
+			if err := s.Restore(ctx, dir, how); err != nil {
 				return nil, errors.Join(err, s.Destroy(context.WithoutCancel(ctx)))
 			}
 			return s, nil
 		}
 	}
-	s, err := b.Runtime.Restore(ctx, dir, named(own), spec.Mounts...)
+	s, err := b.Runtime.Restore(ctx, dir, named(own), how, spec.Mounts...)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func BenchmarkRestoreBlank(b *testing.B) {
 		fatal(b, err)
 		b.StartTimer()
 		begin := time.Now()
-		fatal(b, s.Restore(b.Context(), dir))
+		fatal(b, s.Restore(b.Context(), dir, CheckQuick))
 		talk(b, s).ask("count")
 		took := time.Since(begin)
 		b.StopTimer()
@@ -157,8 +157,7 @@ func BenchmarkClaim(b *testing.B) {
 	r := newRuntime(b)
 	dir := snapshot(b, r, 1)
 	p := pool.New(func(ctx context.Context) (*Sandbox, error) {
-		return r.Restore(ctx, dir,
-			testSpec())
+		return r.Restore(ctx, dir, testSpec(), CheckNone)
 	},
 		func(s *Sandbox) { destroy(b, s) }, pool.Options{Size: 2, Parallel: 2})
 	defer p.Close()

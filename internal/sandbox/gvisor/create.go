@@ -39,14 +39,14 @@ func (r *Runtime) Boot(ctx context.Context, spec Spec) (*Sandbox, error) {
 
 // Restore creates a sandbox, mounts volumes, and restores the snapshot in dir
 // into it. See Sandbox.Mount and Sandbox.Restore.
-func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec,
+func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec, how Checking,
 	volumes ...Volume,
 ) (*Sandbox, error) {
 	resolved, err := spec.resolve("sandbox.restore")
 	if err != nil {
 		return nil, err
 	}
-	if err := r.fits(dir, resolved); err != nil {
+	if _, err := r.fits(dir, resolved); err != nil {
 		return nil, err
 	}
 	return r.launch(ctx, spec, func(s *Sandbox, ctx context.Context) error {
@@ -55,7 +55,7 @@ func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec,
 				return err
 			}
 		}
-		return s.Restore(ctx, dir)
+		return s.Restore(ctx, dir, how)
 	})
 }
 

@@ -16,7 +16,7 @@ func TestPoolOfSandboxes(t *testing.T) {
 	var mu sync.Mutex
 	var all []*Sandbox
 	p := pool.New(func(ctx context.Context) (*Sandbox, error) {
-		s, err := r.Restore(ctx, dir, testSpec())
+		s, err := r.Restore(ctx, dir, testSpec(), CheckAll)
 		if err == nil {
 			mu.Lock()
 			all = append(all, s)

@@ -18,7 +18,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gvisor.dev/gvisor/pkg/sentry/state/checkpointfiles"
 	"gvisor.dev/gvisor/pkg/state/statefile"
 	runsc "gvisor.dev/gvisor/runsc/sandbox"
 
@@ -38,6 +37,9 @@ type Manifest struct {
 	SpecID string `json:"spec_id"`
 	// Bytes is the size of the snapshot's files.
 	Bytes int64 `json:"bytes"`
+	// Checksums has the CRC-32C of each file of gVisor's. A snapshot that may be lost in a crash of
+	// the machine, or that an earlier release wrote, has none.
+	Checksums map[string]uint32 `json:"crc32c,omitempty"`
 	// Created is the time of the snapshot.
 	Created time.Time `json:"created"`
 }
@@ -71,30 +73,30 @@ func specID(s Spec) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// fits reports whether the snapshot in dir can be restored with a resolved
-// Spec.
-func (r *Runtime) fits(dir string, spec Spec) error {
+// fits returns the manifest of the snapshot in dir. It fails if the snapshot cannot be restored with
+// a resolved Spec.
+func (r *Runtime) fits(dir string, spec Spec) (Manifest, error) {
 	const op = "sandbox.restore"
 	m, err := ReadManifest(dir)
 	if err != nil {
-		return err
+		return m, err
 	}
 	image, err := ImageID(spec.Image)
 	if err != nil {
-		return fault.Wrap(fault.Host, op, err)
+		return m, fault.Wrap(fault.Host, op, err)
 	}
 	switch {
 	case m.BuildID != r.buildID:
-		return fault.New(fault.Conflict, op, "the snapshot is from runsc build %s, this is %s",
+		return m, fault.New(fault.Conflict, op, "the snapshot is from runsc build %s, this is %s",
 			m.BuildID, r.buildID)
 	case m.ImageID != image:
-		return fault.New(fault.Conflict, op, "the snapshot is from image %s, this is %s", m.ImageID,
+		return m, fault.New(fault.Conflict, op, "the snapshot is from image %s, this is %s", m.ImageID,
 			image)
 	case m.SpecID != specID(spec):
-		return fault.New(fault.Conflict, op,
+		return m, fault.New(fault.Conflict, op,
 			"the snapshot was taken with other arguments, file system sizes, open files or processes")
 	}
-	return nil
+	return m, nil
 }
 
 // ReadManifest returns the manifest of the snapshot in dir. Errors: NotFound when there is no
@@ -251,15 +253,8 @@ func (s *Sandbox) write(work string) error {
 // it to its final name.
 func (w *unfinished) seal(dir string, sync bool) error {
 	toDisk := func(name string) (int64, error) { return syncFile(name, sync) }
-	for _, name := range []string{
-		checkpointfiles.StateFileName,
-		checkpointfiles.PagesMetadataFileName, checkpointfiles.PagesFileName,
-	} {
-		n, err := toDisk(filepath.Join(w.dir, name))
-		if err != nil {
-			return err
-		}
-		w.manifest.Bytes += n
+	if err := w.measure(sync); err != nil {
+		return err
 	}
 	data, err := json.Marshal(w.manifest)
 	if err != nil {
@@ -279,6 +274,35 @@ func (w *unfinished) seal(dir string, sync bool) error {
 	}
 	_, err = toDisk(filepath.Dir(dir))
 	return err
+}
+
+// measure adds gVisor's files to the manifest. With sync it writes them to the disk, and meanwhile
+// computes their checksums.
+func (w *unfinished) measure(sync bool) error {
+	if sync {
+		w.manifest.Checksums = map[string]uint32{}
+	}
+	for _, name := range snapshotFiles() {
+		path := filepath.Join(w.dir, name)
+		synced := make(chan error, 1)
+		go func() {
+			n, err := syncFile(path, sync)
+			w.manifest.Bytes += n
+			synced <- err
+		}()
+		var sum uint32
+		var err error
+		if sync {
+			sum, err = checksumOf(path)
+		}
+		if err = errors.Join(err, <-synced); err != nil {
+			return err
+		}
+		if sync {
+			w.manifest.Checksums[name] = sum
+		}
+	}
+	return nil
 }
 
 // syncFile returns a file's size. It syncs the file if sync is true.
@@ -303,14 +327,20 @@ func syncFile(name string, sync bool) (size int64, err error) {
 // Loaded is closed when all pages are in memory.
 //
 // Errors: Conflict for a snapshot of another runsc build, another image or another Spec; NotFound
-// for a missing one. The caller then boots cold instead, and may use this sandbox for it. After
-// other errors the sandbox cannot be used.
-func (s *Sandbox) Restore(ctx context.Context, dir string) error {
+// for a missing one; Malformed for one that was changed on the disk. After Conflict and NotFound the
+// caller boots cold instead, and may use this sandbox for it. After other errors the sandbox cannot
+// be used.
+func (s *Sandbox) Restore(ctx context.Context, dir string, how Checking) error {
 	const op = "sandbox.restore"
-	if err := s.runtime.fits(dir, s.spec); err != nil {
+	m, err := s.runtime.fits(dir, s.spec)
+	if err != nil {
 		return err
 	}
-	return s.do(ctx, op, restoreLimit, Created, Running, func() error {
+	var c *check
+	if how != CheckNone {
+		c = startCheck(dir, m)
+	}
+	err = s.do(ctx, op, restoreLimit, Created, Running, func() error {
 		const direct, background = false, true
 		if err := s.container.Restore(s.conf, dir, direct, background, nil); err != nil {
 			return volumeFault(op, err)
@@ -318,6 +348,7 @@ func (s *Sandbox) Restore(ctx context.Context, dir string) error {
 		go s.awaitPages(s.container.Sandbox)
 		return nil
 	})
+	return s.verify(ctx, c, how, err)
 }
 
 // missing matches the error of gVisor for a file of a volume that a snapshot has open and that does

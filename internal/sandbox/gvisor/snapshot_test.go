@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -37,7 +38,7 @@ func snapshot(tb testing.TB, r *Runtime, n int) string {
 
 func restore(tb testing.TB, r *Runtime, dir string, spec Spec) guest {
 	tb.Helper()
-	s, err := r.Restore(tb.Context(), dir, spec)
+	s, err := r.Restore(tb.Context(), dir, spec, CheckAll)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -127,18 +128,28 @@ func TestRestoreBlank(t *testing.T) {
 	if err := s.Pause(t.Context()); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Pause of a blank: %v", err)
 	}
-	if err := s.Restore(t.Context(), dir+"x"); !fault.Is(err, fault.NotFound) {
+	if err := s.Restore(t.Context(), dir+"x", CheckAll); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Restore of nothing: %v", err)
 	}
-	if err := s.Restore(t.Context(), dir); err != nil {
+	if err := s.Restore(t.Context(), dir, CheckQuick); err != nil {
 		t.Fatal(err)
 	}
 	if got := talk(t, s).ask("count"); got != "2" {
 		t.Errorf("count is %s", got)
 	}
-	if err := s.Restore(t.Context(), dir); !fault.Is(err, fault.Conflict) {
+	if err := s.Restore(t.Context(), dir, CheckQuick); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a second Restore: %v", err)
 	}
+}
+
+// change changes a byte in the middle of a file, which keeps its size.
+func change(name string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	b[len(b)/2] ^= 0xff
+	return os.WriteFile(name, b, 0o600)
 }
 
 func TestRestoreRefuses(t *testing.T) {
@@ -172,11 +183,21 @@ func TestRestoreRefuses(t *testing.T) {
 			s.Limits.OverlayBytes *= 2
 			return os.WriteFile(manifest, []byte(whole), 0o600)
 		}, fault.Conflict},
+		{"changed pages", func(*Spec) error {
+			// gVisor would restore them.
+			return change(filepath.Join(dir, "pages.img"))
+		}, fault.Malformed},
 		{"half a state file, on which the sentry crashes", func(*Spec) error {
 			if err := os.Truncate(filepath.Join(dir, "checkpoint.img"), 100); err != nil {
 				return err
 			}
 			return os.WriteFile(manifest, []byte(whole), 0o600)
+		}, fault.Malformed},
+		{"the same without checksums", func(*Spec) error {
+			old := m
+			old.Checksums = nil
+			data, err := json.Marshal(old)
+			return errors.Join(err, os.WriteFile(manifest, data, 0o600))
 		}, fault.SandboxLost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -184,7 +205,7 @@ func TestRestoreRefuses(t *testing.T) {
 			if err := test.harm(&spec); err != nil {
 				t.Fatal(err)
 			}
-			s, err := r.Restore(t.Context(), dir, spec)
+			s, err := r.Restore(t.Context(), dir, spec, CheckAll)
 			if err == nil {
 				destroy(t, s)
 			}
@@ -324,7 +345,7 @@ func TestClones(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			s, err := r.Restore(t.Context(), dir, testSpec())
+			s, err := r.Restore(t.Context(), dir, testSpec(), CheckAll)
 			if err != nil {
 				t.Error(err)
 				return

@@ -97,14 +97,14 @@ func TestVolumeSnapshot(t *testing.T) {
 	fatal(t, a.Checkpoint(t.Context(), where))
 	destroy(t, a.Sandbox)
 
-	if _, err := r.Restore(t.Context(), where, testSpec()); fault.KindOf(err) != fault.Conflict {
+	if _, err := r.Restore(t.Context(), where, testSpec(), CheckAll); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("restored without volumes: %v", err)
 	}
 	again := func(v Volume) (guest, error) {
 		s, err := r.Create(t.Context(), volumeSpec())
 		fatal(t, err)
 		fatal(t, s.Mount(t.Context(), v))
-		return talk(t, s), s.Restore(t.Context(), where)
+		return talk(t, s), s.Restore(t.Context(), where, CheckAll)
 	}
 	b, err := again(volume)
 	fatal(t, err)

@@ -45,7 +45,7 @@ func TestRestoreWarm(t *testing.T) {
 	s, err := r.Create(t.Context(), testSpec())
 	fatal(t, err)
 	awaitWarm(t, s)
-	fatal(t, s.Restore(t.Context(), dir))
+	fatal(t, s.Restore(t.Context(), dir, CheckNone))
 	g := talk(t, s)
 	if got := g.ask("count"); got != "2" {
 		t.Errorf("count is %s", got)

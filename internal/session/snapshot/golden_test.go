@@ -13,6 +13,7 @@ func TestGoldenRecords(t *testing.T) {
 	golden.Records(t, "records.json", map[string]any{
 		"sessions/ID/session.json: a hibernated session": Record{},
 		"session.json of a copy":                         Manifest{},
+		"sessions/ID/owner.json":                         Owner{},
 		"journal line of a durable session":              JournalLine{},
 	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{},
 		protocol.Network{Allow: []string{"example.org"}})

@@ -1,0 +1,158 @@
+package gvisor
+
+import (
+	"context"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/sentry/state/checkpointfiles"
+
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+const (
+	// checkBuffer is how many bytes are read at once for a checksum.
+	checkBuffer = 256 * kiB
+	// checkWait is how long an urgent restore waits for the check of its snapshot after the sandbox
+	// runs. A check that takes longer, since the disk is slow, goes on beside the sandbox.
+	checkWait = 50 * time.Millisecond
+)
+
+// snapshotFiles are gVisor's files of a snapshot, the small ones first.
+func snapshotFiles() []string {
+	return []string{
+		checkpointfiles.StateFileName, checkpointfiles.PagesMetadataFileName,
+		checkpointfiles.PagesFileName,
+	}
+}
+
+// checksum returns the CRC-32C of what r has. A processor computes it faster than memory is read.
+func checksum(r io.Reader) (uint32, error) {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	buf := make([]byte, checkBuffer)
+	var sum uint32
+	for {
+		n, err := r.Read(buf)
+		sum = crc32.Update(sum, table, buf[:n])
+		switch err {
+		case nil:
+		case io.EOF:
+			return sum, nil
+		default:
+			return 0, err
+		}
+	}
+}
+
+func checksumOf(name string) (uint32, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return checksum(f)
+}
+
+// check compares the files of a snapshot with the checksums in its manifest, beside a restore.
+type check struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+// startCheck begins to check the snapshot in dir. The files may be removed meanwhile. It returns nil
+// if the manifest has no checksums, or a file cannot be opened: the restore reports that.
+func startCheck(dir string, m Manifest) *check {
+	files := make([]*os.File, 0, len(m.Checksums))
+	var want []uint32
+	for _, name := range snapshotFiles() {
+		sum, ok := m.Checksums[name]
+		if !ok {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			break
+		}
+		files, want = append(files, f), append(want, sum)
+	}
+	c := &check{done: make(chan struct{})}
+	complete := len(files) > 0 && len(files) == len(m.Checksums)
+	go func() {
+		defer close(c.done)
+		for i, f := range files {
+			if complete && c.err == nil {
+				c.err = compare(f, want[i])
+			}
+			_ = f.Close()
+		}
+	}()
+	if !complete {
+		return nil
+	}
+	return c
+}
+
+func compare(f *os.File, want uint32) error {
+	const op = "sandbox.check"
+	switch sum, err := checksum(f); {
+	case err != nil:
+		return fault.Wrap(fault.Malformed, op, err)
+	case sum != want:
+		return fault.New(fault.Malformed, op, "the file %s of the snapshot was changed on the disk",
+			filepath.Base(f.Name()))
+	}
+	return nil
+}
+
+// failed returns the error of a check, and waits for it at most for the given time, or without a
+// bound if it is 0. A nil check has no error.
+func (c *check) failed(ctx context.Context, limit time.Duration) (err error, done bool) {
+	if c == nil {
+		return nil, true
+	}
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	select {
+	case <-c.done:
+		return c.err, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// Checking says how a restore checks its snapshot.
+type Checking int
+
+// The ways of checking.
+const (
+	CheckAll   Checking = iota // the restore waits for the end of the check
+	CheckQuick                 // it waits for a short time; then the check goes on beside the sandbox
+	CheckNone                  // an earlier restore has checked the snapshot
+)
+
+// verify waits for the check of the snapshot from which a sandbox was restored, with the error of
+// the restore. A snapshot that was changed is Malformed, whatever the restore made of it.
+func (s *Sandbox) verify(ctx context.Context, c *check, how Checking, restored error) error {
+	limit := time.Duration(0)
+	if how == CheckQuick && restored == nil {
+		limit = checkWait
+	}
+	err, done := c.failed(context.WithoutCancel(ctx), limit)
+	if err != nil {
+		return err
+	}
+	if !done {
+		go func() {
+			if err, _ := c.failed(context.Background(), 0); err != nil {
+				s.end(Crashed, oneLine(err.Error()))
+			}
+		}()
+	}
+	return restored
+}
