@@ -49,6 +49,7 @@ class Interrupts:
 
     def begin(self):
         """A cell has begun: raise the interrupt that came before."""
+        self.waker.calm()
         early, self._early = self._early, False
         if early and self._announced():
             self._active().interrupts += 1
@@ -56,6 +57,7 @@ class Interrupts:
 
     def rest(self):
         """The cell has ended."""
+        self.waker.calm()
         self._watch.end()
 
     def handle(self, _signum, frame):

@@ -6,6 +6,9 @@ lock, a read, a select. So a thread that is notified of each SIGINT sends the ma
 signal a little later, which ends the call. That signal has no other effect: if the handler has
 already run, or another handler is installed, it changes nothing. So nothing has to find out whether
 the handler has run.
+
+But calls of C libraries that do not retry fail with EINTR. So the signals for a cell stop at its
+end.
 """
 import ctypes
 import operator
@@ -31,6 +34,7 @@ class Waker:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._join = None
         self._pauses = iter(())
+        self._quiet = True       # no cell needs the signals of an earlier interrupt
         self._forking, self._forking_at = None, 0  # the frame that calls fork, and its position
         self._again = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._returned)
 
@@ -40,6 +44,11 @@ class Waker:
         signal.signal(NOTHING, operator.is_)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._begin()
+
+    def calm(self):
+        """Send no more signals for the SIGINTs until now, whose handler has run."""
+        self._pauses, self._quiet = iter(()), True
+        self._take()
 
     def _begin(self):
         if self._join is None:
@@ -85,6 +94,7 @@ class Waker:
         signal.set_wakeup_fd(-1)
         os.close(self._read)
         os.close(self._write)
+        self._read = self._write = -1
 
     def _run(self):
         poll = select.poll()
@@ -94,11 +104,13 @@ class Waker:
             poll.poll(pause)
             told = self._take()
             if signal.SIGINT in told:
-                self._pauses = iter(PAUSES)
+                self._pauses, self._quiet = iter(PAUSES), False
             if 0 in told:
                 return
             if not told:
-                signal.pthread_kill(self._main, NOTHING)
+                # Python does not switch threads between the test and the call.
+                if not self._quiet:
+                    signal.pthread_kill(self._main, NOTHING)
             elif signal.SIGINT not in told:
                 continue  # a different signal
             pause = next(self._pauses, None)
@@ -106,5 +118,5 @@ class Waker:
     def _take(self):
         try:
             return os.read(self._read, 4096)
-        except BlockingIOError:
-            return b""
+        except OSError:
+            return b""  # nothing was there, or this is a forked child

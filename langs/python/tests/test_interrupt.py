@@ -54,6 +54,14 @@ for name, code in ENDLESS.items():
 
 
 class Interrupt(KernelCase):
+    def test_later_calls_are_whole(self):
+        """A C call in the cell behind an interrupted one is not cut by signals for that one."""
+        self.kernel.run("import ctypes; usleep = ctypes.CDLL(None, use_errno=True).usleep")
+        for code in (ENDLESS["sleep"], ENDLESS["loop"], "print('go', flush=True)\nusleep(900_000_000)"):
+            r = self.kernel.run(code, interrupt="go")
+            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+            self.assertEqual(self.kernel.run("usleep(700_000)").value, "0", code)
+
     def test_only_the_driver(self):
         for code in ("import subprocess\nprint('go', flush=True)\nsubprocess.run(['sleep', '100'])",
                      "!echo go; sleep 100", "%%bash\necho go\nsleep 100", "import os\nprint('go', flush=True)\nos.system('sleep 100')"):
