@@ -198,26 +198,7 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest, id 
 		sandbox.RestoreOptions{Urgent: true})
 	if err != nil {
 		m.logRestoreFailed("a copy could not be started", err, "session", v.ID, "origin", b.Origin)
-		switch fault.KindOf(err) {
-		case fault.Conflict:
-			return nil, &fault.Error{
-				Kind: fault.Conflict, Op: op, Field: "snapshot", Cause: fault.CauseVersion,
-				Message: "the snapshot is of another version of the server or its image, and cannot be used any more", Err: err,
-			}
-		case fault.NotFound:
-			return nil, &fault.Error{
-				Kind: fault.NotFound, Op: op, Field: "snapshot",
-				Message: "there is no such snapshot any more", Err: err,
-			}
-		case fault.Malformed:
-			return nil, &fault.Error{
-				Kind: fault.Host, Op: op, Field: "snapshot",
-				Message: "the snapshot was damaged on the server's disk, and cannot be used any more",
-				Err:     err,
-			}
-		}
-		return nil, unavailable(op,
-			"the copy could not be started; what it is a copy of is as it was", err)
+		return nil, snapshot.StartFailed(err)
 	}
 	back.Commit() // from now on lose undoes all steps
 	s.mu.Lock()
@@ -239,7 +220,7 @@ func (b branch) start(ctx context.Context, m *Manager, c *snapshot.Manifest, id 
 			"origin", b.Origin)
 		s.lose("crashed", "it did not answer after it was started")
 		s.channels.Retire()
-		return nil, unavailable(op,
+		return nil, snapshot.Unavailable(op,
 			"the copy did not answer after it was started; what it is a copy of is as it was", err)
 	}
 	s.watchMachine()

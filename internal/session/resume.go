@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"os"
 	"time"
 
@@ -19,9 +18,6 @@ const (
 	resumeLimit = 90 * time.Second
 	// discardLimit bounds the destruction of a machine.
 	discardLimit = 20 * time.Second
-	// restoreRetry is after how many seconds a restore that failed may be tried
-	// again.
-	restoreRetry = 5
 )
 
 // resumption restores the sandbox of a hibernated session. Its steps, in this
@@ -118,7 +114,7 @@ func (r resumption) restore(ctx context.Context) (sandbox.Machine, error) {
 		r.stayHibernated()
 		s.m.logRestoreFailed("a session could not be woken, and stays hibernated", err, "session",
 			s.spec.ID)
-		return nil, unavailable(protocol.OpResume,
+		return nil, snapshot.Unavailable(protocol.OpResume,
 			"the session could not be woken, and stays hibernated", err)
 	}
 	return machine, nil
@@ -211,19 +207,6 @@ func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 		}
 	}
 	return s.machine.EndBurst(ctx)
-}
-
-// unavailable is the error of a restore that may succeed later. An error about
-// volumes, which the user can resolve, is returned as it is.
-func unavailable(op, message string, err error) error {
-	var known *fault.Error
-	if errors.As(err, &known) && known.Kind == fault.Unavailable && known.Field == "volumes" {
-		return known
-	}
-	message += ": try again, and if it goes on ask who runs the server, whose log says why"
-	return &fault.Error{
-		Kind: fault.Unavailable, Op: op, RetryAfter: restoreRetry, Message: message, Err: err,
-	}
 }
 
 // logRestoreFailed logs a restore that failed, with its cause, which the caller

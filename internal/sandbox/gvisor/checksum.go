@@ -17,7 +17,7 @@ const (
 	// checkBuffer is how many bytes are read at once for a checksum.
 	checkBuffer = 256 * kiB
 	// checkWait is how long an urgent restore waits for the check of its snapshot after the sandbox
-	// runs. A check that takes longer, since the disk is slow, goes on beside the sandbox.
+	// runs. A check that takes longer, since the disk is slow, continues beside the sandbox.
 	checkWait = 50 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ func snapshotFiles() []string {
 	}
 }
 
-// checksum returns the CRC-32C of what r has. A processor computes it faster than memory is read.
+// checksum returns the CRC-32C of all bytes of r. A processor computes it faster than memory is read.
 func checksum(r io.Reader) (uint32, error) {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	buf := make([]byte, checkBuffer)
@@ -132,7 +132,7 @@ type Checking int
 // The ways of checking.
 const (
 	CheckAll   Checking = iota // the restore waits for the end of the check
-	CheckQuick                 // it waits for a short time; then the check goes on beside the sandbox
+	CheckQuick                 // it waits for a short time; then the check continues beside it
 	CheckNone                  // an earlier restore has checked the snapshot
 )
 

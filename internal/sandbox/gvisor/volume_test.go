@@ -97,7 +97,8 @@ func TestVolumeSnapshot(t *testing.T) {
 	fatal(t, a.Checkpoint(t.Context(), where))
 	destroy(t, a.Sandbox)
 
-	if _, err := r.Restore(t.Context(), where, testSpec(), CheckAll); fault.KindOf(err) != fault.Conflict {
+	_, err := r.Restore(t.Context(), where, testSpec(), CheckAll)
+	if fault.KindOf(err) != fault.Conflict {
 		t.Errorf("restored without volumes: %v", err)
 	}
 	again := func(v Volume) (guest, error) {

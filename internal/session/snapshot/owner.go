@@ -19,7 +19,7 @@ const (
 )
 
 // Owner is the file owner.json beside the record of a hibernated session. It has the checksum of the
-// record. If the record is damaged, Owner tells whose session is lost.
+// record. If the record is damaged, Owner names the owner of the lost session.
 type Owner struct {
 	Version  int               `json:"version"`
 	ID       string            `json:"id"`
@@ -62,7 +62,7 @@ func WriteRecord(dir string, r *Record, data []byte) error {
 
 // ReadRecord reads the record of the session with an id from its folder. Errors: NotFound without a
 // record, Unsupported for one of another version. With Malformed, for one that was changed on the
-// disk, owner tells whose it was; it is nil if that is not known.
+// disk, owner says whose it was; it is nil if that is not known.
 func ReadRecord(dir, id string) (v Record, owner *Owner, err error) {
 	const op = "session.load"
 	data, err := os.ReadFile(filepath.Join(dir, recordName))
