@@ -65,6 +65,7 @@ export class Notebook {
   #look: ReturnType<typeof setInterval> | undefined
   #edits = new Map<CellModel, () => void>()
   #touched = new Set<string>() // cells that differ from the file
+  #edited = new Set<string>() // those whose code differs, and not only their output
   #closed = false
   #stirred = Date.now()
   #version = 0
@@ -152,7 +153,10 @@ export class Notebook {
       void c.type.value
       void c.language.value
       void c.folded.value
-      if (!first) this.touch(c)
+      if (!first) {
+        this.#edited.add(c.id)
+        this.touch(c)
+      }
       first = false
     })
     c.output.changed = () => this.touch(c)
@@ -234,12 +238,14 @@ export class Notebook {
     for (let tries = 1; ; tries++) {
       const n = this.toJSON()
       n.metadata.sandgate = { session: this.session.id, kernels: this.kernels.marks() }
-      const touched = [...this.#touched]
+      const [touched, edited] = [[...this.#touched], [...this.#edited]]
       this.#touched.clear()
+      this.#edited.clear()
       try {
         return await this.#store.save(formatNotebook(n))
       } catch (e) {
         for (const id of touched) this.#touched.add(id)
+        for (const id of edited) this.#edited.add(id)
         if ((e as SandgateError).kind !== 'conflict' || tries === maxWrites) throw e
         await this.#merge()
       }
@@ -262,6 +268,7 @@ export class Notebook {
     const here = new Map(this.cells.peek().map((c) => [c.id, c]))
     const dirty = !this.readOnly && this.saved.peek() !== 'saved'
     const before = this.#version
+    const taken: string[] = []
     batch(() => {
       const next: CellModel[] = []
       for (const j of file.cells) {
@@ -273,7 +280,9 @@ export class Notebook {
           continue
         }
         next.push(c)
-        if (this.#touched.has(c.id) || (c.busy && !this.readOnly)) continue
+        // Output changes in all pages when a cell runs in one. The code is that of the page that edits it.
+        if (this.#edited.has(c.id)) continue
+        taken.push(c.id)
         c.type.value = j.cell_type
         c.source.value = j.source
         const language = new CellModel({ ...j, outputs: [] }, this.language.peek()).language.peek()
@@ -290,9 +299,11 @@ export class Notebook {
       if (!this.find(this.active.peek()) && next[0]) this.active.value = this.anchor.value = next[0].id
     })
     // Content from the file is not a change of the file.
+    for (const id of taken) this.#edited.delete(id)
     if (!dirty) {
       this.#version = before
       this.#touched.clear()
+      this.#edited.clear()
       clearTimeout(this.#timer)
       this.#timer = undefined
       this.saved.value = 'saved'
