@@ -280,7 +280,7 @@ export class Notebook {
           continue
         }
         next.push(c)
-        // Output changes in all pages when a cell runs in one. The code is that of the page that edits it.
+        // When a cell runs in one page, its output changes in all. Only an edit changes its code.
         if (this.#edited.has(c.id)) continue
         taken.push(c.id)
         c.type.value = j.cell_type

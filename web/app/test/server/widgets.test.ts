@@ -87,7 +87,7 @@ describe('widgets', () => {
     expect([...complaints, ...second.complaints].filter((c) => !c.includes('409'))).toEqual([]) // two pages save one file
     await second.close()
 
-    // Both pages have saved, and the page that did not type has taken over what the other one ran.
+    // Both pages have saved. The page that did not type has the code that the other one ran.
     const { cells } = await api<{ cells: { source: string[] }[] }>('GET', `/v1/sessions/${id}/files/notebook.ipynb`)
     expect(cells.map((c) => c.source.join('')).slice(1, 4)).toEqual(['s', 's.value', 's.value = 1\nlen(out.outputs)'])
 
