@@ -143,6 +143,9 @@ describe('the widgets of a kernel', () => {
     expect(b.posts).toEqual([{ message: { id: 'child', data: { method: 'update', state: { value: 2 }, buffer_paths: [] }, buffers: [] } }])
     expect(sent).toEqual([{ type: 'comm_msg', comm_id: 'child', data: { method: 'update', state: { value: 2 }, buffer_paths: [] } }])
     a.posts.length = 0
+    a.member.heard({ send: { id: 'other', n: 2, data: { method: 'update', state: { value: 2 }, buffer_paths: [] } } })
+    expect(a.posts).toEqual([{ refused: 'the frame does not show this model', done: 2, id: 'other' }])
+    a.posts.length = 0
     host.receive(event({ type: 'comm_msg', comm_id: 'child', data: { method: 'echo_update', state: { value: 2 } } }))
     host.receive(event({ type: 'comm_msg', comm_id: 'other', data: { method: 'update', state: { value: 6 } } }))
     expect(a.posts).toEqual([])

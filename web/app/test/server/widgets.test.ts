@@ -1,7 +1,7 @@
 // Tests the widgets of Jupyter in the notebook, in Chromium, with real kernels.
 import type { Browser, FrameLocator, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { api, launch, open, session, shot, still, token, url, watch } from './rig.js'
+import { api, barriers, launch, open, session, shot, still, token, url, watch } from './rig.js'
 
 let browser: Browser
 beforeAll(async () => {
@@ -112,6 +112,7 @@ describe('widgets', () => {
     await page.reload()
     await output(page, 0).getByText('The kernel no longer has this widget').waitFor()
     await output(page, 0).getByText('VBox(children=').waitFor()
+    expect(await barriers(page)).toEqual([])
     await close()
   })
 
