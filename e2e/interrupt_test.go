@@ -93,6 +93,15 @@ var endlessly = map[string]endless{
 			"read line",
 		},
 	},
+	"r": {
+		"kept <- 41", "stopifnot(kept == 41)",
+		[]string{
+			"repeat Sys.sleep(1)",
+			"repeat kept <- 41",
+			"invisible(system('sleep 1000'))",
+			"readline()",
+		},
+	},
 	"sql": {
 		"CREATE TABLE kept (n)", "INSERT INTO kept VALUES (41)",
 		[]string{
@@ -110,7 +119,7 @@ const interruptLimit = 60 * time.Second
 // runInterrupts interrupts cells 0 to 20 ms after they were sent: before the driver
 // has read them, while they begin, and right before they wait. The first cell of a
 // kernel is among them, and each kernel's last cell checks the state.
-func runInterrupts(t *testing.T, c *wire.Client, language string) {
+func runInterrupts(t *testing.T, c *wire.Client, language, template string) {
 	e, ok := endlessly[language]
 	if !ok {
 		t.Fatal("there are no endless cells of this language")
@@ -123,7 +132,9 @@ func runInterrupts(t *testing.T, c *wire.Client, language string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	for range fresh {
-		made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language})
+		made, err := c.CreateSession(ctx, protocol.SessionCreate{
+			Language: language, Template: template,
+		})
 		check(t, err)
 		conn, err := c.Connect(ctx)
 		check(t, err)

@@ -37,8 +37,8 @@ func TestLanguages(t *testing.T) {
 				t.Error(err)
 			}
 			c := languageServer(t, m.Name)
-			runSuite(t, c, suite)
-			t.Run("any moment", func(t *testing.T) { runInterrupts(t, c, m.Name) })
+			runSuite(t, c, suite, "")
+			t.Run("any moment", func(t *testing.T) { runInterrupts(t, c, m.Name, "") })
 		})
 	}
 }
@@ -69,12 +69,13 @@ func languageServer(t *testing.T, language string) *wire.Client {
 	return c
 }
 
-func runSuite(t *testing.T, c *wire.Client, suite *cells.Suite) {
+// runSuite runs cells in sessions of a template, or of the server's image if it has no name.
+func runSuite(t *testing.T, c *wire.Client, suite *cells.Suite, template string) {
 	for _, f := range suite.Files {
 		t.Run(f.Name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 			defer cancel()
-			s, err := cells.Open(ctx, c, suite.Language)
+			s, err := cells.Open(ctx, c, suite.Language, template)
 			check(t, err)
 			defer func() { check(t, s.Close(ctx)) }()
 			for _, one := range f.Cases {
@@ -88,7 +89,7 @@ func runSuite(t *testing.T, c *wire.Client, suite *cells.Suite) {
 					if s.Lost(ctx) {
 						t.Error("the sandbox was lost; the next case gets a new one")
 						_ = s.Close(ctx)
-						s, err = cells.Open(ctx, c, suite.Language)
+						s, err = cells.Open(ctx, c, suite.Language, template)
 						check(t, err)
 					}
 				})

@@ -61,13 +61,12 @@ func (o *others) count() int {
 	return len(o.records)
 }
 
-// Open creates a session of the language.
-func Open(ctx context.Context, c *wire.Client, language string) (*Session, error) {
+// Open creates a session of the language. template is the name of its template, or empty.
+func Open(ctx context.Context, c *wire.Client, language, template string) (*Session, error) {
 	s := &Session{client: c, language: language, limit: StepLimit}
 	s.others.more = make(chan struct{})
 	made, err := c.CreateSession(ctx, protocol.SessionCreate{
-		Language: language,
-		Env:      Environment(),
+		Language: language, Template: template, Env: Environment(),
 	})
 	if err != nil {
 		return nil, err

@@ -44,7 +44,8 @@ func main() {
 	go func() { ended <- read(os.NewFile(requestsFD, "requests"), requests) }()
 	err := d.run(requests, ended)
 	d.out.close()
-	if err != nil {
+	if err != nil && d.process.cmd.ProcessState == nil {
+		// The agent reports the end of a kernel itself.
 		fmt.Fprintln(os.Stderr, "jupyter driver:", err)
 	}
 	d.exitAsKernel(err)
