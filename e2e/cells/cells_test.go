@@ -119,7 +119,7 @@ func TestCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	s, err := Open(ctx, c, "python")
+	s, err := Open(ctx, c, "python", "")
 	if err != nil {
 		t.Fatal(err)
 	}
