@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/nodecall"
@@ -76,7 +77,8 @@ func lateError(f frame.Frame) error {
 
 // Write sends an operation and the bytes of body as Data frames while they arrive, and decodes the
 // reply into result. The reply may take confirm after the last byte. If body fails, the link ends
-// without FlagEnd and the node writes nothing. The caller owns the link, which Write may close.
+// without FlagEnd and the node writes nothing. The caller owns the link, which Write may close. If the
+// node refuses the rest while body waits for data, Write closes a body that is an io.Closer.
 func Write(l nodecall.Link, op string, params any, body io.Reader, confirm time.Duration,
 	result any,
 ) error {
@@ -86,7 +88,15 @@ func Write(l nodecall.Link, op string, params any, body io.Reader, confirm time.
 	// The reply arrives after the last part. After an error it arrives earlier, and the rest need
 	// not be sent.
 	replied := make(chan error, 1)
-	go func() { replied <- nodecall.Await(l, request, op, result, nil) }()
+	var refused atomic.Bool
+	go func() {
+		err := nodecall.Await(l, request, op, result, nil)
+		if closer, ok := body.(io.Closer); ok && err != nil {
+			refused.Store(true)
+			_ = closer.Close()
+		}
+		replied <- err
+	}()
 	fail := func(err error) error {
 		_ = l.Close()
 		<-replied
@@ -98,6 +108,9 @@ func Write(l nodecall.Link, op string, params any, body io.Reader, confirm time.
 		// The comparison is exact: the error of a body that was cut short may wrap either error.
 		last := err == io.EOF || err == io.ErrUnexpectedEOF
 		if err != nil && !last {
+			if refused.Load() { // the body was closed for this error
+				return <-replied
+			}
 			return fail(err)
 		}
 		f := frame.Frame{Type: frame.Data, Body: part[:n]}

@@ -83,3 +83,21 @@ func TestWriteCut(t *testing.T) {
 		t.Errorf("%v, ended %t", err, n.ended)
 	}
 }
+
+// TestWriteRefused: the node refuses an upload whose body waits for data. Write returns that error,
+// and does not wait for the body.
+func TestWriteRefused(t *testing.T) {
+	n := newNode()
+	reply, err := json.Marshal(protocol.Reply{
+		ID: request, Error: &fault.Public{Kind: fault.Conflict, Message: "too slow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.frames <- frame.Frame{Type: frame.Control, Body: reply}
+	body, _ := io.Pipe()
+	err = Write(n, protocol.OpFileWrite, protocol.FileWrite{}, body, time.Minute, nil)
+	if !fault.Is(err, fault.Conflict) {
+		t.Errorf("%v", err)
+	}
+}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/activity"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -130,7 +132,7 @@ func receive[R any](
 		defer stop()
 		var result R
 		var err error
-		if p := c.guard(c.op(), func() { result, err = store(ctx, c, s, u.out, write) }); p != nil {
+		if p := c.guard(c.op(), func() { result, err = store(ctx, c, s, u, write) }); p != nil {
 			err = p
 		}
 		c.endUpload(u)
@@ -142,19 +144,21 @@ func receive[R any](
 
 // counted is a reader that counts the bytes read.
 type counted struct {
-	r io.Reader
-	n int64
+	r  io.Reader
+	of *activity.Transfer
+	n  int64
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
+	c.of.Moved(n)
 	return n, err
 }
 
 // store calls write to store an upload in a session, and counts the bytes.
 func store[R any](
-	ctx context.Context, c *call, s *session.Session, body io.Reader,
+	ctx context.Context, c *call, s *session.Session, body *upload,
 	write func(*session.Session, io.Reader) (R, error),
 ) (R, error) {
 	var zero R
@@ -163,8 +167,17 @@ func store[R any](
 		return zero, err
 	}
 	defer release()
-	in := &counted{r: body}
+	var cut atomic.Pointer[error]
+	transfer := session.ActivityOf(s).Transfer(func(err error) {
+		cut.Store(&err)
+		_ = body.pipe.CloseWithError(err)
+	})
+	defer transfer.End()
+	in := &counted{r: body.out, of: transfer}
 	result, err := write(s, in)
+	if why := cut.Load(); err != nil && why != nil {
+		err = *why
+	}
 	if err != nil {
 		return zero, err
 	}
@@ -182,8 +195,8 @@ func fileRead(ctx context.Context, c *call, p protocol.FileRead,
 	reply func(protocol.FilePart, error),
 ) error {
 	read := wire.FileRead{Path: p.Path, Offset: p.Offset, Length: p.Length, IfRange: p.IfRange}
-	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.FilePart),
-		w io.Writer,
+	return transmit(ctx, c, p.FileRef, func(ctx context.Context, s *session.Session,
+		opened func(protocol.FilePart), w io.Writer,
 	) error {
 		_, err := s.Agent().Files.Read(ctx, s.Channels().NewWire(), read,
 			func(f wire.FileOpened) error {
@@ -201,8 +214,8 @@ func fileRead(ctx context.Context, c *call, p protocol.FileRead,
 func treeRead(ctx context.Context, c *call, p protocol.TreeRead,
 	reply func(protocol.File, error),
 ) error {
-	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.File),
-		w io.Writer,
+	return transmit(ctx, c, p.FileRef, func(ctx context.Context, s *session.Session,
+		opened func(protocol.File), w io.Writer,
 	) error {
 		return s.Agent().Files.ReadTree(ctx, s.Channels().NewWire(),
 			wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
@@ -217,25 +230,38 @@ func treeRead(ctx context.Context, c *call, p protocol.TreeRead,
 // without a last Data frame.
 func transmit[R any](
 	ctx context.Context, c *call, p protocol.FileRef,
-	read func(s *session.Session, opened func(R), w io.Writer) error, reply func(R, error),
+	read func(ctx context.Context, s *session.Session, opened func(R), w io.Writer) error,
+	reply func(R, error),
 ) error {
 	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		return err
 	}
 	_, err := withSession(ctx, c, p.Session, func(s *session.Session) (none, error) {
-		out := &download{link: c.link, channel: c.request.Ch}
-		began := false
-		err := read(s, func(result R) {
-			began = true
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		var began atomic.Bool
+		transfer := session.ActivityOf(s).Transfer(func(err error) {
+			cancel(err)
+			if began.Load() { // it waits for the client, which has the header of the response
+				_ = c.link.Close()
+			}
+		})
+		defer transfer.End()
+		out := &download{link: c.link, channel: c.request.Ch, of: transfer}
+		err := read(ctx, s, func(result R) {
+			began.Store(true)
 			reply(result, nil)
 		}, out)
+		if cut, ok := context.Cause(ctx).(*fault.Error); ok && err != nil {
+			err = cut
+		}
 		if err == nil {
 			err = c.link.Send(frame.Frame{
 				Type: frame.Data, Flags: frame.FlagEnd,
 				Channel: c.request.Ch,
 			})
 		}
-		if err != nil && began {
+		if err != nil && began.Load() {
 			c.fail(err)
 			_ = c.link.Close()
 			return none{}, nil
@@ -260,6 +286,7 @@ type download struct {
 		Send(...frame.Frame) error
 	}
 	channel uint32
+	of      *activity.Transfer
 	n       int64
 }
 
@@ -273,6 +300,7 @@ func (d *download) Write(p []byte) (int, error) {
 			return sent, err
 		}
 		sent += len(part)
+		d.of.Moved(len(part))
 		d.n += int64(len(part))
 	}
 	return len(p), nil

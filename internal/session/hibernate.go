@@ -30,7 +30,7 @@ func (s *Session) Hibernate(ctx context.Context, suspend bool) (err error) {
 	ctx, span := s.m.cfg.Tracer.Part(ctx, "hibernate")
 	span.Set(trace.Session, s.spec.ID)
 	defer func() { span.End(err) }()
-	release, err := s.lockQuiet(ctx)
+	release, err := lockForRest(ctx, s)
 	if err != nil {
 		return err
 	}

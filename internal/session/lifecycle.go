@@ -9,6 +9,13 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
+// lockForRest is lockQuiet for a session that will be paused or hibernated. Slow transfers of files
+// are cut: they would hold that for as long as their clients like.
+func lockForRest(ctx context.Context, s *Session) (unlock func(), err error) {
+	defer s.activity.CutSlowTransfers()()
+	return s.lockQuiet(ctx)
+}
+
 // lockQuiet takes the lifecycle lock once no request is under way. Errors:
 // SandboxLost, Conflict when ctx ends first.
 func (s *Session) lockQuiet(ctx context.Context) (unlock func(), err error) {
@@ -91,7 +98,7 @@ func (s *Session) ensureRunning(ctx context.Context) error {
 // Pause freezes the session's sandbox with everything that runs in it. Acquire
 // resumes it. It waits until no request is under way. Errors: SandboxLost.
 func (s *Session) Pause(ctx context.Context) error {
-	unlock, err := s.lockQuiet(ctx)
+	unlock, err := lockForRest(ctx, s)
 	if err != nil {
 		return err
 	}

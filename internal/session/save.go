@@ -30,7 +30,7 @@ func (v saving) reserve() error {
 // an entry in its queues and logs. After an error the caller loses the session.
 func (v saving) run(ctx context.Context) error {
 	s := v.s
-	unlock, err := s.lockQuiet(ctx)
+	unlock, err := lockForRest(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -338,6 +338,9 @@ func (s *Session) ID() string { return s.spec.ID }
 // session.
 func (s *Session) Agent() *client.Client { return s.agent }
 
+// ActivityOf returns the requests and transfers of a session that are under way.
+func ActivityOf(s *Session) *activity.Activity { return s.activity }
+
 // CountTransfer adds bytes of files to the session's usage.
 func (s *Session) CountTransfer(in, out int64) {
 	s.meter.In.Add(in)

@@ -134,7 +134,7 @@ func (j *janitor) lapse(s *Session, now time.Time) bool {
 func hibernateLapsed(ctx context.Context, s *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, protocol.SlowLimit)
 	defer cancel()
-	unlock, err := s.lockQuiet(ctx)
+	unlock, err := lockForRest(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ type Activity struct {
 	until  time.Time     // the session counts as at work until then
 	ops    int           // requests under way
 	idle   chan struct{} // closed when ops becomes 0; nil when nobody waits
+	// transfers are those under way.
+	transfers map[*Transfer]struct{}
 }
 
 // New returns the activity of a session whose last work was at a time.
