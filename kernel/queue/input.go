@@ -70,8 +70,12 @@ func digestOf(p protocol.InputReply) []byte {
 
 // Observe examines each message of the kernel before the caller writes it to the log, and returns
 // what to write: nil for nothing. It numbers input requests, and answers those of a cell without
-// input.
+// input. It drops messages that only the queue writes: a program in the kernel's process can write
+// messages as the driver does, and must not begin or end cells in the log.
 func (q *Queue) Observe(cell uint32, body []byte) []byte {
+	if forged(body) {
+		return nil
+	}
 	ask, ok := inputRequest(body)
 	if !ok {
 		return body
@@ -95,6 +99,28 @@ func (q *Queue) Observe(cell uint32, body []byte) []byte {
 	content, _ := json.Marshal(ask) // texts and numbers
 	body, _ = json.Marshal(message.Message{Type: message.InputRequestType, Content: content})
 	return body
+}
+
+// forged reports whether a message has a type that only the queue writes.
+func forged(body []byte) bool {
+	named := false
+	for _, name := range []string{
+		message.StatusType, message.ExecuteInputType, message.ExecuteReplyType,
+	} {
+		named = named || bytes.Contains(body, []byte(`"`+name+`"`))
+	}
+	if !named && !bytes.Contains(body, []byte(`\u00`)) {
+		return false
+	}
+	var m struct {
+		Type string `json:"msg_type"`
+	}
+	_ = json.Unmarshal(body, &m) // clients cannot read it either
+	switch m.Type {
+	case message.StatusType, message.ExecuteInputType, message.ExecuteReplyType:
+		return true
+	}
+	return false
 }
 
 // inputRequest returns the content of a message that is an input_request. It parses only messages
