@@ -1,6 +1,7 @@
 package process
 
 import (
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -103,8 +104,12 @@ func SignalChildren(pid int, sig syscall.Signal) {
 	}
 }
 
+// killLimit is how long the kill of a process tree may make no progress.
+const killLimit = 5 * time.Second
+
 // KillTree ends a process tree with SIGHUP and SIGTERM, and after grace with SIGKILL. With a grace of
-// 0 it sends only SIGKILL. It returns false if processes are left 5 s after SIGKILL.
+// 0 it sends only SIGKILL. It returns false if processes are left after SIGKILL and none ends for
+// 5 s. A busy machine needs longer for hundreds of processes, at most 40 s.
 func KillTree(group uint32, grace time.Duration) bool {
 	list := func() []Info { return Members(group) }
 	if grace > 0 {
@@ -117,10 +122,11 @@ func KillTree(group uint32, grace time.Duration) bool {
 			return true
 		}
 	}
-	return killUntilGone(list, 5*time.Second)
+	return killUntilGone(list, killLimit)
 }
 
-// KillAll ends every process below the agent. It returns false if processes are left after limit.
+// KillAll ends every process below the agent. It returns false if processes are left and none ends
+// for the time of limit.
 func KillAll(limit time.Duration) bool {
 	return killUntilGone(func() []Info {
 		list := All()
@@ -137,8 +143,13 @@ func KillAll(limit time.Duration) bool {
 // then a thread of the agent waits for it in a state in which the garbage
 // collector cannot stop that thread. Stopping such a child could stop the
 // agent, so it is killed at once.
+//
+// It gives up when the number of processes has not fallen for the time of limit, or after eight
+// times as long.
 func killUntilGone(list func() []Info, limit time.Duration) bool {
-	end := time.Now().Add(limit)
+	begin := time.Now()
+	end, last := begin.Add(limit), begin.Add(8*limit)
+	fewest := math.MaxInt
 	self, name := os.Getpid(), ownName()
 	stopped := map[int]bool{}
 	for range 32 {
@@ -163,6 +174,9 @@ func killUntilGone(list func() []Info, limit time.Duration) bool {
 		left := list()
 		if len(left) == 0 {
 			return true
+		}
+		if now := time.Now(); len(left) < fewest && now.Before(last) {
+			fewest, end = len(left), now.Add(limit)
 		}
 		for _, p := range left {
 			syscall.Kill(p.PID, syscall.SIGKILL)
