@@ -103,7 +103,7 @@ RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" $(GO) tes
 # that take longest begin first. The tests share the warm snapshots of languages. The images of
 # templates that some of them need mostly wait for downloads, so they are built meanwhile.
 unit: node_modules bin/versitygw
-	@for t in r programs; do \
+	@for t in r programs octave; do \
 		$(SUDO) deploy/templates/build $$t bin/templates/$$t; done >bin/templates.log 2>&1 &
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # the race detector's own memory would hide these
