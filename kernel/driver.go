@@ -42,6 +42,11 @@ type Request struct {
 	Silent bool `json:"silent,omitempty"`
 	// NoInput makes the language's input functions fail at once.
 	NoInput bool `json:"no_input,omitempty"`
+	// NoHistory runs the code without an execution count or a history entry. Drivers may ignore it.
+	NoHistory bool `json:"no_history,omitempty"`
+	// Expressions are evaluated after the code, if it succeeds; the reply has their values. Drivers
+	// of languages without such expressions ignore it.
+	Expressions map[string]string `json:"expressions,omitempty"`
 	// Program executes code as a whole program. The cell ends when a program of the language would
 	// end: in JavaScript when the event loop is empty, in Python and Java when all threads except
 	// daemons have ended. An uncaught error ends the cell as it ends a program. Drivers of

@@ -438,6 +438,11 @@ type Execute struct {
 	Program bool `json:"program,omitempty"`
 	// TimeoutMS is the time in milliseconds after which the cell is interrupted; 0 means never.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// NoHistory keeps the code out of the history. Its results are shown, unlike those of Silent.
+	NoHistory bool `json:"no_history,omitempty"`
+	// Expressions are evaluated after the code, if it succeeds. The execute_reply has their values
+	// by the same names. Only Python and Jupyter kernels evaluate them. At most 64 with 64 KiB.
+	Expressions map[string]string `json:"user_expressions,omitempty"`
 }
 
 // Queued answers Execute.

@@ -28,6 +28,25 @@ func checkExecute(e protocol.Execute) error {
 		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds",
 			maxMillis)
 	}
+	return checkExpressions(e.Expressions)
+}
+
+// The bounds of the expressions of an execute, which are kept while it waits.
+const (
+	maxExpressions     = 64
+	maxExpressionBytes = 64 << 10
+)
+
+func checkExpressions(all map[string]string) error {
+	bytes := 0
+	for name, code := range all {
+		bytes += len(name) + len(code)
+	}
+	if len(all) > maxExpressions || bytes > maxExpressionBytes {
+		return fault.Invalid("execute", "user_expressions",
+			"there are at most %d expressions, with %d bytes in all", maxExpressions,
+			maxExpressionBytes)
+	}
 	return nil
 }
 

@@ -35,9 +35,9 @@ func (h *history) set(e protocol.HistoryEntry) {
 	}
 }
 
-// record adds an execution to the history, unless it is silent.
+// record adds an execution to the history, unless it is silent or wants none.
 func (q *Queue) record(x *execution, count int, status string) {
-	if x.Silent {
+	if x.Silent || x.NoHistory {
 		return
 	}
 	q.mu.Lock()

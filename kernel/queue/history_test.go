@@ -32,6 +32,17 @@ func TestQueueHistory(t *testing.T) {
 	}
 }
 
+// TestNoHistory: code that wants no place in the history has none, and the driver gets the request.
+func TestNoHistory(t *testing.T) {
+	b := newBench(t)
+	b.submit(t, "ok")
+	b.submit(t, "quiet", func(e *protocol.Execute) { e.NoHistory = true })
+	b.log.await(t, "2 idle")
+	if h := b.History(); len(h) != 1 || h[0].Cell != 1 {
+		t.Errorf("the history is %+v", h)
+	}
+}
+
 func TestHistoryIsBounded(t *testing.T) {
 	var h history
 	for i := range uint32(MaxHistory + 3) {

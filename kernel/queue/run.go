@@ -253,6 +253,7 @@ func (q *Queue) execute(x *execution) bool {
 	return q.follow(x, k, func(ctx context.Context) (message.Reply, error) {
 		return k.driver.Request(ctx, kernel.Request{
 			Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput,
+			NoHistory: x.NoHistory, Expressions: x.Expressions,
 			Program: x.Program, Sent: x.markSent,
 		})
 	})
@@ -407,6 +408,7 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 	q.out.message(x.cell, message.ExecuteReplyType, message.ExecuteReply{
 		Key: x.Key, Status: r.Status, Count: count, EName: r.EName, EValue: r.EValue,
 		ExitCode: r.ExitCode, Millis: millis(o.began), Payload: r.Payload,
+		Expressions: r.Expressions,
 	})
 	q.out.status(x.cell, "idle")
 	q.abort(behind)

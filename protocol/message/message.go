@@ -51,6 +51,8 @@ type ExecuteReply struct {
 	Millis float64 `json:"elapsed_ms"`
 	// Payload holds output for a separate view, such as pager text.
 	Payload json.RawMessage `json:"payload,omitempty"`
+	// Expressions has the values of the request's expressions, by their names, as Jupyter has them.
+	Expressions json.RawMessage `json:"user_expressions,omitempty"`
 }
 
 // Bundle is the content of display_data, update_display_data and

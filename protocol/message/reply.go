@@ -15,6 +15,8 @@ type Reply struct {
 	EValue   string          `json:"evalue,omitempty"`
 	ExitCode *int            `json:"exit_code,omitempty"`
 	Payload  json.RawMessage `json:"payload,omitempty"`
+	// Expressions has the values of the request's expressions, by their names.
+	Expressions json.RawMessage `json:"user_expressions,omitempty"`
 	// The fields of the reply to complete: the texts that may replace the code between Start and
 	// End.
 	Matches []Match `json:"matches,omitempty"`

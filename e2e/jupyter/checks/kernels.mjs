@@ -149,6 +149,20 @@ check('history', async () => {
   equal(content.history.at(-1)[2].startsWith('print("got"'), false, 'a failed input is the last')
 })
 
+check('expressions, and code outside the history', async () => {
+  const request = {
+    code: 'n = 20', store_history: false, user_expressions: { twice: '2 * n', missing: 'm' }
+  }
+  const { content } = await kernel.requestExecute(request).done
+  equal(content.user_expressions.twice.data['text/plain'], '40')
+  equal(content.user_expressions.missing.ename, 'NameError')
+  const past = await kernel.requestHistory({
+    hist_access_type: 'tail', n: 5, raw: true, output: false, session: 0, start: 0, stop: 0,
+    pattern: '', unique: false
+  })
+  ok(!JSON.stringify(past.content.history).includes('n = 20'), 'the code is in the history')
+})
+
 check('a comm in both directions, with buffers', async () => {
   await run(
     kernel,

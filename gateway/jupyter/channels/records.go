@@ -289,6 +289,9 @@ func replyContent(r message.ExecuteReply, traceback []string) map[string]any {
 		"status": r.Status, "execution_count": r.Count, "user_expressions": struct{}{},
 		"payload": []any{},
 	}
+	if len(r.Expressions) > 0 {
+		content["user_expressions"] = r.Expressions
+	}
 	if len(r.Payload) > 0 {
 		content["payload"] = r.Payload
 	}

@@ -107,6 +107,9 @@ func (c *Conn) execute(m *wire.Message) error {
 		Silent      bool   `json:"silent"`
 		AllowStdin  bool   `json:"allow_stdin"`
 		StopOnError *bool  `json:"stop_on_error"`
+		Store       *bool  `json:"store_history"`
+		// Expressions are mostly an empty object.
+		Expressions map[string]string `json:"user_expressions"`
 	}{}
 	if err := json.Unmarshal(m.Content, &p); err != nil {
 		return fault.Invalid("jupyter.execute", "content", "the content of the request is not valid")
@@ -130,6 +133,7 @@ func (c *Conn) execute(m *wire.Message) error {
 	err := c.call(protocol.OpExecute, protocol.Execute{
 		Key: key, Code: p.Code, Silent: p.Silent, NoInput: !p.AllowStdin,
 		KeepGoing: p.StopOnError != nil && !*p.StopOnError,
+		NoHistory: p.Store != nil && !*p.Store, Expressions: p.Expressions,
 	}, func(r protocol.Reply) {
 		if r.Error != nil {
 			forget()

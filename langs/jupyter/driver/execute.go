@@ -17,9 +17,14 @@ func (d *driver) nextCell() {
 	d.cell = &cell{Request: d.queue[0]}
 	d.queue = d.queue[1:]
 	c := d.cell
+	expressions := c.Expressions
+	if expressions == nil {
+		expressions = map[string]string{}
+	}
 	c.id = d.request(shell, "execute_request", c.Cell, map[string]any{
-		"code": c.Code, "silent": c.Silent, "store_history": !c.Silent, "user_expressions": struct{}{},
-		"allow_stdin": !c.NoInput, "stop_on_error": false,
+		"code": c.Code, "silent": c.Silent, "store_history": !c.Silent && !c.NoHistory,
+		"user_expressions": expressions,
+		"allow_stdin":      !c.NoInput, "stop_on_error": false,
 	}, func(content json.RawMessage) { d.executed(c, content) })
 }
 
@@ -29,6 +34,7 @@ func (d *driver) executed(c *cell, content json.RawMessage) {
 		outcome
 		Count   int               `json:"execution_count"`
 		Payload []json.RawMessage `json:"payload"`
+		Values  json.RawMessage   `json:"user_expressions"`
 	}
 	_ = json.Unmarshal(content, &x)
 	r := &message.Reply{ID: c.ID, Status: "ok"}
@@ -53,6 +59,9 @@ func (d *driver) executed(c *cell, content json.RawMessage) {
 			continue
 		}
 		pages = append(pages, p)
+	}
+	if len(c.Expressions) > 0 {
+		r.Expressions = x.Values
 	}
 	if len(pages) > 0 {
 		r.Payload, _ = json.Marshal(pages)

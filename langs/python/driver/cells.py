@@ -6,12 +6,15 @@ from contextvars import ContextVar
 class Cell:
     """One execution."""
 
-    __slots__ = ("number", "no_input", "silent", "task", "begun", "interrupts", "exit_code", "failure", "payload", "program", "at_exit")
+    __slots__ = ("number", "no_input", "silent", "stored", "expressions", "task", "begun", "interrupts", "exit_code",
+                 "failure", "payload", "program", "at_exit")
 
-    def __init__(self, number, no_input=False, silent=False, program=False):
+    def __init__(self, number, no_input=False, silent=False, program=False, no_history=False, expressions=None):
         self.number = number
         self.no_input = no_input
         self.silent = silent
+        self.stored = not silent and not no_history  # it is counted, and in the history
+        self.expressions = expressions or {}
         self.task = None
         self.begun = False   # its code is running
         self.interrupts = 0

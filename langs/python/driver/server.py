@@ -208,7 +208,7 @@ class Server:
 
     async def _execute(self, request):
         cell = cells.Cell(request.get("cell", 0), request.get("no_input", False), request.get("silent", False),
-                          request.get("program", False))
+                          request.get("program", False), request.get("no_history", False), request.get("expressions"))
         cell.task = asyncio.current_task()
         cells.CURRENT.set(cell)
         self._lines.clear()
@@ -222,10 +222,12 @@ class Server:
             if cell.program:
                 await program.end(cell, self._loop)
             self._cell = None
+            if cell.expressions and cell.failure is None:
+                reply["user_expressions"] = self._evaluate(cell.expressions)
         except BaseException as error:  # an interrupt between steps of the shell
             self._cell = None
             self._report(cell, error)
-            if not cell.silent and self._shell.execution_count == count:
+            if cell.stored and self._shell.execution_count == count:
                 self._shell.history_manager.complete(count, request.get("code", ""))
                 self._shell.execution_count += 1
         if cell.interrupts:
@@ -252,6 +254,14 @@ class Server:
         self._take()
         self._next()
 
+    def _evaluate(self, expressions):
+        """Return the values of expressions. One that is interrupted has the error as its value."""
+        self._interrupts.helping = True
+        try:
+            return self._shell.user_expressions(expressions)
+        finally:
+            self._interrupts.helping = False
+
     async def _run(self, cell, code):
         """Run one cell in the shell. Its code object marks the stack as a cell's."""
         shell = self._shell
@@ -262,7 +272,7 @@ class Server:
             transformed, error = code, sys.exc_info()
         try:
             result = await shell.run_cell_async(
-                code, store_history=not cell.silent, silent=cell.silent,
+                code, store_history=cell.stored, silent=cell.silent,
                 transformed_cell=transformed, preprocessing_exc_tuple=error)
         finally:
             shell.events.trigger("post_execute")  # shows the figures

@@ -25,7 +25,7 @@ _header = struct.Struct(">IBBxxII")
 
 # The fields of a request that the driver knows.
 FIELDS = {"op": str, "id": int, "cell": int, "code": str, "cursor": int, "detail": int, "silent": bool, "no_input": bool,
-          "value": str, "eof": bool, "env": dict, "seed": str, "comm": dict}
+          "no_history": bool, "expressions": dict, "value": str, "eof": bool, "env": dict, "seed": str, "comm": dict}
 UNSIGNED = {"id": 1 << 64, "cell": 1 << 32, "cursor": 1 << 31, "detail": 2}
 
 

@@ -86,6 +86,28 @@ class Output(KernelCase):
         r = self.kernel.run("for i in range(1000): print(i)")
         self.assertLess(len(r.events), 50)
 
+    def test_expressions(self):
+        r = self.kernel.run("n = 20", expressions={"twice": "2 * n", "missing": "m", "text": "'é'"})
+        values = r.reply["user_expressions"]
+        self.assertEqual(values["twice"]["data"]["text/plain"], "40")
+        self.assertEqual(values["text"]["data"]["text/plain"], "'é'")
+        self.assertEqual((values["missing"]["status"], values["missing"]["ename"]), ("error", "NameError"))
+        self.assertNotIn("user_expressions", self.kernel.run("1/0", expressions={"n": "n"}).reply)
+        # An expression that is interrupted ends.
+        id, cell = self.kernel.start("print('runs')", expressions={"ever": "next(i for i in iter(int, 1) if i)"})
+        self.kernel.until(lambda e: b"runs" in e.body)
+        self.kernel.interrupt()
+        self.kernel.finish(id, cell)
+        self.assertEqual(self.kernel.run("n").value, "20")
+
+    def test_no_history(self):
+        count = self.kernel.run("1").reply["execution_count"]
+        r = self.kernel.run("hidden = 4\nhidden", no_history=True)
+        self.assertEqual(r.value, "4")
+        r = self.kernel.run("hidden")
+        self.assertEqual((r.value, r.reply["execution_count"]), ("4", count + 1))
+        self.assertNotIn("hidden = 4", json.loads(json.dumps(self.kernel.run("str(In)").value)))
+
     def test_silent(self):
         before = self.kernel.run("0").reply["execution_count"]
         r = self.kernel.run("silent_name = 4\nprint('out')\nsilent_name", silent=True)
