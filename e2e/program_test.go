@@ -140,11 +140,26 @@ func TestPrograms(t *testing.T) {
 			t.Run("file", func(t *testing.T) { programFile(t, s, name, p) })
 		})
 	}
+	t.Run("language of the session", programSession)
 	t.Run("interrupt", func(t *testing.T) { programInterrupt(t, s) })
 	t.Run("limits", func(t *testing.T) { programLimits(t, s) })
 	t.Run("warnings", func(t *testing.T) { programWarnings(t, s) })
 	t.Run("hibernate", func(t *testing.T) { programHibernates(t, s) })
 	t.Run("command line", programCommand)
+}
+
+// programSession runs code in a session whose language is not that of the template's warm kernel.
+func programSession(t *testing.T) {
+	s := openWith(t, server, protocol.SessionCreate{Template: "programs", Language: "ruby"})
+	code, r := runREST(t, s.ctx, "/v1/sessions/"+s.id+"/run", map[string]any{"code": "puts 6 * 7"})
+	if code != 200 || r.Stdout != "42\n" {
+		t.Errorf("code of the session's language: %d %+v", code, r)
+	}
+	v, err := s.client.Session(s.ctx, s.id)
+	check(t, err)
+	if v.Language != "ruby" || v.Channels[0].Language != "c" {
+		t.Errorf("the session has %s, and its warm kernel %s", v.Language, v.Channels[0].Language)
+	}
 }
 
 // programCode runs code of a language with POST /v1/sessions/{id}/run.

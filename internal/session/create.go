@@ -182,7 +182,7 @@ func (c *creation) assemble() (*Session, error) {
 		return nil, err
 	}
 	if i.Language != "" {
-		if err := s.channels.AddWarmKernel(w.Language, warm.KernelChannel, i.Info); err != nil {
+		if err := s.channels.AddWarmKernel(i.Language, warm.KernelChannel, i.Info); err != nil {
 			return nil, err
 		}
 	}
