@@ -30,7 +30,7 @@ type jupyterKernel struct {
 	quiet    bool   // replies ok to a cell that failed or was interrupted
 }
 
-// jupyterKernels are the kernels of the template octave. The kernel of Octave is a metakernel.
+// jupyterKernels are the kernels of the template octave. That of Octave is a metakernel.
 func jupyterKernels() []jupyterKernel {
 	return []jupyterKernel{
 		{
@@ -43,11 +43,22 @@ func jupyterKernels() []jupyterKernel {
 			count: "for i = 1:60, disp(i), pause(0.05), end",
 			fail:  "error('broken')", quiet: true,
 		},
+		{
+			// IPython's kernel, which is not the warm one of the template.
+			language: "python3-jupyter",
+			streams:  "import sys; print('out'); print('err', file=sys.stderr)", stderr: "err",
+			display: "from IPython.display import HTML; HTML('<b>x</b>')", mime: "text/html",
+			ask:  "print([input('n? ')])",
+			keep: "kept = 41", show: "print(kept + 1)",
+			loop:  "import time; print('begun', flush=True); time.sleep(600)",
+			count: "import time\nfor i in range(1, 61): print(i, flush=True); time.sleep(0.05)",
+			fail:  "raise ValueError('broken')",
+		},
 	}
 }
 
-// TestJupyterKernels uses the kernel of Octave, a metakernel, which the server knows only from a
-// template's image.
+// TestJupyterKernels uses the kernel of Octave, a metakernel, and that of IPython, which the server
+// knows only from a template's image.
 func TestJupyterKernels(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -59,6 +70,13 @@ func TestJupyterKernels(t *testing.T) {
 	for _, k := range jupyterKernels() {
 		t.Run(k.language, func(t *testing.T) {
 			s := openWith(t, server, protocol.SessionCreate{Template: "octave", Language: k.language})
+			ch, err := s.conn.OpenChannel(s.ctx, protocol.ChannelOpen{Session: s.id, Kind: "kernel"})
+			check(t, err)
+			if ch.Language != k.language {
+				t.Fatalf("the session's kernel is one of %s", ch.Language)
+			}
+			s.kernel, err = s.conn.Kernel(s.ctx, s.id, ch.ID)
+			check(t, err)
 			jupyterCells(t, s, k)
 			jupyterInterrupts(t, s, k)
 			jupyterHibernates(t, s, k)
