@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -544,11 +546,13 @@ func dialAsker(t *testing.T, ctx context.Context, srv *Server, token string) *as
 // ask requests one operation on the session, or on the snapshot if the operation
 // needs one. It returns ok or the kind of the error.
 func (a *asker) ask(op, session, snapshot string) string {
-	params, _ := json.Marshal(map[string]any{
+	all := protocol.Operations()
+	row := all[slices.IndexFunc(all, func(o protocol.Operation) bool { return o.Name == op })]
+	params, _ := json.Marshal(testenv.ParamsFor(row.Params, map[string]any{
 		"session": session, "snapshot": snapshot,
 		"channel": "k1", "name": "none", "path": "x", "to": "y", "pid": 1, "signal": "SIGTERM",
 		"kind": "terminal", "key": "k",
-	})
+	}))
 	switch op {
 	case protocol.OpVolumeGet, protocol.OpVolumeDelete:
 		params = []byte(`{"name":"kept"}`)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -96,7 +97,9 @@ func TestOneSession(t *testing.T) {
 			op == protocol.OpDetach, op == protocol.OpHistory, op == protocol.OpFollow:
 			continue // no session, or an attached channel
 		}
-		params := map[string]any{"session": secret.ID, "channel": "k1", "path": "x", "key": "k"}
+		params := testenv.ParamsFor(row.Params, map[string]any{
+			"session": secret.ID, "channel": "k1", "path": "x", "key": "k",
+		})
 		err := guest.ask(op, 9, params, nil)
 		want := fault.PermissionDenied
 		if row.OneSession {
