@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,8 +188,8 @@ func (c *cluster) redisLost(one, other *session) {
 		return err == nil
 	})
 	eventually(one.t, "the session in the directory", func() bool {
-		_, err := one.on(c.Servers[1]).client.Session(one.ctx, one.id)
-		return err == nil
+		status, err := c.Servers[1].Get(one.ctx, "/v1/sessions/"+one.id, nil)
+		return err == nil && status == http.StatusOK
 	})
 }
 

@@ -265,10 +265,15 @@ check('contexts-run-side-by-side', ['Sandbox#runCode(context)'], async (t) => {
   const s = await t.shared()
   const contexts = await Promise.all([s.createCodeContext(), s.createCodeContext()])
   t.defer(() => Promise.all(contexts.map((c) => s.removeCodeContext(c))))
-  const code = 'import time; b = time.time(); time.sleep(3); [b, time.time()]'
-  const [one, two] = (await Promise.all(contexts.map((context) => s.runCode(code, { context }))))
-    .map((e) => JSON.parse(e.text))
-  assert.ok(one[0] < two[1] && two[0] < one[1], `${one} and ${two} do not overlap`)
+  // Each of them waits for the other one.
+  const code = (own, other) => `import os, time
+open('${t.path(own)}', 'w').close()
+end = time.time() + 45
+while not os.path.exists('${t.path(other)}') and time.time() < end: time.sleep(0.05)
+os.path.exists('${t.path(other)}')`
+  const met = await Promise.all([['one', 'two'], ['two', 'one']].map(([own, other], i) =>
+    s.runCode(code(own, other), { context: contexts[i] })))
+  assert.deepEqual(met.map((e) => e.text), ['True', 'True'])
 })
 
 check('one-after-the-other', ['Sandbox#runCode'], async (t) => {
