@@ -267,6 +267,7 @@ check('contexts-run-side-by-side', ['Sandbox#runCode(context)'], async (t) => {
   t.defer(() => Promise.all(contexts.map((c) => s.removeCodeContext(c))))
   // Each of them waits for the other one.
   const code = (own, other) => `import os, time
+os.makedirs('${t.path()}', exist_ok=True)
 open('${t.path(own)}', 'w').close()
 end = time.time() + 45
 while not os.path.exists('${t.path(other)}') and time.time() < end: time.sleep(0.05)
