@@ -55,11 +55,12 @@ type command struct {
 	ended   chan struct{}
 }
 
-// start starts a command. Errors: those of channel.open.
+// start starts a command. Errors: those of channel.open. It completes even if the client disconnects:
+// nobody could end a command whose channel is unknown.
 func (s *Surface) start(ctx context.Context, who noderpc.Principal,
 	p protocol.ExecRequest,
 ) (*command, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Call)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Call)
 	defer cancel()
 	defer context.AfterFunc(s.cfg.Base, cancel)()
 	c := &command{

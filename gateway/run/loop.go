@@ -207,7 +207,14 @@ func (r *Run) ensure(ctx context.Context) error {
 	return err
 }
 
+// execute queues the code. It completes even if the caller disconnects: nobody could interrupt a
+// cell whose number is unknown.
 func (r *Run) execute(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fault.Wrap(fault.KindOf(err), "run.start", err)
+	}
+	ctx, cancel := context.WithTimeout(trace.With(r.r.Base, ctx), r.r.Call)
+	defer cancel()
 	p := &r.spec.Request
 	r.key = "run-" + rand.Text()
 	if p.Stdin != nil {
