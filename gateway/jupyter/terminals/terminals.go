@@ -62,6 +62,7 @@ type Conn struct {
 
 	mu          sync.Mutex // guards all below; leaf
 	id          uint64     // the number of the last request
+	resizing    uint64     // the number of the last change of size that is not done; 0 means none
 	sent        uint64     // the number of the last part of the input
 	unconfirmed []int      // the sizes of the parts that were not taken
 	taken       chan struct{}
@@ -177,6 +178,7 @@ func (c *Conn) received(f frame.Frame) error {
 	case f.Type == frame.Control:
 		var reply protocol.Reply
 		if json.Unmarshal(f.Body, &reply) != nil || reply.Event != protocol.EventLost {
+			c.resized(reply.ID)
 			return nil
 		}
 		_ = c.write("disconnect", 1) // the connection ends now
@@ -256,6 +258,16 @@ func (c *Conn) confirmed(part uint64) {
 	c.wake()
 }
 
+// resized notes that a change of the size is done, or was refused.
+func (c *Conn) resized(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id != 0 && id == c.resizing {
+		c.resizing = 0
+		c.wake()
+	}
+}
+
 // wake lets a part of the input that waits look again. c.mu is locked.
 func (c *Conn) wake() {
 	close(c.taken)
@@ -291,13 +303,14 @@ func (c *Conn) read() error {
 	}
 }
 
-// typed sends input to the program, once there is room.
+// typed sends input to the program, once there is room. Earlier changes of the size are done then:
+// the node does not keep the order of input and requests.
 func (c *Conn) typed(data []byte) error {
 	for len(data) > 0 {
 		part := data[:min(len(data), maxUnconfirmed/4)]
 		data = data[len(part):]
 		c.mu.Lock()
-		for !c.ended && sum(c.unconfirmed)+len(part) > maxUnconfirmed {
+		for !c.ended && (c.resizing != 0 || sum(c.unconfirmed)+len(part) > maxUnconfirmed) {
 			taken := c.taken
 			c.mu.Unlock()
 			<-taken // also at the end of the connection
@@ -332,6 +345,7 @@ func (c *Conn) resize(rows, cols json.RawMessage) error {
 	c.mu.Lock()
 	c.id++
 	id := c.id
+	c.resizing = id
 	c.mu.Unlock()
 	return nodecall.Send(c.link, id, protocol.OpResize, number,
 		protocol.Resize{Cols: int(min(k, maxSize)), Rows: int(min(r, maxSize))})

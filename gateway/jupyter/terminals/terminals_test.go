@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -160,7 +161,8 @@ func TestOutput(t *testing.T) {
 	close(ws.in)
 }
 
-// TestInput sends input in parts, and no more than the program's side takes.
+// TestInput sends input in parts, and no more than the program's side takes. Input waits for the
+// size that was set before.
 func TestInput(t *testing.T) {
 	n := newNode(protocol.Channel{Kind: "terminal"}, 0)
 	c, err := Attach(t.Context(), n, "s_x", "t1")
@@ -175,6 +177,19 @@ func TestInput(t *testing.T) {
 	if f := <-n.sent; !strings.Contains(string(f.Body), `{"cols":1000,"rows":10}`) {
 		t.Errorf("the size is %s", f.Body)
 	}
+	ws.in <- `["stdin", "y"]`
+	ws.in <- `["unknown"]`
+	for len(ws.in) > 1 {
+		runtime.Gosched()
+	}
+	if len(ws.in) != 1 || len(n.sent) != 0 {
+		t.Error("the input does not wait for the size")
+	}
+	n.control(protocol.Reply{ID: 2, Result: marshal(struct{}{})})
+	if f := <-n.sent; f.Type != frame.Input || string(f.Body[8:]) != "y" {
+		t.Errorf("the input is %d %q", f.Type, f.Body)
+	}
+	n.ack(1)
 	ws.in <- `["set_size", 0, 80]`
 	ws.in <- `["unknown"]`
 	text := strings.Repeat("x", 2*maxUnconfirmed)
@@ -182,7 +197,7 @@ func TestInput(t *testing.T) {
 	const parts = 4 // that may be unconfirmed
 	for i := range 2 * parts {
 		f := <-n.sent
-		if f.Type != frame.Input || binary.BigEndian.Uint64(f.Body) != uint64(i+1) ||
+		if f.Type != frame.Input || binary.BigEndian.Uint64(f.Body) != uint64(i+2) ||
 			len(f.Body) != 8+maxUnconfirmed/4 {
 			t.Fatalf("the part %d is %d %d", i, f.Type, len(f.Body))
 		}
@@ -190,7 +205,7 @@ func TestInput(t *testing.T) {
 			if len(n.sent) != 0 {
 				t.Fatalf("%d parts more were sent", len(n.sent))
 			}
-			n.ack(uint64(i - parts + 2))
+			n.ack(uint64(i - parts + 3))
 		}
 	}
 	ws.in <- `{"no": "list"}`
