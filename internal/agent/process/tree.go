@@ -21,13 +21,22 @@ type Info struct {
 
 // All reads /proc. It leaves out processes that end meanwhile.
 func All() []Info {
+	list, _ := scan()
+	return list
+}
+
+// scan is All. It also reports whether the list is whole: no process ended while /proc was read, and
+// each process has its parent in the list. Otherwise a child of such a process may be missing, or its
+// place in the tree.
+func scan() (list []Info, whole bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	list := make([]Info, 0, len(names))
+	list, whole = make([]Info, 0, len(names)), true
+	known := map[int]bool{0: true} // the parent of the first process
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
@@ -35,29 +44,55 @@ func All() []Info {
 		}
 		b, err := os.ReadFile("/proc/" + name + "/status")
 		if err != nil {
+			whole = false
 			continue
 		}
-		p := Info{PID: pid}
-		for line := range strings.Lines(string(b)) {
-			key, value, _ := strings.Cut(line, ":")
-			value = strings.TrimSpace(value)
-			switch key {
-			case "Name":
-				p.Name = value
-			case "State":
-				p.Zombie = strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X")
-			case "PPid":
-				p.PPID, _ = strconv.Atoi(value)
-			case "Uid":
-				real, _, _ := strings.Cut(value, "\t")
-				p.UID, _ = strconv.Atoi(real)
-			case "Groups":
-				p.groups = " " + value + " "
-			}
-		}
-		list = append(list, p)
+		list = append(list, parse(pid, string(b)))
+		known[pid] = true
 	}
-	return list
+	return list, whole && !slices.ContainsFunc(list, func(p Info) bool { return !known[p.PPID] })
+}
+
+// parse reads the status of a process.
+func parse(pid int, status string) Info {
+	p := Info{PID: pid}
+	for line := range strings.Lines(status) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch key {
+		case "Name":
+			p.Name = value
+		case "State":
+			p.Zombie = strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X")
+		case "PPid":
+			p.PPID, _ = strconv.Atoi(value)
+		case "Uid":
+			real, _, _ := strings.Cut(value, "\t")
+			p.UID, _ = strconv.Atoi(real)
+		case "Groups":
+			p.groups = " " + value + " "
+		}
+	}
+	return p
+}
+
+// maxScans bounds how often own reads /proc again while processes come and go.
+const maxScans = 16
+
+// own returns the running processes below the agent that belong. It returns none only when it has
+// seen none in a whole list, or in many lists: a tree that forks quickly hides in a list that is not.
+func own(scan func() ([]Info, bool), belongs func(Info) bool) []Info {
+	for range maxScans {
+		list, whole := scan()
+		ours := Descendants(list, os.Getpid())
+		found := slices.DeleteFunc(list, func(p Info) bool {
+			return p.Zombie || !ours[p.PID] || !belongs(p)
+		})
+		if whole || len(found) > 0 {
+			return found
+		}
+	}
+	return nil
 }
 
 // Descendants returns the descendants of roots, without the roots.
@@ -89,12 +124,8 @@ const MarkBase = 1 << 30
 // change them, so no process can leave its tree. (The environment would also identify a process, but
 // to read it the agent would need the right to trace processes of another user.)
 func Members(group uint32) []Info {
-	list := All()
-	ours := Descendants(list, os.Getpid())
 	mark := " " + strconv.Itoa(int(group)) + " "
-	return slices.DeleteFunc(list, func(p Info) bool {
-		return p.Zombie || !ours[p.PID] || !strings.Contains(p.groups, mark)
-	})
+	return own(scan, func(p Info) bool { return strings.Contains(p.groups, mark) })
 }
 
 // SignalChildren sends sig to the descendants of pid, and not to pid.
@@ -129,9 +160,7 @@ func KillTree(group uint32, grace time.Duration) bool {
 // for the time of limit.
 func KillAll(limit time.Duration) bool {
 	return killUntilGone(func() []Info {
-		list := All()
-		ours := Descendants(list, os.Getpid())
-		return slices.DeleteFunc(list, func(p Info) bool { return p.Zombie || !ours[p.PID] })
+		return own(scan, func(Info) bool { return true })
 	}, limit)
 }
 

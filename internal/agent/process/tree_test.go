@@ -72,3 +72,27 @@ func spawnerMain() int {
 	println("alive")
 	return 0
 }
+
+// TestOwnNeedsAWholeList looks again while the list of processes is not whole and has none of them.
+func TestOwnNeedsAWholeList(t *testing.T) {
+	child := Info{PID: 1 << 30, PPID: os.Getpid()}
+	scans := 0
+	found := own(func() ([]Info, bool) {
+		if scans++; scans < 3 {
+			return nil, false
+		}
+		return []Info{child}, false
+	}, func(p Info) bool { return p.PID == child.PID })
+	if len(found) != 1 || scans != 3 {
+		t.Errorf("found %v in %d lists", found, scans)
+	}
+	scans = 0
+	found = own(func() ([]Info, bool) { scans++; return nil, scans == 2 },
+		func(Info) bool { return true })
+	if len(found) != 0 || scans != 2 {
+		t.Errorf("found %v in %d lists", found, scans)
+	}
+	if found = own(func() ([]Info, bool) { return nil, false }, nil); found != nil {
+		t.Errorf("found %v in no whole list", found)
+	}
+}
