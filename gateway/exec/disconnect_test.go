@@ -67,7 +67,9 @@ func (n *node) Close() error { return nil }
 // TestDisconnectAtStart checks that a command ends whose client disconnects while it starts.
 func TestDisconnectAtStart(t *testing.T) {
 	ctx, disconnect := context.WithCancel(context.Background())
-	n := &node{disconnect: disconnect, frames: make(chan frame.Frame, 8), closed: make(chan string, 1)}
+	n := &node{
+		disconnect: disconnect, frames: make(chan frame.Frame, 8), closed: make(chan string, 1),
+	}
 	s := New(Config{
 		Node: n, Base: context.Background(), Call: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
