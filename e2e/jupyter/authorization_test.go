@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/coder/websocket"
 )
 
 // request makes a request and returns the response, whose body is decoded into v.
@@ -43,6 +45,7 @@ func TestAuthorization(t *testing.T) {
 		kernels, socket, "/api/kernelspecs", "/api/me", "/api/status", "/s/s_x/api/kernels",
 		"/api/sessions", "/api/contents", "/api/contents/a", "/files/a", "/api/terminals",
 		"/terminals/websocket/s_x_t1", "/s/s_x/terminals/websocket/t1",
+		"/api/events/subscribe", "/s/s_x/api/events/subscribe",
 	} {
 		for _, h := range []http.Header{
 			{},
@@ -155,11 +158,93 @@ func TestViewer(t *testing.T) {
 		"PUT /api/contents/a", "PATCH /api/contents/a", "DELETE /api/contents/a",
 		"PATCH /api/sessions/a", "DELETE /api/sessions/a", "DELETE /api/terminals/t1",
 		"POST /api/contents/a/checkpoints", "GET /terminals/websocket/t1",
-		"GET /api/kernels/a-a-a-a-a_k1/channels",
+		"GET /api/kernels/a-a-a-a-a_k1/channels", "POST /api/events",
 	} {
 		method, path, _ := strings.Cut(c, " ")
 		if r := request(t, method, base+path, auth, nil); r.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: status %d", c, r.StatusCode)
+		}
+	}
+}
+
+// TestEventsOfOthers: no credentials of another tenant or session get the events of a session, and a
+// viewer gets them.
+func TestEventsOfOthers(t *testing.T) {
+	t.Parallel()
+	s, ctx := server(t), deadline(t)
+	var a, b struct{ ID string }
+	post(t, s.URL+"/v1/sessions", s.Token, `{"language": "python"}`, &a)
+	post(t, s.URL+"/v1/sessions", s.Token, `{"language": "python"}`, &b)
+	key := func(body string) string {
+		var k struct{ Secret string }
+		post(t, s.URL+"/v1/keys", s.Token, body, &k)
+		return k.Secret
+	}
+	foreign, viewer := key(`{"role": "owner", "tenant": "events"}`), key(`{"role": "viewer"}`)
+	run := key(`{"role": "run"}`)
+	at := func(session string) string { return "/jupyter/s/" + session }
+	dial := func(path, secret string) (*websocket.Conn, int) {
+		ws, r, err := websocket.Dial(ctx, strings.Replace(s.URL, "http", "ws", 1)+path+
+			"/api/events/subscribe?token="+secret, nil)
+		if err != nil && r == nil {
+			t.Fatal(err)
+		}
+		return ws, r.StatusCode
+	}
+	if _, status := dial(at(a.ID), foreign); status != http.StatusNotFound {
+		t.Errorf("the session of another tenant: status %d", status)
+	}
+	if _, status := dial("/jupyter", run); status != http.StatusForbidden {
+		t.Errorf("a key that may not read: status %d", status)
+	}
+	if r := request(t, "POST", s.URL+at(a.ID)+"/api/events",
+		header("Authorization", "token "+foreign), nil); r.StatusCode != http.StatusNotFound {
+		t.Errorf("an event for the session of another tenant: status %d", r.StatusCode)
+	}
+	readers := map[string]*websocket.Conn{}
+	for _, c := range [][]string{
+		{"own", at(a.ID), s.Token},
+		{"viewer", at(a.ID), viewer},
+		{"other session", at(b.ID), s.Token},
+		{"wide", "/jupyter", s.Token},
+		{"foreign", "/jupyter", foreign},
+	} {
+		ws, status := dial(c[1], c[2])
+		if status != http.StatusSwitchingProtocols {
+			t.Fatalf("%s: status %d", c[0], status)
+		}
+		defer ws.CloseNow()
+		readers[c[0]] = ws
+	}
+	request(t, "GET", s.URL+at(a.ID)+"/api/contents", header("Authorization", "token "+s.Token), nil)
+	// The last event of each subscriber follows those that it must not get.
+	const last = `{"schema_id": "https://example.org/last", "version": 1, "data": {"last": true}}`
+	for _, c := range [][]string{
+		{at(a.ID), s.Token}, {at(b.ID), s.Token}, {"/jupyter", s.Token}, {"/jupyter", foreign},
+	} {
+		post(t, s.URL+c[0]+"/api/events", c[1], last, nil)
+	}
+	for name, want := range map[string]string{
+		"own": "", "viewer": "", "other session": "-", "wide": a.ID, "foreign": "-",
+	} {
+		seen := "-"
+		for {
+			_, text, err := readers[name].Read(ctx)
+			check(t, err)
+			var e struct {
+				Action, Path string
+				Last         bool
+			}
+			check(t, json.Unmarshal(text, &e))
+			if e.Action == "get" && (name != "wide" || e.Path == a.ID) {
+				seen = e.Path
+			}
+			if e.Last {
+				break
+			}
+		}
+		if seen != want {
+			t.Errorf("%s sees %q, want %q", name, seen, want)
 		}
 	}
 }

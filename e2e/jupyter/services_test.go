@@ -17,7 +17,7 @@ func TestServices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checks(t, s, services, "/jupyter/", "kernels", "sessions", "contents",
-				"terminals", "lab")
+				"terminals", "lab", "events")
 		})
 	}
 }
@@ -29,5 +29,5 @@ func TestServerOfSession(t *testing.T) {
 	var v protocol.Session
 	post(t, s.URL+"/v1/sessions", s.Token, `{"language": "python"}`, &v)
 	checks(t, s, "@jupyterlab/services", "/jupyter/s/"+v.ID+"/", "sessions", "contents",
-		"terminals")
+		"terminals", "events")
 }

@@ -115,6 +115,7 @@ func (s contentsAPI) getContents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.fileEvent(r, a, "get", a.name, "")
 	return surface.WriteJSON(w, http.StatusOK, m)
 }
 
@@ -134,6 +135,7 @@ func (s contentsAPI) root(r *http.Request, want contents.Want) (contents.Model, 
 		if m, err = a.Get(r.Context(), "", want); err != nil {
 			return m, err
 		}
+		s.fileEvent(r, a, "get", "", "")
 		if all, ok := m.Content.([]contents.Model); ok {
 			entries = all
 		}
@@ -210,6 +212,7 @@ func (s contentsAPI) putContents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.fileEvent(r, a, "save", a.name, "")
 	return s.answer(w, r, created, m)
 }
 
@@ -229,10 +232,11 @@ func (s contentsAPI) createContents(w http.ResponseWriter, r *http.Request) erro
 	}
 	defer a.close()
 	var m contents.Model
+	action, from := "save", ""
 	if p.CopyFrom == "" {
 		m, err = a.Create(r.Context(), a.name, p.Type, p.Ext)
 	} else {
-		var from string
+		action = "copy"
 		if from, err = s.sameSession(r, a, p.CopyFrom, "copy_from"); err == nil {
 			m, err = a.Copy(r.Context(), from, a.name)
 		}
@@ -240,6 +244,7 @@ func (s contentsAPI) createContents(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
+	s.fileEvent(r, a, action, a.inner(m), from)
 	return s.answer(w, r, true, m)
 }
 
@@ -276,6 +281,7 @@ func (s contentsAPI) renameContents(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
+	s.fileEvent(r, a, "rename", a.inner(m), a.name)
 	return s.answer(w, r, false, m)
 }
 
@@ -290,7 +296,9 @@ func (s contentsAPI) deleteContents(w http.ResponseWriter, r *http.Request) erro
 	}
 	switch {
 	case !isCheckpoint:
-		err = a.Delete(r.Context(), a.name)
+		if err = a.Delete(r.Context(), a.name); err == nil {
+			s.fileEvent(r, a, "delete", a.name, "")
+		}
 	case id == contents.CheckpointID:
 		err = a.DeleteCheckpoint(r.Context(), a.name)
 	default:

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandgate/sandgate/gateway/jupyter/events"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -75,6 +76,7 @@ type Surface struct {
 	locks   locks
 	// large counts the large contents of files that are in memory.
 	large *tenantlimit.Shares
+	hub   events.Hub
 }
 
 // The parts of the interface that other parts do not use.
@@ -84,6 +86,7 @@ type (
 	notebookAPI struct{ *Surface }
 	contentsAPI struct{ *Surface }
 	terminalAPI struct{ *Surface }
+	eventAPI    struct{ *Surface }
 )
 
 // New returns a Surface.
@@ -97,7 +100,7 @@ func New(cfg Config) *Surface {
 	s.sockets.open = map[string]int{}
 	s.sockets.positions = map[string]resume{}
 	about, specs, notebooks, files := aboutAPI{s}, specAPI{s}, notebookAPI{s}, contentsAPI{s}
-	terminals := terminalAPI{s}
+	terminals, feed := terminalAPI{s}, eventAPI{s}
 	for pattern, h := range map[string]surface.HandlerFunc{
 		"GET /{$}":        about.page,
 		"GET /tree":       about.page,
@@ -145,6 +148,9 @@ func New(cfg Config) *Surface {
 		"DELETE /api/terminals/{name}":    terminals.deleteTerminal,
 		"GET /terminals/websocket/{name}": terminals.terminalSocket,
 
+		"POST /api/events":          feed.post,
+		"GET /api/events/subscribe": feed.subscribe,
+
 		"/": func(http.ResponseWriter, *http.Request) error {
 			return fault.New(fault.NotFound, "jupyter.route", "there is no such path or method")
 		},
@@ -171,9 +177,12 @@ func (s *Surface) Routes() []surface.Route {
 	open.Authenticate = s.authenticateOpen
 	socket := route("(jupyter socket)", kindSocket, protocol.ScopeWrite)
 	socket.Upgrade, socket.ClosesItself = true, true
+	feed := route("(jupyter events)", kindEvents, protocol.ScopeRead)
+	feed.Upgrade, feed.ClosesItself = true, true
 	write := route("(jupyter write)", kindWrite, protocol.ScopeWrite)
 	write.MaxBody = maxBody
-	return []surface.Route{open, route("(jupyter read)", kindRead, protocol.ScopeRead), write, socket}
+	read := route("(jupyter read)", kindRead, protocol.ScopeRead)
+	return []surface.Route{open, read, write, socket, feed}
 }
 
 // serve answers a request.

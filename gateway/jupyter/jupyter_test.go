@@ -30,6 +30,8 @@ func TestKinds(t *testing.T) {
 		"PATCH /t/00ff/s/s_x/api/sessions/1":             kindWrite,
 		"GET /jupyter/s/s_x/api/kernels/1/channels":      kindSocket,
 		"GET /jupyter/terminals/websocket/t1":            kindSocket,
+		"GET /jupyter/api/events/subscribe":              kindEvents,
+		"POST /jupyter/api/events":                       kindWrite,
 		"GET /jupyter/api/contents/channels":             kindRead,
 		"GET /jupyter/files/terminals/websocket/t1":      kindRead,
 		"GET /jupyter/api/contents/api/kernels/channels": kindRead,

@@ -234,8 +234,19 @@ func (s *Surface) startKernel(w http.ResponseWriter, r *http.Request) error {
 	return surface.WriteJSON(w, http.StatusCreated, b)
 }
 
-// start starts a kernel: in the session of the server or of the path, or in a new session.
+// start starts a kernel and publishes that.
 func (s *Surface) start(r *http.Request, p kernelRequest) (*kernel, error) {
+	k, err := s.startAnywhere(r, p)
+	if err != nil {
+		s.kernelEvent(r, "start", placed(r).session, "", p.Name, err)
+		return nil, err
+	}
+	s.eventOf(r, "start", k, nil)
+	return k, nil
+}
+
+// startAnywhere starts a kernel: in the session of the server or of the path, or in a new session.
+func (s *Surface) startAnywhere(r *http.Request, p kernelRequest) (*kernel, error) {
 	l, err := s.languageOf(r.Context(), p.Name)
 	if err != nil {
 		return nil, err
@@ -359,10 +370,17 @@ func (s *Surface) deleteKernel(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Surface) endKernel(r *http.Request, k *kernel) error {
-	if err := s.closeKernel(r, k); err != nil {
+	if err := s.shutDown(r, k); err != nil {
 		return err
 	}
 	return s.endUnused(r, k.session)
+}
+
+// shutDown ends a kernel and publishes that.
+func (s *Surface) shutDown(r *http.Request, k *kernel) error {
+	err := s.closeKernel(r, k)
+	s.eventOf(r, "shutdown", k, err)
+	return err
 }
 
 // closeKernel ends a kernel and nothing else.
@@ -398,6 +416,16 @@ func (s *Surface) interruptKernel(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
+	err = s.interrupt(r, k)
+	s.eventOf(r, "interrupt", k, err)
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Surface) interrupt(r *http.Request, k *kernel) error {
 	ctx, cancel := s.bounded(r)
 	defer cancel()
 	c, err := s.attach(ctx, r, k.session, k.channel.ID)
@@ -405,11 +433,7 @@ func (s *Surface) interruptKernel(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	defer c.Close()
-	if err := c.Request(protocol.OpInterrupt, protocol.Interrupt{}, nil); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.Request(protocol.OpInterrupt, protocol.Interrupt{}, nil)
 }
 
 func (s *Surface) restartKernel(w http.ResponseWriter, r *http.Request) error {
@@ -419,7 +443,9 @@ func (s *Surface) restartKernel(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Start)
 	defer cancel()
-	if err := s.restart(ctx, r, k.session, k.channel.ID); err != nil {
+	err = s.restart(ctx, r, k.session, k.channel.ID)
+	s.eventOf(r, "restart", k, err)
+	if err != nil {
 		return err
 	}
 	if k, err = s.find(r, k.id()); err != nil {

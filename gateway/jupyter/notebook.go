@@ -373,7 +373,7 @@ func (s notebookAPI) changeNotebook(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	if old != nil && old.id() != k.id() {
-		if err := s.closeKernel(r, old); err != nil && !fault.Is(err, fault.NotFound) {
+		if err := s.shutDown(r, old); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
 	}
@@ -392,7 +392,13 @@ func (s notebookAPI) startAnother(r *http.Request, n *notebook, name string) (*k
 			return nil, err
 		}
 	}
-	return s.startIn(r, n.owner.ID, l.Name, folder)
+	k, err := s.startIn(r, n.owner.ID, l.Name, folder)
+	if err != nil {
+		s.kernelEvent(r, "start", n.owner.ID, "", name, err)
+		return nil, err
+	}
+	s.eventOf(r, "start", k, nil)
+	return k, nil
 }
 
 // deleteNotebook ends a notebook and its kernel. Errors: SandboxLost, which clients take for a kernel

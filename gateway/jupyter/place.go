@@ -79,6 +79,7 @@ const (
 	kindRead
 	kindWrite
 	kindSocket
+	kindEvents
 )
 
 // kindOf returns the kind of a request, and false if it is not for a Jupyter server.
@@ -95,6 +96,8 @@ func kindOf(r *http.Request) (int, bool) {
 	case strings.HasPrefix(p.rest, "/api/kernels/") && strings.HasSuffix(p.rest, "/channels") ||
 		strings.HasPrefix(p.rest, "/terminals/websocket/"):
 		return kindSocket, true
+	case p.rest == "/api/events/subscribe":
+		return kindEvents, true
 	}
 	switch strings.TrimSuffix(p.rest, "/") {
 	case "", "/tree", "/lab", "/login", "/api":

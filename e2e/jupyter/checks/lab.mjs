@@ -4,22 +4,13 @@ import { check, equal, ok, services, settings } from './kit.mjs'
 const serverSettings = settings()
 const { ServiceManager } = services
 
-// A WebSocket of a browser ends nothing when nobody listens for its errors.
-class BrowserSocket extends serverSettings.WebSocket {
-  constructor(...args) {
-    super(...args)
-    this.on('error', () => {})
-  }
-}
-
 const request = (path) =>
   fetch(new URL(path, serverSettings.baseUrl), {
     headers: { Authorization: `token ${serverSettings.token}` }
   })
 
 check('the managers of a page are ready', async () => {
-  const page = settings(process.env.BASE, { WebSocket: BrowserSocket })
-  const manager = new ServiceManager({ serverSettings: page })
+  const manager = new ServiceManager({ serverSettings })
   await manager.ready
   ok(manager.kernelspecs.specs.kernelspecs.python3, 'there is no python3')
   equal((await manager.contents.get('')).type, 'directory')
@@ -33,7 +24,12 @@ check('the user has a name', async () => {
 })
 
 check('what is not there is 404', async () => {
-  for (const path of ['api/events/subscribe', 'api/nbconvert', 'api/config/x', 'lab/api/settings']) {
-    equal((await request(path)).status, 404)
+  for (const path of [
+    'api/nbconvert', 'nbconvert/html/a.ipynb', 'nbconvert/html', 'api/config/x', 'lab/api/settings'
+  ]) {
+    const r = await request(path)
+    equal(r.status, 404)
+    const { message, reason } = await r.json()
+    equal([message, reason], ['there is no such path or method', 'not_found'])
   }
 })
