@@ -3,6 +3,7 @@
 package sandgate
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -37,13 +38,9 @@ func tracked(t *testing.T, patterns ...string) []string {
 	return files
 }
 
-// TestSpecificationNamesItsProof fails when SPECIFICATION.md marks a promise
-// as tested whose test or benchmark does not exist.
-func TestSpecificationNamesItsProof(t *testing.T) {
-	page, err := os.ReadFile("SPECIFICATION.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// testNames returns the names of all tests, benchmarks and fuzz targets.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
 	names := map[string]bool{}
 	define := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
 	for _, f := range tracked(t, "*_test.go") {
@@ -55,6 +52,39 @@ func TestSpecificationNamesItsProof(t *testing.T) {
 			names[string(m[1])] = true
 		}
 	}
+	return names
+}
+
+// TestThreatModelNamesItsTests fails when docs/threat-model.md names a test that does not exist, or
+// has not each of the 50 kinds of abuse with a test or the reason why there is none.
+func TestThreatModelNamesItsTests(t *testing.T) {
+	page, err := os.ReadFile("docs/threat-model.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := testNames(t)
+	for _, m := range regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(page, -1) {
+		if !names[string(m[1])] {
+			t.Errorf("there is no test %s", m[1])
+		}
+	}
+	for i := range 50 {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| %d \| .+ \| (.+) \|$`, i+1)).FindSubmatch(page)
+		reason := regexp.MustCompile("`(Test|Fuzz)|no aim|does not exist")
+		if row == nil || !reason.Match(row[1]) {
+			t.Errorf("abuse %d has neither a test nor a reason: %s", i+1, row)
+		}
+	}
+}
+
+// TestSpecificationNamesItsProof fails when SPECIFICATION.md marks a promise
+// as tested whose test or benchmark does not exist.
+func TestSpecificationNamesItsProof(t *testing.T) {
+	page, err := os.ReadFile("SPECIFICATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := testNames(t)
 	var bench []byte
 	for _, file := range tracked(t, "bench/*.go") {
 		part, err := os.ReadFile(file)

@@ -86,6 +86,7 @@ func open(path string, h surface.HandlerFunc) surface.Route {
 func (s *Surface) page(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("X-DNS-Prefetch-Control", "off")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Permissions-Policy", permissions)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -116,6 +117,8 @@ func (s *Surface) frame(w http.ResponseWriter, r *http.Request) error {
 	lib := r.Host + "/sandbox/lib/"
 	h.Set("Content-Security-Policy", strings.Replace(framePolicy, "%s", " http://"+lib+" https://"+
 		lib, 1))
+	// A name that a browser looks up ahead of time would carry data to the name's server.
+	h.Set("X-DNS-Prefetch-Control", "off")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Permissions-Policy", permissions)
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")

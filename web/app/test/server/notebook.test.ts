@@ -552,6 +552,8 @@ describe('the notebook', () => {
         await attempt('image', () => new Promise((ok, no) => { const i = new Image(); i.onload = () => ok('loaded'); i.onerror = no; i.src = '/assets/none.png' }))
         await attempt('popup', () => String(open('https://example.com/')))
         await attempt('worker', () => { new Worker('/assets/x.js'); return 'made' })
+        await attempt('rtc', () => new Promise((ok, no) => { const p = new RTCPeerConnection({ iceServers: [{ urls: 'stun:127.0.0.1:9' }] }); p.createDataChannel('x'); p.onicecandidate = () => ok('gathered'); p.createOffer().then((o) => p.setLocalDescription(o)).catch(no); setTimeout(() => ok('made'), 2000) }))
+        await attempt('frame', () => { const f = document.createElement('iframe'); document.body.append(f); return typeof f.contentWindow.RTCPeerConnection })
         await attempt('port', () => new Promise((ok, no) => { addEventListener('message', (e) => ok('heard')); parent.postMessage({ height: 1e9, link: 'javascript:alert(1)' }, '*'); setTimeout(no, 300) }))
         document.getElementById('p').textContent = out.join(' ')
       })()
@@ -561,7 +563,7 @@ describe('the notebook', () => {
     const p = page.frameLocator('[data-mime="text/html"] iframe').locator('#p')
     await expect.poll(() => p.innerText(), { timeout: 20_000 }).toContain('port:')
     expect((await p.innerText()).split(' ')).toEqual([
-      'origin:null', 'storage:refused', 'parent:refused', 'cookie:refused', 'top:refused', 'fetch:refused', 'image:refused', 'popup:null', 'worker:refused', 'port:refused',
+      'origin:null', 'storage:refused', 'parent:refused', 'cookie:refused', 'top:refused', 'fetch:refused', 'image:refused', 'popup:null', 'worker:refused', 'rtc:refused', 'frame:refused', 'port:refused',
     ])
     // A frame that navigates elsewhere does not succeed, and receives nothing more.
     await run(page, 'from IPython.display import *\nHTML("<script>location = \'https://example.com/\'</script>")')
