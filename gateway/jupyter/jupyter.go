@@ -177,7 +177,7 @@ func (s *Surface) Routes() []surface.Route {
 	open.Authenticate = s.authenticateOpen
 	socket := route("(jupyter socket)", kindSocket, protocol.ScopeWrite)
 	socket.Upgrade, socket.ClosesItself = true, true
-	feed := route("(jupyter events)", kindEvents, protocol.ScopeRead)
+	feed := route("(jupyter subscription)", kindEvents, protocol.ScopeRead)
 	feed.Upgrade, feed.ClosesItself = true, true
 	write := route("(jupyter write)", kindWrite, protocol.ScopeWrite)
 	write.MaxBody = maxBody
