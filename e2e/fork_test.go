@@ -56,7 +56,7 @@ machine=$(cat /etc/machine-id)"`,
 // one copy can be guessed from another.
 func TestForksDiffer(t *testing.T) {
 	t.Parallel()
-	const rounds, each = 4, 5
+	const rounds, each = 2, 3
 	ctx := deadline(t)
 	s := open(t, server)
 	kernels := map[string]string{"python": s.kernel.Channel().ID}

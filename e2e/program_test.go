@@ -26,7 +26,7 @@ type programLanguage struct {
 	// broken does not compile, and message is a part of the compiler's messages. An interpreter
 	// finds the error when the program starts.
 	broken, message string
-	// flood prints 4 MiB.
+	// flood prints 4 MiB. It is empty for languages whose output takes the same way as that of others.
 	flood string
 }
 
@@ -53,8 +53,7 @@ int main(int n, char **a) {
   for (std::string line; std::getline(std::cin, line);) std::cout << '[' << line << ']';
   std::cerr << "no";
   return 3;
-}`, "int main() { return x; }", "main.cpp:1:21: error: ‘x’ was not declared", `#include <cstdio>
-int main() { for (int i = 0; i < 1 << 16; i++) printf("%063d\n", i); }`,
+}`, "int main() { return x; }", "main.cpp:1:21: error: ‘x’ was not declared", "",
 		},
 		"rust": {
 			"echo.rs", `use std::io::{self, BufRead};
@@ -63,7 +62,7 @@ fn main() {
     for line in io::stdin().lock().lines() { print!("[{}]", line.unwrap()); }
     eprint!("no");
     std::process::exit(3);
-}`, "fn main() { x }", "cannot find value `x`", `fn main() { for i in 0..1 << 16 { println!("{:063}", i); } }`,
+}`, "fn main() { x }", "cannot find value `x`", "",
 		},
 		"fortran": {
 			"echo.f90", `program echo
@@ -82,12 +81,7 @@ fn main() {
   write (0, '(a)', advance='no') 'no'
   call exit(3)
 end program`, "program p\n  implicit none\n  print *, x\nend program",
-			"main.f90:3:12:", `program p
-  integer :: i
-  do i = 0, 65535
-    write (*, '(i63.63)') i
-  end do
-end program`,
+			"main.f90:3:12:", "",
 		},
 		"d": {
 			"echo.d", `import std.stdio;
@@ -97,21 +91,19 @@ int main(string[] a) {
   foreach (line; stdin.byLine) write("[", line, "]");
   stderr.write("no");
   return 3;
-}`, "void main() { x = 1; }", "main.d:1:15: error: undefined identifier",
-			`import std.stdio;
-void main() { foreach (i; 0 .. 1 << 16) writefln("%063d", i); }`,
+}`, "void main() { x = 1; }", "main.d:1:15: error: undefined identifier", "",
 		},
 		"ruby": {
 			"echo.rb", `ARGV.each { |a| print a, ";" }
 STDIN.each_line(chomp: true) { |line| print "[", line, "]" }
 STDERR.print "no"
-exit 3`, "def x(", "syntax error", `(1 << 16).times { |i| puts "%063d" % i }`,
+exit 3`, "def x(", "syntax error", "",
 		},
 		"perl": {
 			"echo.pl", `print "$_;" for @ARGV;
 while (<STDIN>) { chomp; print "[$_]" }
 print STDERR "no";
-exit 3;`, "my $x = ;", "syntax error", `printf "%063d\n", $_ for 0 .. 65535;`,
+exit 3;`, "my $x = ;", "syntax error", "",
 		},
 		"lua": {
 			"echo.lua", `for _, a in ipairs(arg) do io.write(a, ";") end
@@ -178,10 +170,6 @@ func programCode(t *testing.T, s *session, name string, p programLanguage) {
 		*r.ExitCode != 3 || r.Error != nil || len(r.Results) != 0 {
 		t.Errorf("a program with input: %+v, %+v", r, r.Error)
 	}
-	r = run(map[string]any{"code": p.echo})
-	if r.Stdout != "" || r.ExitCode == nil || *r.ExitCode != 3 {
-		t.Errorf("a program without input: %+v", r)
-	}
 	r = run(map[string]any{"code": p.broken})
 	if r.Stdout != "" || r.Status != "error" || r.ExitCode == nil || *r.ExitCode == 0 {
 		t.Errorf("a broken program: %+v", r)
@@ -196,6 +184,13 @@ func programCode(t *testing.T, s *session, name string, p programLanguage) {
 	contains(t, said, p.message)
 	if r.Error != nil && strings.Contains(said, "/tmp/") {
 		t.Errorf("the messages have the driver's folder: %s", said)
+	}
+	if p.flood == "" {
+		return
+	}
+	r = run(map[string]any{"code": p.echo})
+	if r.Stdout != "" || r.ExitCode == nil || *r.ExitCode != 3 {
+		t.Errorf("a program without input: %+v", r)
 	}
 	r = run(map[string]any{"code": p.flood, "max_output_bytes": 8 << 20})
 	if len(r.Stdout) != 4<<20 || !strings.HasSuffix(r.Stdout, "065535\n") || r.Status != "ok" ||

@@ -44,6 +44,7 @@ type Step struct {
 	Stdout      *Text                `yaml:"stdout"`
 	StdoutLike  *Pattern             `yaml:"stdout~"`
 	StdoutBytes int                  `yaml:"stdout_bytes"`
+	StdoutHash  string               `yaml:"stdout_sha256"`
 	Stderr      *Text                `yaml:"stderr"`
 	StderrLike  *Pattern             `yaml:"stderr~"`
 	Result      *Text                `yaml:"result"`
@@ -79,8 +80,8 @@ func verbs() map[string][]string {
 	return map[string][]string{
 		"file": nil, "restart": nil, "program": nil,
 		"run": {
-			"repeat", "status", "stdout", "stdout~", "stdout_bytes", "stderr", "stderr~", "result",
-			"result~", "data", "display", "update",
+			"repeat", "status", "stdout", "stdout~", "stdout_bytes", "stdout_sha256",
+			"stderr", "stderr~", "result", "result~", "data", "display", "update",
 			"error", "exit_code", "event", "order", "input", "no_input", "whole", "when", "later",
 		},
 		"complete": {"matches", "without"}, "inspect": {"found", "text"}, "is_complete": {"gives"},

@@ -131,6 +131,12 @@ func TestCases(t *testing.T) {
 		{"stdout unwanted", `{run: out a}`, "stdout: wanted nothing"},
 		{"stdout bytes", `{run: out abc, stdout_bytes: 4}`, ""},
 		{"stdout too short", `{run: out abc, stdout_bytes: 5}`, "wanted 5 bytes, got 4"},
+		{"stdout hash", `{run: out abc, stdout_bytes: 4, stdout_sha256: ` +
+			`edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb}`, ""},
+		{
+			"stdout has another hash", `{run: out abc, stdout_bytes: 4, stdout_sha256: "00"}`,
+			"wanted the hash 00",
+		},
 		{"stderr unwanted", `{run: err a}`, "stderr: wanted nothing"},
 		{"stderr", `{run: err a, stderr: "a\n"}`, ""},
 		{"result", `{run: result 42, result: 42, data: {application/json: '"a":\s?1'}}`, ""},

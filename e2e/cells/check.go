@@ -1,6 +1,8 @@
 package cells
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -44,6 +46,10 @@ func (s *Step) compare(o *outcome, i int) {
 	}
 	if s.StdoutBytes != 0 && len(got) != s.StdoutBytes {
 		o.problem("stdout: wanted %d bytes, got %d", s.StdoutBytes, len(got))
+	}
+	if hash := sha256.Sum256([]byte(got)); s.StdoutHash != "" &&
+		hex.EncodeToString(hash[:]) != s.StdoutHash {
+		o.problem("stdout: wanted the hash %s, got %x of %s", s.StdoutHash, hash, show(got))
 	}
 	stream("stderr", o.stderr.String(), s.Stderr, s.StderrLike)
 	s.checkStatus(o)
