@@ -32,6 +32,7 @@ final class Interrupts
     private int $pending = 0; // a signal that came while signals were held back
     private int $stray = 0; // time of a signal that came while no cell was running, in nanoseconds; 0 means none
     private bool $told = false; // a signal came since the last cell began
+    private int $signalled = 0; // the last cell that got a signal while it was running
     public bool $exitable = true; // exit would end the cell, and not the process
     public private(set) bool $thrown = false;
 
@@ -75,8 +76,19 @@ final class Interrupts
         return $this->stray === 0 ? null : max(0, intdiv($this->stray + self::ANNOUNCED - hrtime(true), 1_000_000));
     }
 
-    /** That request has arrived, for a cell that has ended or is running, or none will arrive. */
-    public function announced(): void
+    /**
+     * The request of a cell that has ended has arrived. If its signal came during the cell, then the
+     * signal between the cells is another one.
+     */
+    public function announced(int $cell): void
+    {
+        if ($cell !== $this->signalled) {
+            $this->stray = 0;
+        }
+    }
+
+    /** No request arrives: user code has sent the signal. */
+    public function forget(): void
     {
         $this->stray = 0;
     }
@@ -197,6 +209,7 @@ final class Interrupts
             return false;
         }
         $this->shared->handled = 1;
+        $this->signalled = $this->shared->cell;
         $this->engine->enableOutput();
         if ($this->held > 0) {
             $this->pending = max($this->pending, $signal);

@@ -214,7 +214,7 @@ final class Kernel
         while (($wait = $this->interrupts->unannounced()) !== null) {
             if (!$this->wire->waits($wait)) {
                 if ($wait === 0) {
-                    $this->interrupts->announced(); // no announcement will arrive: user code sent the signal
+                    $this->interrupts->forget();
                 }
                 continue; // a signal, or time has passed
             }
@@ -404,7 +404,7 @@ final class Kernel
             return;
         }
         if ($op === 'interrupt') {
-            $this->interrupts->announced(); // for a cell that has ended, or waits for input
+            $this->interrupts->announced((int) ($request['cell'] ?? 0));
         }
         if (\in_array($op, ['input', 'interrupt', 'comm'], true)) {
             return; // no cell is running that they could be for

@@ -8,7 +8,7 @@ import os
 import random
 import signal
 
-from harness import CONTROL, HEADER, STDERR, Kernel
+from harness import CONTROL, HEADER, STDERR, STDOUT, Kernel
 
 SEED = 8
 
@@ -98,6 +98,17 @@ def moments(kernel):
         reply = kernel.wait(kernel.id - 1)
         assert reply["ename"] == "Interrupted", f"early, round {i}: {reply}"
         assert kernel.wait(kernel.id)["status"] == "ok"
+        # The announcement of a cell that was interrupted is read after the next cell's signal came.
+        kernel.events = []
+        kernel.start("echo 'on'; while (true) {}")
+        cell = kernel.cell
+        kernel.until(lambda: "on" in kernel.text(STDOUT))
+        os.killpg(group, signal.SIGINT)
+        assert kernel.wait(kernel.id)["ename"] == "Interrupted"
+        kernel.running = kernel.cell = cell + 1
+        meanwhile(("interrupt", {"cell": cell}), ("execute", {"code": "while (true) {}", "cell": cell + 1}), ("interrupt", {"cell": cell + 1}))
+        reply = kernel.wait(kernel.id)
+        assert reply["ename"] == "Interrupted", f"the next cell, round {i}: {reply}"
     alive(kernel)
 
 
