@@ -42,7 +42,7 @@ final class Savegame
         $this->libc->part(self::FIRST_DESCRIPTOR);
         $this->shared->parted = 1;
         $info = [];
-        while (pcntl_sigwaitinfo([Supervisor::TAKE_OVER], $info) !== Supervisor::TAKE_OVER);
+        while (@pcntl_sigwaitinfo([Supervisor::TAKE_OVER], $info) !== Supervisor::TAKE_OVER);
         while (@pcntl_sigtimedwait([SIGINT, Supervisor::AGAIN, Supervisor::HARD], $info, 0, 1) > 0); // for the process that died
         pcntl_sigprocmask(SIG_SETMASK, $before);
         return true;
