@@ -76,7 +76,7 @@ func (g *Gateway) openPort(q *request) error {
 		ports.TicketParam + "=" + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
 }
 
-// embedMark follows the port in the purpose of a ticket for a frame on a page of
+// embedMark follows the port in the purpose of a ticket, and of its cookie, for a frame on a page of
 // another site.
 const embedMark = "+embed"
 
@@ -111,8 +111,12 @@ func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 			}
 		}
 	}
-	who, ok := g.auth.OpenPortCookie(string(q.Request().Header.Cookie(g.portCookieName(p))),
-		p.Key())
+	cookie := string(q.Request().Header.Cookie(g.portCookieName(p)))
+	who, ok := g.auth.OpenPortCookie(cookie, p.Key())
+	p.OwnFrames = ok
+	if !ok {
+		who, ok = g.auth.OpenPortCookie(cookie, p.Key()+embedMark)
+	}
 	if !ok {
 		return noderpc.Principal{}, fault.New(fault.Unauthenticated, op,
 			"a bearer token is needed, or a link from POST /v1/sessions/{id}/ports")
@@ -147,7 +151,11 @@ func (g *Gateway) portCookieName(p *ports.Target) string {
 func (q *request) secure() bool { return q.Get("X-Forwarded-Proto") == "https" }
 
 func (g *Gateway) setPortCookie(q *request, who noderpc.Principal, embed bool) {
-	value, ok := g.auth.NewPortCookie(who, q.port.Key())
+	key := q.port.Key()
+	if embed {
+		key += embedMark
+	}
+	value, ok := g.auth.NewPortCookie(who, key)
 	if !ok {
 		return
 	}

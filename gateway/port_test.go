@@ -139,6 +139,19 @@ func TestPortCredentials(t *testing.T) {
 	if framed.SameSite != http.SameSiteNoneMode || !framed.Secure || !framed.Partitioned {
 		t.Errorf("the cookie for a frame is %+v", framed)
 	}
+	// Other pages may show the port in a frame only if the cookie is for that.
+	for _, x := range []struct {
+		cookie *http.Cookie
+		want   string
+	}{{c, "[frame-ancestors 'self']"}, {framed, "[]"}} {
+		resp := w.at("GET", "/", nil, func(r *http.Request) { r.AddCookie(x.cookie) })
+		if got := fmt.Sprint(resp.Header["Content-Security-Policy"]); resp.StatusCode != 200 ||
+			got != x.want {
+			t.Errorf("%d, the policy is %s, want %s", resp.StatusCode, got, x.want)
+		}
+		read(t, resp)
+		<-w.seen
+	}
 	for _, x := range []struct {
 		name   string
 		change func(*http.Request)

@@ -125,6 +125,10 @@ func (s *Surface) responseHeader(h http.Header, t *Target) {
 	if to := h.Get("Location"); to != "" {
 		h.Set("Location", location(to, t))
 	}
+	if t.OwnHost && t.OwnFrames {
+		// A neighbour's page belongs to the same site and could cover a frame with its own content.
+		h.Add("Content-Security-Policy", "frame-ancestors 'self'")
+	}
 	if !t.OwnHost {
 		h.Add("Content-Security-Policy", pathPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")

@@ -30,6 +30,8 @@ type Target struct {
 	// BearerUsed is set if the request's Authorization was for the gateway and
 	// not for the program.
 	BearerUsed bool
+	// OwnFrames is set if only the port's own pages may show the response in a frame.
+	OwnFrames bool
 	// TicketUsed is set if the request had a ticket in its query.
 	TicketUsed bool
 }

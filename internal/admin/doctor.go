@@ -41,6 +41,7 @@ func (d *Doctor) Run(ctx context.Context) {
 		d.Report(d.blobs(ctx))
 	}
 	d.Report(certificates(d.Config, time.Now())...)
+	d.Report(portsDomain(d.Config)...)
 	if d.Config.E2B != "" {
 		d.Report(newDomainCheck().run(ctx, d.Config.E2B)...)
 	}
