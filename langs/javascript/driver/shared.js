@@ -8,6 +8,7 @@
 
 const WORDS = 16;
 const BUFFER = 256 << 10; // bytes
+const clock = Date.now; // user code may replace it
 
 module.exports = {
   BUFFER,
@@ -15,8 +16,9 @@ module.exports = {
   words: (memory) => new Int32Array(memory, 0, WORDS),
   bytes: (memory) => Buffer.from(memory, WORDS * 4, BUFFER),
 
-  // now is a clock of both threads, in ms, as an Int32 that wraps around.
-  now: () => Number(BigInt.asIntN(32, process.hrtime.bigint() / 1_000_000n)),
+  // now is a clock of both threads, in ms, as an Int32 that wraps around. It is the clock that gVisor
+  // takes the start times of processes from, so that a step of it does not matter.
+  now: () => Number(BigInt.asIntN(32, BigInt(clock()))),
 
   // Indexes of words.
   LOCK: 0, // FREE, MAIN or CONTROLLER

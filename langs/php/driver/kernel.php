@@ -190,7 +190,7 @@ final class Kernel
         error_clear_last();
         $this->interrupts->begin();
         $this->awaitAnnouncement($shared->cell);
-        $shared->began = intdiv(hrtime(true), 1_000_000);
+        $shared->began = (int) (microtime(true) * 1000);
         $shared->busy = 1;
         $this->begun = microtime(true);
         $this->input->begin();

@@ -8,7 +8,7 @@ namespace Sandgate;
  *   parted       1 when its descriptors are separate
  *   sequence     the number of requests so far
  *   busy         1 while a cell is running
- *   began        when that began, in ms of hrtime
+ *   began        when that began, in ms of microtime
  *   handled      1 when the kernel has noticed the interrupt of this cell
  *   noticed      1 when the supervisor has noticed an interrupt, since the cell began
  *   meant        the sequence that the supervisor's own signals are for

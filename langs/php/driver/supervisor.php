@@ -147,8 +147,8 @@ final class Supervisor
         $since = 0.0; // in hundredths of a second since the machine's start, the unit of /proc
         if ($own) {
             // The start time of a process is rounded down to a hundredth; gVisor rounds its clock
-            // to one.
-            $since = ((float) file_get_contents('/proc/uptime')) * 100 - (hrtime(true) / 1e6 - $this->shared->began) / 10 - 1.5;
+            // to one. Both are of the clock that microtime has.
+            $since = ((float) file_get_contents('/proc/uptime')) * 100 - (microtime(true) * 1000 - $this->shared->began) / 10 - 1.5;
         }
         $children = [];
         foreach (glob('/proc/[0-9]*/stat') as $file) {
