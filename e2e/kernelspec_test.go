@@ -32,20 +32,28 @@ func debianTemplate(ctx context.Context, t *testing.T, s *Server, name string) p
 		t.Fatalf("the image of %s: %v\n%s", name, err, out)
 	}
 	file := filepath.Join(root, "deploy", "templates", name, "template.yaml")
-	out, err := command(ctx, t, s, "template", "build", file)
-	// A tenant has few builds at a time, and other tests build images too.
-	for strings.Contains(out, "as many builds of images") && ctx.Err() == nil {
-		time.Sleep(time.Second)
-		out, err = command(ctx, t, s, "template", "build", file)
-	}
-	if err != nil {
-		t.Fatalf("the template %s: %v\n%s", name, err, out)
-	}
+	buildTemplate(ctx, t, s, file)
 	c, err := wire.New(s.URL, s.Token, wire.Options{})
 	check(t, err)
 	v, err := c.Template(ctx, name)
 	check(t, err)
 	return v
+}
+
+// buildTemplate builds a template from a file and returns what the command printed. A tenant has few
+// builds of images at a time, and other tests build them too.
+func buildTemplate(ctx context.Context, t *testing.T, s *Server, file string) string {
+	t.Helper()
+	for {
+		out, err := command(ctx, t, s, "template", "build", file)
+		if err == nil {
+			return out
+		}
+		if !strings.Contains(out, "as many builds of images") || ctx.Err() != nil {
+			t.Fatalf("the template of %s: %v\n%s", file, err, out)
+		}
+		time.Sleep(time.Second)
+	}
 }
 
 // TestKernelspec uses the Jupyter kernel of R, which the server knows only from a template's image.

@@ -336,10 +336,7 @@ func TestTemplateOfAnImage(t *testing.T) {
 	check(t, p.AppendImage(busyImage(t)))
 	recipe := write(t, filepath.Join(dir, "busy.yaml"),
 		"name: busy\nimage: ./oci\nfiles: [{from: busy.yaml, to: said}]\nrun: ['echo $FROM_IMAGE > built']\n")
-	out, err := command(ctx, t, server, "template", "build", recipe)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	buildTemplate(ctx, t, server, recipe)
 	c, err := wire.New(server.URL, server.Token, wire.Options{})
 	check(t, err)
 	t.Cleanup(func() { check(t, c.DeleteTemplate(context.WithoutCancel(ctx), "busy")) })
@@ -383,10 +380,7 @@ func TestTemplateOfAnImage(t *testing.T) {
 	check(t, q.AppendImage(withBash(t, busyImage(t))))
 	recipe = write(t, filepath.Join(dir, "bash.yaml"),
 		"name: bash\nimage: ./bash\ncode: set=before\n")
-	out, err = command(ctx, t, server, "template", "build", recipe)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	buildTemplate(ctx, t, server, recipe)
 	t.Cleanup(func() { check(t, c.DeleteTemplate(context.WithoutCancel(ctx), "bash")) })
 	b := openWith(t, server, protocol.SessionCreate{Template: "bash"})
 	if out := b.run(

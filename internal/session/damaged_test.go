@@ -3,6 +3,7 @@ package session
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/sandgate/sandgate/protocol"
@@ -27,11 +28,11 @@ func spoil(t *testing.T, name string) {
 func TestGVisorDamaged(t *testing.T) {
 	data := t.TempDir()
 	r := newGVisor(t, data)
-	isLost := func(what, id string) {
+	isLost := func(what, id string, reasons ...string) {
 		t.Helper()
 		v, err := call[protocol.Session](r, alice, protocol.OpSessionGet,
 			protocol.SessionRef{Session: id})
-		if err != nil || v.State != lost.String() || v.Reason != "host" {
+		if err != nil || v.State != lost.String() || !slices.Contains(reasons, v.Reason) {
 			t.Errorf("%s: %+v, %v", what, v, err)
 		}
 	}
@@ -43,12 +44,13 @@ func TestGVisorDamaged(t *testing.T) {
 	spoil(t, filepath.Join(r.m.dirs.Snapshot(memory.ID), "pages.img"))
 	err := p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "sum(x)"}, nil)
 	wantKind(t, "work with changed memory", err, fault.SandboxLost, "")
-	isLost("changed memory", memory.ID)
+	// On a slow disk the sandbox runs before the end of the check, which then ends it.
+	isLost("changed memory", memory.ID, "host", "crashed")
 
 	r.stop()
 	spoil(t, filepath.Join(data, "sessions", record.ID, "session.json"))
 	r = newGVisor(t, data)
-	isLost("a changed record", record.ID)
+	isLost("a changed record", record.ID, "host")
 	if _, err := os.Stat(r.m.dirs.Session(record.ID)); err == nil {
 		t.Error("the lost session has files")
 	}

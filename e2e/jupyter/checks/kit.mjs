@@ -9,6 +9,8 @@ export const services = require(process.env.SERVICES)
 // A page says whether its server has terminals. Each version of the packages has its own copy.
 const { PageConfig } = createRequire(require.resolve(process.env.SERVICES))('@jupyterlab/coreutils')
 PageConfig.setOption('terminalsAvailable', 'true')
+// Old versions use events only if the page says that the server is Jupyter Server 2 or later.
+PageConfig.setOption('notebookVersion', '[2, 14, 0]')
 
 export function settings(base = process.env.BASE, options = {}) {
   return services.ServerConnection.makeSettings({
