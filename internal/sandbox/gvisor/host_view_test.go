@@ -50,7 +50,7 @@ func TestAbuse42_SeenFromTheHost(t *testing.T) {
 	const none = "0000000000000000"
 	roles := map[string]struct {
 		uid, capabilities string
-		files             string // a pattern of all that it may have open
+		files             string // a pattern of the files that it may have open
 	}{
 		// The image is read, and the sentry writes why it ended.
 		"sandbox": {"65534", none, `^(reads .*\.erofs|writes .*/panic\.log)$`},
