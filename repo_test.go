@@ -70,7 +70,7 @@ func TestThreatModelNamesItsTests(t *testing.T) {
 	}
 	for i := range 50 {
 		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| %d \| .+ \| (.+) \|$`, i+1)).FindSubmatch(page)
-		reason := regexp.MustCompile("`(Test|Fuzz)|no aim|does not exist")
+		reason := regexp.MustCompile("`(Test|Fuzz)|a non-goal|does not exist")
 		if row == nil || !reason.Match(row[1]) {
 			t.Errorf("abuse %d has neither a test nor a reason: %s", i+1, row)
 		}

@@ -41,7 +41,8 @@ print(json.dumps({
     'proc': names('/proc'), 'sys': sorted(sys_names), 'dev': sorted(dev), 'text': text,
     'uname': ' '.join(os.uname()),
     'dmesg': subprocess.run(['dmesg'], capture_output=True, text=True, timeout=20).stdout,
-    'setuid': subprocess.run(['find', '/', '-xdev', '-perm', '/6000', '-type', 'f'], capture_output=True, text=True).stdout.split(),
+    'setuid': subprocess.run(['find', '/', '-xdev', '-perm', '/6000', '-type', 'f'],
+                             capture_output=True, text=True).stdout.split(),
 }))`
 
 // TestAbuse39_NothingOfTheHost: a program sees gVisor's own /proc, /sys and /dev, and no name, path
@@ -112,7 +113,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 got = {}
 def call(name, number, *args):
     ctypes.set_errno(0)
-    r = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
+    r = libc.syscall(ctypes.c_long(number),
+                     *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
     got[name] = errno.errorcode[ctypes.get_errno()] if r < 0 else 'done'
     return r
 NEWUSER, NEWNS = 0x10000000, 0x00020000
@@ -131,8 +133,11 @@ def child(name, number, *args):
 child('unshare user', 272, NEWUSER)
 child('unshare user and mounts', 272, NEWUSER | NEWNS)
 call('unshare mounts', 272, NEWNS)
-class Clone(ctypes.Structure): _fields_ = [(n, ctypes.c_uint64) for n in ('flags', 'pidfd', 'child', 'parent', 'signal', 'stack', 'size', 'tls')]
-for name, args in (('clone user', (56, NEWUSER | 17, 0, 0, 0, 0)), ('clone3 user', (435, ctypes.byref(Clone(NEWUSER, 0, 0, 0, 17)), 64))):
+class Clone(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint64) for n in
+                ('flags', 'pidfd', 'child', 'parent', 'signal', 'stack', 'size', 'tls')]
+for name, args in (('clone user', (56, NEWUSER | 17, 0, 0, 0, 0)),
+                   ('clone3 user', (435, ctypes.byref(Clone(NEWUSER, 0, 0, 0, 17)), 64))):
     if call(name, *args) == 0: os._exit(0)
 for fs in (b'tmpfs', b'proc', b'overlay', b'fuse', b'cgroup2', b'sysfs'):
     call('mount ' + fs.decode(), 165, b'x', b'/tmp', fs, 0, 0)
@@ -157,8 +162,14 @@ call('reboot', 169, 0xfee1dead, 672274793, 0x4321fedc, 0)
 call('open_by_handle_at', 304, -100, word, 0)
 call('raw socket', 41, 2, 3, 1)
 call('packet socket', 41, 17, 3, 0)
-call('tun', 16, os.open('/dev/net/tun', os.O_RDWR), 0x400454ca, b'tun0'.ljust(16, b'\0') + b'\1\0'.ljust(24, b'\0'))
-for name, path, mode in (('memory of the agent', '/proc/1/mem', 'rb+'), ('environment of the agent', '/proc/1/environ', 'rb'), ('agent', '/opt/sandgate/agent', 'ab'), ('preload', '/etc/ld.so.preload', 'ab'), ('sysrq', '/proc/sysrq-trigger', 'ab'), ('device', '/dev/sda', 'ab')):
+call('tun', 16, os.open('/dev/net/tun', os.O_RDWR), 0x400454ca,
+     b'tun0'.ljust(16, b'\0') + b'\1\0'.ljust(24, b'\0'))
+for name, path, mode in (
+    ('memory of the agent', '/proc/1/mem', 'rb+'),
+    ('environment of the agent', '/proc/1/environ', 'rb'),
+    ('agent', '/opt/sandgate/agent', 'ab'), ('preload', '/etc/ld.so.preload', 'ab'),
+    ('sysrq', '/proc/sysrq-trigger', 'ab'), ('device', '/dev/sda', 'ab'),
+):
     try:
         with open(path, mode, buffering=0) as f: f.read(1) if 'r' in mode else None
         got[name] = 'done'
@@ -203,8 +214,17 @@ func TestAbuse04_MemoryOfEveryKind(t *testing.T) {
 	}
 	const part = 64 << 20
 	for _, x := range []struct{ name, code string }{
-		{"memfd", "import os\nm = os.memfd_create('x')\nfor i in range(64): os.write(m, b'x' * (1 << 20))"},
-		{"pipes", "import fcntl\nends = []\nfor i in range(64):\n    r, w = os.pipe()\n    fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 1 << 20)\n    os.set_blocking(w, False)\n    ends.append((r, w, os.write(w, b'x' * (1 << 20))))\nassert sum(e[2] for e in ends) >= 60 << 20, ends"},
+		{"memfd", `import os
+m = os.memfd_create('x')
+for i in range(64): os.write(m, b'x' * (1 << 20))`},
+		{"pipes", `import fcntl
+ends = []
+for i in range(64):
+    r, w = os.pipe()
+    fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.set_blocking(w, False)
+    ends.append((r, w, os.write(w, b'x' * (1 << 20))))
+assert sum(e[2] for e in ends) >= 60 << 20, ends`},
 	} {
 		before := used()
 		s.run("ok", x.code)

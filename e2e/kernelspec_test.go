@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,20 +41,22 @@ func debianTemplate(ctx context.Context, t *testing.T, s *Server, name string) p
 	return v
 }
 
-// buildTemplate builds a template from a file and returns what the command printed. A tenant has few
-// builds of images at a time, and other tests build them too.
-func buildTemplate(ctx context.Context, t *testing.T, s *Server, file string) string {
+// imageBuild is held during a build of an image: a tenant has one at a time.
+var imageBuild sync.Mutex
+
+// buildTemplate builds a template with an image from a file.
+func buildTemplate(ctx context.Context, t *testing.T, s *Server, file string) {
 	t.Helper()
-	for {
+	imageBuild.Lock()
+	defer imageBuild.Unlock()
+	// The server may still count a build whose command has ended.
+	eventually(t, "a build of an image is allowed", func() bool {
 		out, err := command(ctx, t, s, "template", "build", file)
-		if err == nil {
-			return out
-		}
-		if !strings.Contains(out, "as many builds of images") || ctx.Err() != nil {
+		if err != nil && !strings.Contains(out, "as many builds of images") {
 			t.Fatalf("the template of %s: %v\n%s", file, err, out)
 		}
-		time.Sleep(time.Second)
-	}
+		return err == nil
+	})
 }
 
 // TestKernelspec uses the Jupyter kernel of R, which the server knows only from a template's image.

@@ -56,7 +56,7 @@ type command struct {
 }
 
 // start starts a command. Errors: those of channel.open. It completes even if the client disconnects:
-// nobody could end a command whose channel is unknown.
+// the gateway cannot end a command whose channel it does not know.
 func (s *Surface) start(ctx context.Context, who noderpc.Principal,
 	p protocol.ExecRequest,
 ) (*command, error) {

@@ -2,30 +2,24 @@ package exec
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/internal/nodecall/nodecalltest"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/protocol/frame"
 )
 
-// node is a node with one link, which ends with the context that it was opened with. The node opens
-// the channel c1 once the client has disconnected.
+// node is a node with one link. It reports the channels that are closed.
 type node struct {
-	ctx        context.Context
-	disconnect func()
-	frames     chan frame.Frame
-	closed     chan string
+	*nodecalltest.Link
+	closed chan string
 }
 
-func (n *node) Open(ctx context.Context, _ noderpc.Principal) (nodecall.Link, error) {
-	n.ctx = ctx
-	return n, nil
+func (n *node) Open(context.Context, noderpc.Principal) (nodecall.Link, error) {
+	return n.Link, nil
 }
 
 func (n *node) Call(_ context.Context, _ noderpc.Principal, op string, params, _ any) error {
@@ -35,41 +29,20 @@ func (n *node) Call(_ context.Context, _ noderpc.Principal, op string, params, _
 	return nil
 }
 
-func (n *node) Next() (frame.Frame, error) {
-	if n.ctx.Err() != nil {
-		return frame.Frame{}, io.EOF
-	}
-	return <-n.frames, nil
-}
-
-func (n *node) Send(frames ...frame.Frame) error {
-	for _, f := range frames {
-		var req protocol.Request
-		if err := json.Unmarshal(f.Body, &req); err != nil {
-			return err
-		}
-		result := "{}"
-		if req.Op == protocol.OpChannelOpen {
-			n.disconnect()
-			result = `{"id":"c1"}`
-		}
-		body, err := json.Marshal(protocol.Reply{ID: req.ID, Result: json.RawMessage(result)})
-		if err != nil {
-			return err
-		}
-		n.frames <- frame.Frame{Type: frame.Control, Body: body}
-	}
-	return nil
-}
-
-func (n *node) Close() error { return nil }
-
 // TestDisconnectAtStart checks that a command ends whose client disconnects while it starts.
 func TestDisconnectAtStart(t *testing.T) {
 	ctx, disconnect := context.WithCancel(context.Background())
-	n := &node{
-		disconnect: disconnect, frames: make(chan frame.Frame, 8), closed: make(chan string, 1),
-	}
+	n := &node{closed: make(chan string, 1)}
+	n.Link = nodecalltest.New(func(req protocol.Request) any {
+		if req.Op == protocol.OpChannelOpen {
+			disconnect()
+			select { // a link that ends with the request ends at once
+			case <-n.Closed():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		return protocol.Channel{ID: "c1"}
+	})
 	s := New(Config{
 		Node: n, Base: context.Background(), Call: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})

@@ -207,8 +207,8 @@ func (r *Run) ensure(ctx context.Context) error {
 	return err
 }
 
-// execute queues the code. It completes even if the caller disconnects: nobody could interrupt a
-// cell whose number is unknown.
+// execute queues the code. It completes even if the caller disconnects: the run cannot interrupt a
+// cell whose number it does not know.
 func (r *Run) execute(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fault.Wrap(fault.KindOf(err), "run.start", err)

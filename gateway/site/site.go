@@ -117,7 +117,7 @@ func (s *Surface) frame(w http.ResponseWriter, r *http.Request) error {
 	lib := r.Host + "/sandbox/lib/"
 	h.Set("Content-Security-Policy", strings.Replace(framePolicy, "%s", " http://"+lib+" https://"+
 		lib, 1))
-	// A name that a browser looks up ahead of time would carry data to the name's server.
+	// A name that a browser prefetches would carry data to the name's server.
 	h.Set("X-DNS-Prefetch-Control", "off")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Permissions-Policy", permissions)

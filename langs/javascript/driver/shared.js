@@ -18,7 +18,7 @@ module.exports = {
 
   // now is a clock of both threads, in ms, as an Int32 that wraps around. It is the clock that gVisor
   // takes the start times of processes from, so that a step of it does not matter.
-  now: () => Number(BigInt.asIntN(32, BigInt(clock()))),
+  now: () => clock() | 0,
 
   // Indexes of words.
   LOCK: 0, // FREE, MAIN or CONTROLLER
