@@ -41,6 +41,7 @@ const children = require('./children.js');
 const modules = require('./modules.js');
 const variables = require('./variables.js');
 const { exiting } = require('./exit.js');
+const { load } = require('./load.js');
 
 const output = new Output(memory);
 const messages = new Messages(output);
@@ -55,6 +56,7 @@ const help = new Help(inspection, names);
 
 errors.install(origins);
 streams.install(output);
+load();
 timers.install();
 children.install(output);
 installInput(lines);

@@ -69,17 +69,7 @@ function install(output) {
     if (typeof own[name] === 'function' && name !== 'Console') console[name] = own[name];
   }
   console.context = () => own;
-  load();
   plainWrites(output);
-}
-
-// load makes Node load the parts that console needs at its first use: an interrupt in the middle of
-// that would leave them half loaded.
-function load() {
-  const sink = new Writable({ write: (chunk, encoding, callback) => callback() });
-  const quiet = new Console({ stdout: sink, stderr: sink });
-  quiet.log('%s %o', 'load', [{ a: 1 }]);
-  quiet.error(new Error('load'));
 }
 
 // plainWrites keeps the order between writes to descriptors 1 and 2 and the text of the streams.

@@ -184,8 +184,8 @@ test('an interrupt that comes while the driver itself is at work loses no answer
       const all = order(execute, asks, request({ op: 'interrupt', cell: named ? id : undefined }));
       kernel.write(Buffer.concat(all));
       for (let i = 0; i < all.length - 1; i++) {
-        const { status, ename } = await kernel.until(() => kernel.replies.get(id + i));
-        if (endless && i === 0 || status !== 'ok') assert.deepEqual([i, ename], [0, 'Interrupted'], `call ${call}`);
+        const { status, ename, evalue } = await kernel.until(() => kernel.replies.get(id + i));
+        if (endless && i === 0 || status !== 'ok') assert.deepEqual([i, ename], [0, 'Interrupted'], `call ${call}: ${evalue}`);
       }
     }
     await kernel.close();
@@ -212,6 +212,15 @@ test('an interrupt loses neither the next cell, nor a request that does not end,
   assert.equal((await kernel.until(() => kernel.replies.get(703))).ename, 'Interrupted');
   clearInterval(again);
   assert.equal((await kernel.run('6 * 7')).value, '42');
+  await kernel.close();
+});
+
+test('no interrupt can meet Node as it loads what the globals need', async (t) => {
+  const kernel = await start(t);
+  const { value } = await kernel.run(`const loaded = process.moduleLoadList.length;
+    for (const name of Object.getOwnPropertyNames(globalThis)) Object.getOwnPropertyDescriptor(globalThis, name);
+    process.moduleLoadList.slice(loaded)`);
+  assert.equal(value, '[]');
   await kernel.close();
 });
 
