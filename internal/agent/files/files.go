@@ -334,41 +334,6 @@ func inProc(path string) bool {
 		syscall.Statfs(path, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC
 }
 
-// openFile opens a regular file. It never waits for the other end of a FIFO. It
-// refuses files of /proc, see inProc.
-func openFile(path string) (*os.File, wire.FileStat, error) {
-	const op = "agent.file.read"
-	if inProc(path) {
-		return nil, wire.FileStat{}, fileError(op, syscall.EACCES)
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return nil, wire.FileStat{}, fileError(op, err)
-	}
-	info, err := f.Stat()
-	if err == nil {
-		switch {
-		case info.IsDir():
-			err = syscall.EISDIR
-		case !info.Mode().IsRegular():
-			err = syscall.EINVAL
-		}
-	}
-	if err == nil {
-		// Check again, because the path may lead elsewhere by now.
-		var after syscall.Statfs_t
-		if err = syscall.Fstatfs(int(f.Fd()), &after); err == nil &&
-			after.Type == unix.PROC_SUPER_MAGIC {
-			err = syscall.EACCES
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, wire.FileStat{}, fileError(op, err)
-	}
-	return f, statOf(path, info), nil
-}
-
 // makeLink makes a symbolic link, and its parents if parents is true.
 func makeLink(path, target string, parents bool) error {
 	const op = "agent.file.link"

@@ -133,17 +133,7 @@ func (s *Service) perform(o Operation, t Transfer) {
 		}
 		return
 	case wire.OpFileRead:
-		f, stat, err := openFile(path)
-		var part wire.FileOpened
-		if err == nil {
-			defer f.Close()
-			part, err = partOf(f, stat, q)
-		}
-		part.FileStat = s.owned(part.FileStat)
-		t.Respond(part, err)
-		if err == nil {
-			t.Finish(fileError("agent."+o.op, sendFile(t, f, part.Length)))
-		}
+		s.readFile(t, path, q)
 		return
 	}
 	switch known := result.(type) {
@@ -155,31 +145,4 @@ func (s *Service) perform(o Operation, t Transfer) {
 		}
 	}
 	t.Respond(result, err)
-}
-
-// partOf returns the requested part of a file and seeks to its beginning.
-func partOf(f io.Seeker, stat wire.FileStat, q Params) (wire.FileOpened, error) {
-	const op = "agent.file.read"
-	part := wire.FileOpened{FileStat: stat, Length: stat.Size}
-	if q.Length < 0 {
-		return part, fault.Invalid(op, "length", "a length must not be below 0")
-	}
-	if q.IfRange != "" && q.IfRange != stat.ETag {
-		return part, nil
-	}
-	part.Offset = q.Offset
-	if q.Offset < 0 {
-		part.Offset = max(stat.Size+q.Offset, 0)
-	}
-	part.Length = max(stat.Size-part.Offset, 0)
-	if q.Length > 0 {
-		part.Length = min(part.Length, q.Length)
-	}
-	if part.Offset == 0 {
-		return part, nil
-	}
-	if _, err := f.Seek(part.Offset, io.SeekStart); err != nil {
-		return part, fileError(op, err)
-	}
-	return part, nil
 }

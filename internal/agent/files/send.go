@@ -1,34 +1,9 @@
 package files
 
 import (
-	"errors"
-	"io"
-
 	"github.com/sandgate/sandgate/internal/agent/wire"
-	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
 )
-
-// sendFile sends size bytes of a file.
-func sendFile(t Transfer, f io.Reader, size int64) error {
-	buf := make([]byte, frame.HeaderSize+wire.FileChunk)
-	for size > 0 {
-		n := int(min(size, wire.FileChunk))
-		m, err := io.ReadFull(f, buf[frame.HeaderSize:frame.HeaderSize+n])
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fault.New(fault.Conflict, "agent.file.read",
-				"the file became shorter while it was read")
-		}
-		if err != nil {
-			return err
-		}
-		if err := t.Put(buf, m); err != nil {
-			return err
-		}
-		size -= int64(m)
-	}
-	return nil
-}
 
 // dataWriter gathers data into Data frames. flush sends the rest.
 type dataWriter struct {
