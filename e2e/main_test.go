@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Most parallel tests wait, for leases and for the starts of servers.
 	if runtime.GOMAXPROCS(0) < 4 {
-		_ = flag.Set("test.parallel", "4")
+		_ = flag.Set("test.parallel", "3")
 	}
 	os.Exit(func() int {
 		defer fails.print(os.Stderr)

@@ -159,6 +159,7 @@ func programCode(t *testing.T, s *session, name string, p programLanguage) {
 	path := "/v1/sessions/" + s.id + "/run"
 	run := func(body map[string]any) protocol.RunResult {
 		body["language"] = name
+		body["timeout_ms"] = 300_000 // the default is too short for 4 MiB on a busy machine
 		code, r := runREST(t, s.ctx, path, body)
 		if code != 200 {
 			t.Fatalf("status %d: %+v", code, r)
