@@ -36,7 +36,7 @@ func (s *Service) readFile(t Transfer, path string, q Params) {
 }
 
 // firstChunk reads the first bytes of a part into buf, behind the room for the header, and returns
-// their number. A program may write the file anew at this moment. A part that fits into one chunk
+// their number. A program may replace the content at this moment. A part that fits into one chunk
 // is therefore as long as what was read, so that its reader gets one state of the file without an
 // error.
 func firstChunk(f io.Reader, part wire.FileOpened, buf []byte) (wire.FileOpened, int, error) {

@@ -13,7 +13,7 @@ func TestShortenedFile(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name                 string
-		size, offset, length int64 // of the opened part
+		size, offset, length int64 // the opened part
 		left                 string
 		wantLength, wantSize int64
 		fails                bool
