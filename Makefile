@@ -101,7 +101,8 @@ RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" $(GO) tes
 
 # The packages of gVisor's backend count what they leave on the machine and run alone. The packages
 # that take longest begin first. The tests share the warm snapshots of languages. The images of
-# templates that some of them need mostly wait for downloads, so they are built meanwhile.
+# templates that some of them need mostly wait for downloads, so they are built meanwhile. A few tests
+# that failed run again alone: see deploy/retest.
 unit: node_modules bin/versitygw
 	@for t in r programs octave; do \
 		$(SUDO) deploy/templates/build $$t bin/templates/$$t; done >bin/templates.log 2>&1 &
@@ -115,7 +116,8 @@ unit: node_modules bin/versitygw
 		$(RACE) -timeout 45m -p 2 $$long $$others || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
 		grep -v ' level=' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; \
-		echo; echo "test: the tests that failed:"; grep -E '^ *--- FAIL|^FAIL.*/' bin/test.log | head -60; exit 1; }
+		echo; echo "test: the tests that failed:"; grep -E '^ *--- FAIL|^FAIL.*/' bin/test.log | head -60; \
+		deploy/retest bin/test.log $(RACE) -timeout 15m; }
 
 web: app
 	@echo "web: the TypeScript client and the application, their types and their tests"
