@@ -3,6 +3,7 @@
 # make dist   the wheel and the source archive of the Python client, in dist/
 # make test   every test and lint
 # make bench  the figures of SPECIFICATION.md
+# make fuzz   each fuzz target for FUZZTIME, by default a minute
 
 SHELL   := /bin/bash
 GO      ?= go
@@ -15,7 +16,7 @@ GO_ALL  := ./... github.com/sandgate/sandgate/protocol/... github.com/sandgate/s
 # Debian's Python, for which Debian has httpx, websockets and mypy.
 PYTHON  ?= /usr/bin/python3
 
-.PHONY: run build quick quick-go quick-web test lint unit web bench clean setup app dist
+.PHONY: run build quick quick-go quick-web test lint unit web bench fuzz clean setup app dist
 .PHONY: python python-source python-lint
 .PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs bin/versitygw
 
@@ -150,6 +151,11 @@ node_modules: package-lock.json
 bench: build node_modules
 	@npm run --silent --workspace client/typescript build
 	@$(SUDO) env "PATH=$$PATH" bench/run
+
+# The targets of drivers run them in the image. FUZZ is a pattern for PACKAGE.TARGET.
+FUZZTIME ?= 1m
+fuzz: build
+	@$(SUDO) env "PATH=$$PATH" GO="$(GO)" tools/fuzz $(FUZZTIME) $(FUZZ)
 
 clean:
 	rm -rf bin dist node_modules client/typescript/dist web/app/dist/site web/app/dist/site.key

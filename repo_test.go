@@ -321,9 +321,9 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/egress/proxy", "internal/event", "internal/webhook", "internal/e2bname",
 		},
 		"internal/tenant":  {"protocol"},
-		"internal/testenv": {},
-		"internal/trace":   {},
-		"internal/usage":   {"internal/sandbox"},
+		"internal/testenv": {}, "internal/archivetest": {},
+		"internal/trace": {},
+		"internal/usage": {"internal/sandbox"},
 		"internal/egress/proxy": {
 			"kernel", "protocol", "pty", "internal/agent/client", "internal/agent/wire",
 			"internal/audit", "internal/egress", "internal/journal",

@@ -20,7 +20,7 @@ func (silentSource) WatchKeys(ctx context.Context, _ func(tenant.News)) error {
 func testSecret() []byte { return []byte("0123456789abcdef0123456789abcdef") }
 
 // testAuthenticator returns an authenticator whose key table has no keys.
-func testAuthenticator(t *testing.T, cfg Config) *Authenticator {
+func testAuthenticator(t testing.TB, cfg Config) *Authenticator {
 	t.Helper()
 	cfg.Keys, cfg.Logger = silentSource{}, slog.New(slog.DiscardHandler)
 	if cfg.MaxTickets == 0 {

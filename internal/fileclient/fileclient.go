@@ -5,6 +5,7 @@ package fileclient
 import (
 	"context"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -169,25 +170,28 @@ func ParseRange(header string, p *protocol.FileRead) bool {
 		return false
 	}
 	if first == "" {
-		n, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || n <= 0 {
+		n, err := strconv.ParseUint(last, 10, 63)
+		if err != nil || n == 0 {
 			return false
 		}
-		p.Offset = -n
+		p.Offset = -int64(n)
 		return true
 	}
-	from, err := strconv.ParseInt(first, 10, 64)
-	if err != nil || from < 0 {
+	from, err := strconv.ParseUint(first, 10, 63)
+	if err != nil {
 		return false
 	}
 	if last != "" {
-		to, err := strconv.ParseInt(last, 10, 64)
+		to, err := strconv.ParseUint(last, 10, 63)
 		if err != nil || to < from {
 			return false
 		}
-		p.Length = to - from + 1
+		// Nothing follows the largest position. The length would not fit into an int64.
+		if to < math.MaxInt64 {
+			p.Length = int64(to - from + 1)
+		}
 	}
-	p.Offset = from
+	p.Offset = int64(from)
 	return true
 }
 

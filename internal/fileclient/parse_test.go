@@ -21,7 +21,10 @@ func TestParseRange(t *testing.T) {
 		"bytes=1-2,": {Offset: -1},
 		"bytes=1":    {Offset: -1},
 		"bits=1-2":   {Offset: -1},
-		"":           {Offset: -1},
+		"bytes=+1-2": {Offset: -1},
+
+		"bytes=2-9223372036854775807": {Offset: 2},
+		"":                            {Offset: -1},
 	} {
 		var p protocol.FileRead
 		ok := ParseRange(header, &p)

@@ -36,7 +36,7 @@ type File struct {
 
 // Node is the node. Its methods are safe for concurrent use.
 type Node struct {
-	t *testing.T
+	t testing.TB
 
 	mu    sync.Mutex // guards all below
 	files map[string]File
@@ -47,7 +47,7 @@ type Node struct {
 }
 
 // New returns a node with an empty home.
-func New(t *testing.T) *Node {
+func New(t testing.TB) *Node {
 	return &Node{
 		t: t, links: map[*link]bool{},
 		files: map[string]File{
