@@ -3,6 +3,9 @@
 # make dist   the wheel and the source archive of the Python client, in dist/
 # make test   every test and lint
 # make bench  the figures of SPECIFICATION.md
+# make audit  known defects of the Go modules and npm packages
+# make sbom   the SPDX document of the build, bin/sandgate.spdx.json
+# make reproduce  builds the programs and the image twice, and compares
 # make fuzz   each fuzz target for FUZZTIME, by default a minute
 
 SHELL   := /bin/bash
@@ -16,7 +19,7 @@ GO_ALL  := ./... github.com/sandgate/sandgate/protocol/... github.com/sandgate/s
 # Debian's Python, for which Debian has httpx, websockets and mypy.
 PYTHON  ?= /usr/bin/python3
 
-.PHONY: run build quick quick-go quick-web test lint unit web bench fuzz clean setup app dist
+.PHONY: run build quick quick-go quick-web test lint unit web bench fuzz audit sbom reproduce clean setup app dist
 .PHONY: python python-source python-lint
 .PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs bin/versitygw
 
@@ -151,6 +154,18 @@ node_modules: package-lock.json
 bench: build node_modules
 	@npm run --silent --workspace client/typescript build
 	@$(SUDO) env "PATH=$$PATH" bench/run
+
+audit:
+	@GO="$(GO)" deploy/audit
+
+sbom: build
+	@$(GO) run ./cmd/sbom "$(VERSION)" "$$(git log -1 --format=%ct)" package-lock.json \
+		bin/image.erofs.json bin/sandgate bin/agent bin/runsc >bin/sandgate.spdx.json
+	@echo bin/sandgate.spdx.json
+
+# REPRODUCE may have some of agent, sandgate, image and image=LANGUAGE,...
+reproduce:
+	@$(SUDO) env "PATH=$$PATH" GO="$(GO)" deploy/reproduce $(REPRODUCE)
 
 # The targets of drivers run them in the image. FUZZ is a pattern for PACKAGE.TARGET.
 FUZZTIME ?= 1m

@@ -321,7 +321,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/egress/proxy", "internal/event", "internal/webhook", "internal/e2bname",
 		},
 		"internal/tenant":  {"protocol"},
-		"internal/testenv": {}, "internal/archivetest": {},
+		"internal/testenv": {}, "internal/archivetest": {}, "internal/sbom": {"protocol"},
 		"internal/trace": {},
 		"internal/usage": {"internal/sandbox"},
 		"internal/egress/proxy": {
