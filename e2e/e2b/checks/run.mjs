@@ -3,7 +3,7 @@
 import { checks, Context, e2b, interpreter, mode } from './kit.mjs'
 import { methods } from './methods.mjs'
 
-const parallel = Number(process.env.CHECK_PARALLEL ?? 6)
+const parallel = Number(process.env.CHECK_PARALLEL ?? 4)
 const only = process.env.CHECK_ONLY ? new RegExp(process.env.CHECK_ONLY) : undefined
 const plan = process.argv.includes('--plan')
 for (const name of process.argv.slice(2).filter((a) => !a.startsWith('--'))) {

@@ -10,7 +10,7 @@ import (
 
 // wireGrace is how long a machine may take to end after the end of its agent's wire, and to report
 // the reason.
-const wireGrace = 2 * time.Second
+const wireGrace = 20 * time.Second
 
 // End describes the end of a machine.
 type End struct {

@@ -23,8 +23,10 @@ const (
 	// cell ends without the kernel's report that it is idle.
 	idleGrace = 10 * time.Second
 	// insisting is how long after an interrupt in the beginning of a cell the cell is interrupted
-	// again: the kernel may have dropped the first one.
-	insisting = 300 * time.Millisecond
+	// again: the kernel may have dropped the first one. Each further interrupt waits twice as long,
+	// because a busy machine begins a cell slowly, and none waits longer than insistingLimit.
+	insisting      = 300 * time.Millisecond
+	insistingLimit = 10 * time.Second
 	// lastWords is how long the outputs of a kernel that has ended may take.
 	lastWords = 200 * time.Millisecond
 	// farewell is how long a kernel may take to end when it is asked to.
@@ -70,9 +72,10 @@ type cell struct {
 	began, idle bool
 	beginning   time.Time
 	interrupted bool
-	waiting     bool // an interrupt waits for its beginning
-	exiting     bool // the code asked the kernel to exit
-	failed      bool // the kernel has published an error
+	waiting     bool          // an interrupt waits for its beginning
+	exiting     bool          // the code asked the kernel to exit
+	failed      bool          // the kernel has published an error
+	insisting   time.Duration // how long the next interrupt waits
 }
 
 func newDriver(replies *os.File) *driver {
@@ -111,9 +114,7 @@ func (d *driver) run(requests <-chan kernel.Request, ended <-chan error) error {
 		case <-d.timer.C:
 			d.overdue()
 		case <-d.again.C:
-			if d.cell != nil && d.cell.interrupted && !d.cell.idle {
-				d.signal()
-			}
+			d.insist()
 		case <-d.process.exited:
 			d.lastWords()
 			if d.cell != nil && d.cell.exiting {

@@ -166,6 +166,11 @@ func TestInterrupts(t *testing.T) {
 			if text, _ := r.collect(cell, nil); !strings.HasPrefix(text, "waiting "+mode) {
 				t.Errorf("a cell that was interrupted early: %q", text)
 			}
+			cell = r.begin("deaf")
+			r.requests <- kernel.Request{Op: "interrupt", Cell: cell}
+			if text, _ := r.collect(cell, nil); !strings.HasPrefix(text, "waiting "+mode) {
+				t.Errorf("a cell whose kernel drops two interrupts: %q", text)
+			}
 			if _, m := r.run("nothing", nil); m.Status != "ok" {
 				t.Errorf("the next cell: %+v", m)
 			}

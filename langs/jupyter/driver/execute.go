@@ -150,7 +150,20 @@ func (d *driver) interrupt(number uint32) {
 func (d *driver) stop(c *cell) {
 	d.signal()
 	if time.Since(c.beginning) < insisting {
+		c.insisting = insisting
 		d.again.Reset(insisting)
+	}
+}
+
+// insist interrupts a cell again that an interrupt in its beginning has not ended.
+func (d *driver) insist() {
+	c := d.cell
+	if c == nil || !c.interrupted || c.idle {
+		return
+	}
+	d.signal()
+	if c.insisting *= 2; c.insisting <= insistingLimit {
+		d.again.Reset(c.insisting)
 	}
 }
 

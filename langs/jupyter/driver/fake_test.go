@@ -143,6 +143,12 @@ func (k *fakeKernel) shell(p packet) {
 		k.print(p, "waiting ")
 		k.print(p, <-k.stop)
 		reply = map[string]any{"status": "error", "ename": "Stopped"}
+	case "deaf": // to the first two interrupts
+		k.print(p, "waiting ")
+		<-k.stop
+		<-k.stop
+		k.print(p, <-k.stop)
+		reply = map[string]any{"status": "error", "ename": "Stopped"}
 	case "break": // all connections, and answer on new ones
 		k.reconnect(func() {})
 		k.print(p, "again")
