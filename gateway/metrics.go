@@ -39,6 +39,7 @@ const (
 	limitPasswords   limit = "passwords_of_a_preview_link"
 	limitSandboxes   limit = "sandbox_lookups_of_an_address"
 	limitJupyter     limit = "jupyter_of_a_tenant"
+	limitMCP         limit = "mcp_connections"
 )
 
 // limits returns the values of the label limit.
@@ -47,6 +48,7 @@ func limits() []string {
 		limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns,
 		limitStreams,
 		limitTenant, limitKey, limitVisits, limitPasswords, limitSandboxes, limitJupyter,
+		limitMCP,
 	}
 	names := make([]string, len(all))
 	for i, l := range all {

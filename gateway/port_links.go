@@ -136,14 +136,7 @@ func (g previews) createPortLink(h native.Handler) func(*request) error {
 			return errNoPortHosts("gateway.port_link")
 		}
 		status, result, err := h.Serve(nativeRequest{q}, func(op string, params, result any) error {
-			p := params.(protocol.PortLinkCreate)
-			if !q.who.Until.IsZero() { // a link ends with the credentials that created it
-				left := max(1, int64(time.Until(q.who.Until)/time.Second))
-				if p.ExpiresSeconds == 0 || p.ExpiresSeconds > left {
-					p.ExpiresSeconds = left
-				}
-			}
-			return q.ask(op, p, result)
+			return q.ask(op, boundLink(params.(protocol.PortLinkCreate), q.who), result)
 		})
 		if err != nil {
 			return err
@@ -155,6 +148,34 @@ func (g previews) createPortLink(h native.Handler) func(*request) error {
 		}
 		return q.json(status, made)
 	}
+}
+
+// boundLink returns p with an end: a link ends with the credentials that created it.
+func boundLink(p protocol.PortLinkCreate, who noderpc.Principal) protocol.PortLinkCreate {
+	if who.Until.IsZero() {
+		return p
+	}
+	left := max(1, int64(time.Until(who.Until)/time.Second))
+	if p.ExpiresSeconds == 0 || p.ExpiresSeconds > left {
+		p.ExpiresSeconds = left
+	}
+	return p
+}
+
+// linkPort creates a preview link for a surface. host is the host of the request.
+func (g previews) linkPort(ctx context.Context, who noderpc.Principal, host string,
+	p protocol.PortLinkCreate,
+) (protocol.NewPortLink, error) {
+	var made protocol.NewPortLink
+	if g.ports.LinkURL("x", host) == "" {
+		return made, errNoPortHosts("gateway.port_link")
+	}
+	err := g.node.Call(ctx, who, protocol.OpPortLink, boundLink(p, who), &made)
+	if err != nil {
+		return made, err
+	}
+	made.URL = g.ports.LinkURL(made.ID, host)
+	return made, g.auth.Keys.Await(ctx, made.Version)
 }
 
 // listPortLinks answers with a session's preview links and their addresses.

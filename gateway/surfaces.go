@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/exec"
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/jupyter"
+	"github.com/sandgate/sandgate/gateway/mcp"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/recording"
 	"github.com/sandgate/sandgate/gateway/run"
@@ -30,9 +31,10 @@ import (
 
 // surfaces is the registry of protocol surfaces: one line for each.
 func (g *Gateway) surfaces() []surface.Surface {
+	commands := exec.New(g.execConfig())
 	return append([]surface.Surface{
 		run.New(g.runConfig()),
-		exec.New(g.execConfig()),
+		commands,
 		g.portSurface,
 		g.health,
 		g.files,
@@ -41,6 +43,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
 		g.e2b,
 		newJupyter(g),
+		newMCP(g, commands),
 	}, g.cfg.Surfaces...)
 }
 
@@ -151,6 +154,16 @@ func newJupyter(g *Gateway) *jupyter.Surface {
 		Call:  g.cfg.Times.Call,
 		Start: 2 * g.cfg.Times.Call, Write: 3 * g.cfg.Times.Write, Ping: g.cfg.Times.Ping,
 		Pong: g.cfg.Times.Pong,
+	})
+}
+
+// newMCP returns the surface for hosts of language models.
+func newMCP(g *Gateway, commands *exec.Surface) *mcp.Surface {
+	return mcp.New(mcp.Config{
+		Node: surfaceNode{g}, Runner: g.runs, Commands: commands, Link: g.files.LinkFile,
+		Preview: previews{g}.linkPort, Upload: g.files.Upload, Log: g.log,
+		Full: func() { g.full(limitMCP) }, Go: g.start, Version: g.cfg.Version, Base: g.base,
+		Call: g.cfg.Times.Call, KeepAlive: g.cfg.Times.KeepAlive,
 	})
 }
 

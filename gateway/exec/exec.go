@@ -80,9 +80,7 @@ func (s *Surface) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c.link = func(file protocol.FileRef) (protocol.FileLink, error) {
-		return s.cfg.Link(r, file, false, created.LinkLife)
-	}
+	c.link = s.linker(r)
 	if p.Detach {
 		c.process.Close()
 		return surface.WriteJSON(w, http.StatusAccepted, protocol.ExecResult{
@@ -90,9 +88,8 @@ func (s *Surface) exec(w http.ResponseWriter, r *http.Request) error {
 		})
 	}
 	defer c.abandon()
-	if !s.cfg.Go(c.follow) {
-		c.shutDown()
-		return fault.New(fault.Restarting, "exec.start", "the server is restarting")
+	if err := s.trackCommand(c); err != nil {
+		return err
 	}
 	if enc != nil {
 		call.Err = surface.Stream(w, r, enc, s.cfg.KeepAlive, c.events,
@@ -114,3 +111,50 @@ func (s *Surface) exec(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 }
+
+func (s *Surface) linker(r *http.Request) created.Linker {
+	return func(file protocol.FileRef) (protocol.FileLink, error) {
+		return s.cfg.Link(r, file, false, created.LinkLife)
+	}
+}
+
+// trackCommand follows a command in its own goroutine.
+func (s *Surface) trackCommand(c *command) error {
+	if s.cfg.Go(c.follow) {
+		return nil
+	}
+	c.shutDown()
+	return fault.New(fault.Restarting, "exec.start", "the server is restarting")
+}
+
+// Running is a command of Start.
+type Running struct{ c *command }
+
+// Start starts a command for another surface, in a request r of its user. The caller receives the
+// events until they end, or abandons the command. Errors: InvalidArgument, also for a detached
+// command, and those of channel.open.
+func (s *Surface) Start(ctx context.Context, r *http.Request, p protocol.ExecRequest,
+) (*Running, error) {
+	if p.Detach {
+		return nil, fault.Invalid("exec.start", "detach", "a detached command has no events")
+	}
+	if err := check(&p); err != nil {
+		return nil, err
+	}
+	c, err := s.start(ctx, surface.CallOf(r).Who, p)
+	if err != nil {
+		return nil, err
+	}
+	c.link = s.linker(r)
+	if err := s.trackCommand(c); err != nil {
+		return nil, err
+	}
+	return &Running{c}, nil
+}
+
+// Events returns the batches of events. The channel is closed after the event done.
+func (r *Running) Events() <-chan []Event { return r.c.events }
+
+// Abandon ends a command whose events nobody will receive, or lets it continue, as its request says.
+// It has no effect on a command that has ended.
+func (r *Running) Abandon() { r.c.abandon() }

@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// mcpHost is a host of a language model.
+type mcpHost struct {
+	t *testing.T
+	s *mcp.ClientSession
+}
+
+// headers adds headers to requests, as hosts do by their configuration.
+type headers map[string]string
+
+func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, value := range h {
+		r.Header.Set(name, value)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// openMCP connects a host with a token.
+func openMCP(t *testing.T, token string, h headers, opts *mcp.ClientOptions) *mcpHost {
+	t.Helper()
+	all := headers{"Authorization": "Bearer " + token}
+	for name, value := range h {
+		all[name] = value
+	}
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts)
+	s, err := c.Connect(deadline(t), &mcp.StreamableClientTransport{
+		Endpoint: server.URL + "/mcp", HTTPClient: &http.Client{Transport: all},
+	}, nil)
+	check(t, err)
+	t.Cleanup(func() { s.Close() })
+	return &mcpHost{t, s}
+}
+
+// call calls a tool. It returns the text and the result.
+func (h *mcpHost) call(name string, args map[string]any) (string, *mcp.CallToolResult) {
+	h.t.Helper()
+	r, err := h.s.CallTool(deadline(h.t), &mcp.CallToolParams{Name: name, Arguments: args})
+	check(h.t, err)
+	var texts []string
+	for _, c := range r.Content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			texts = append(texts, text.Text)
+		}
+	}
+	return strings.Join(texts, "\n"), r
+}
+
+// fine calls a tool that must succeed and answer with a text.
+func (h *mcpHost) fine(name string, args map[string]any, want string) map[string]any {
+	h.t.Helper()
+	text, r := h.call(name, args)
+	if r.IsError || !strings.Contains(text, want) {
+		h.t.Fatalf("%s %v: error %v, text %q, should have %q", name, args, r.IsError, text, want)
+	}
+	var out map[string]any
+	raw, err := json.Marshal(r.StructuredContent)
+	check(h.t, err)
+	check(h.t, json.Unmarshal(raw, &out))
+	return out
+}
+
+// wrong calls a tool that must fail with a text.
+func (h *mcpHost) wrong(name string, args map[string]any, want string) {
+	h.t.Helper()
+	if text, r := h.call(name, args); !r.IsError || !strings.Contains(text, want) {
+		h.t.Errorf("%s %v: error %v, text %q, should have %q", name, args, r.IsError, text, want)
+	}
+}
+
+type args = map[string]any
+
+// TestMCPTools uses each tool as a host does.
+func TestMCPTools(t *testing.T) {
+	h := openMCP(t, server.Token, nil, nil)
+	code := func(text string) args { return args{"code": text} }
+	h.fine("run_code", code("a = 20\nprint('begin')\na + 1"), "begin\n21")
+	h.fine("run_code", code("a + 22"), "42")
+	h.wrong("run_code", code("a / 0"), "ZeroDivisionError")
+	h.fine("run_code", args{"code": "const b = 6; b * 7", "language": "javascript"}, "42")
+	h.wrong("run_code", args{"code": "while True: pass", "timeout_seconds": 1}, "stopped after 1 s")
+	h.wrong("run_code", args{"code": 1}, "code")
+	h.wrong("run_code", args{"code": "1", "timeout_seconds": 601}, "timeout_seconds")
+
+	h.fine("run_command", args{"command": "echo out; echo err >&2", "unknown": 1}, "out\n[stderr]\nerr")
+	h.wrong("run_command", args{"command": "exit 3"}, "[exit code 3]")
+	h.wrong("run_command", args{"command": "sleep 60", "timeout_seconds": 1}, "stopped after 1 s")
+
+	h.fine("write_file", args{"path": "dir/a.txt", "content": "one\ntwo\nthree\n"}, "14 bytes")
+	h.fine("run_command", args{"command": "chmod 755 dir/a.txt"}, "[no output]")
+	h.fine("edit_file", args{"path": "dir/a.txt", "old_text": "two", "new_text": "2"}, "1 times")
+	h.fine("run_command", args{"command": "stat -c %a dir/a.txt"}, "755")
+	h.wrong("edit_file", args{"path": "dir/a.txt", "old_text": "two", "new_text": "2"}, "not in the file")
+	h.wrong("edit_file", args{"path": "dir/a.txt", "old_text": "e", "new_text": ""}, "3 times")
+	x := h.fine("read_file", args{"path": "dir/a.txt", "start_line": 2, "line_count": 1},
+		"2\n[the file continues at line 3]")
+	if x["next_line"] != 3.0 || x["content"] != "2\n" {
+		t.Errorf("lines: %v", x)
+	}
+	h.wrong("read_file", args{"path": "none"}, "no such file")
+	h.wrong("read_file", args{"path": "../x"}, "..")
+	h.fine("list_files", args{"depth": 2}, "dir/a.txt (12 bytes)")
+	h.fine("search_files", args{"pattern": "^th.ee$", "files": "*.txt"}, "dir/a.txt:3:three")
+	h.fine("search_files", args{"pattern": "nowhere"}, "[nothing found]")
+	h.wrong("search_files", args{"pattern": "("}, "pattern")
+
+	p := h.fine("start_process", args{"command": "echo ready; read -t 60 < <(sleep 60); echo late"}, "")
+	id := p["process"].(string)
+	out := h.fine("read_output", args{"process": id, "wait_seconds": 30}, "ready")
+	h.fine("read_output", args{"process": id, "offset": out["next_offset"]}, "runs")
+	h.fine("read_output", nil, id+" running: echo ready")
+	h.fine("stop_process", args{"process": id}, "stopped")
+	h.wrong("read_output", args{"process": id}, id)
+	h.wrong("stop_process", args{"process": "k1"}, "k1")
+
+	h.wrong("read_file", args{"path": "a", "session": "other"}, `no session "other"`)
+	h.fine("fork_session", args{"new_session": "other"}, "copy")
+	h.wrong("fork_session", args{"new_session": "other"}, "has a session")
+	h.fine("run_code", args{"code": "a += 1; a", "session": "other"}, "21")
+	h.fine("run_code", code("a"), "20")
+	h.fine("close_session", args{"session": "other"}, "deleted")
+	h.wrong("close_session", args{"session": "other"}, "other")
+	h.wrong("preview_port", args{"port": 0}, "port")
+	h.fine("close_session", nil, "deleted")
+}
+
+// TestMCPOutput checks long output, pictures, created files and progress.
+func TestMCPOutput(t *testing.T) {
+	notes := make(chan string, 100)
+	h := openMCP(t, server.Token, nil, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context,
+			r *mcp.ProgressNotificationClientRequest,
+		) {
+			notes <- r.Params.Message
+		},
+	})
+	defer h.call("close_session", nil)
+	x := h.fine("run_code", args{"code": "print('head'); print('x' * 100000); print('tail')"}, "bytes left out")
+	path, _ := x["output_file"].(string)
+	if s := x["stdout"].(string); !strings.HasPrefix(s, "head\n") || !strings.HasSuffix(s, "tail\n") ||
+		len(s) > 32<<10 {
+		t.Errorf("%d bytes of output", len(s))
+	}
+	h.fine("search_files", args{"pattern": "^tail", "path": path}, "tail")
+
+	_, r := h.call("run_code", args{"code": `
+import matplotlib.pyplot as plt
+plt.plot([1, 2]); plt.show()
+open('made.csv', 'w').write('a,b')`})
+	var picture *mcp.ImageContent
+	var link *mcp.ResourceLink
+	for _, c := range r.Content {
+		switch c := c.(type) {
+		case *mcp.ImageContent:
+			picture = c
+		case *mcp.ResourceLink:
+			link = c
+		}
+	}
+	if picture == nil || picture.MIMEType != "image/png" || !strings.HasPrefix(string(picture.Data), "\x89PNG") {
+		t.Errorf("no picture in %+v", r.Content)
+	}
+	if link == nil || link.Name != "made.csv" {
+		t.Fatalf("no link in %+v", r.Content)
+	}
+	got, err := http.Get(link.URI)
+	check(t, err)
+	defer got.Body.Close()
+	if got.StatusCode != 200 {
+		t.Errorf("the link answers %d", got.StatusCode)
+	}
+
+	ctx, cancel := context.WithCancel(deadline(t))
+	params := &mcp.CallToolParams{Name: "run_code", Arguments: args{
+		"code": "import time\nkept = 1\nprint('begun', flush=True)\nwhile True: time.sleep(0.01)",
+	}}
+	params.SetProgressToken("p")
+	go func() {
+		for note := range notes {
+			if strings.Contains(note, "begun") {
+				cancel()
+				return
+			}
+		}
+	}()
+	if _, err := h.s.CallTool(ctx, params); err == nil {
+		t.Error("a cancelled call has a result")
+	}
+	begun := time.Now()
+	h.fine("run_code", args{"code": "kept + 1"}, "2") // the cell before was interrupted
+	if d := time.Since(begun); d > 30*time.Second {
+		t.Errorf("the interrupt took %v", d)
+	}
+}
+
+// TestMCPIsolation checks that conversations and users do not see each other.
+func TestMCPIsolation(t *testing.T) {
+	ctx := deadline(t)
+	c, err := wire.New(server.URL, server.Token, wire.Options{})
+	check(t, err)
+	key, err := c.CreateKey(ctx, protocol.KeyCreate{Role: "owner", Tenant: "mcp-other"})
+	check(t, err)
+	set := args{"code": "secret = 1", "session": "same"}
+	get := args{"code": "'secret' in globals()", "session": "same"}
+	first := openMCP(t, server.Token, headers{"X-Sandgate-Conversation": "one"}, nil)
+	first.fine("run_code", set, "")
+	defer first.call("close_session", args{"session": "same"})
+	for label, h := range map[string]*mcpHost{
+		"conversation": openMCP(t, server.Token, headers{"X-Sandgate-Conversation": "two"}, nil),
+		"user": openMCP(t, server.Token, headers{
+			"X-Sandgate-Conversation": "one", "X-Sandgate-User": "ada",
+		}, nil),
+		"connection": openMCP(t, server.Token, nil, nil),
+		"key":        openMCP(t, key.Secret, headers{"X-Sandgate-Conversation": "one"}, nil),
+	} {
+		if text, r := h.call("run_code", get); r.IsError || !strings.Contains(text, "False") {
+			t.Errorf("another %s gets %q", label, text)
+		}
+		h.call("close_session", args{"session": "same"})
+	}
+	again := openMCP(t, server.Token, headers{"X-Sandgate-Conversation": "one"}, nil)
+	again.fine("run_code", get, "True")
+}
