@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -40,8 +41,13 @@ func TestMain(m *testing.M) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
-		var err error
-		server, err = Start(ctx, "pool: {size: 2}\nlimits: {memory: 1GiB}\nwebhooks: {allow: [127.0.0.0/8]}")
+		keys, err := filepath.Abs("testdata/librechat.pem")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		server, err = Start(ctx, "pool: {size: 2}\nlimits: {memory: 1GiB}\n"+
+			"webhooks: {allow: [127.0.0.0/8]}\nlibrechat: {jwt_keys: "+keys+"}")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

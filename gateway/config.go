@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/librechat"
+	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -45,6 +47,8 @@ type Config struct {
 	// E2BOpenInterpreter lets clients of E2B that send no token run code in sandboxes that they have
 	// created without asking for a secure one.
 	E2BOpenInterpreter bool
+	// LibreChat configures the surface for LibreChat.
+	LibreChat LibreChat
 	// Static is the web application, each file packed as name.gz: index.html, assets/, sandbox/.
 	// nil serves a page that describes the server.
 	Static fs.FS
@@ -66,6 +70,13 @@ type Config struct {
 	Tracer *trace.Tracer
 	Limits Limits
 	Times  Times
+}
+
+// LibreChat configures the surface for LibreChat.
+type LibreChat struct {
+	librechat.Settings
+	// Tokens says which tokens of users are accepted. Without keys, no token is.
+	Tokens usertoken.Config
 }
 
 // Limits bound the resources that clients can use in the gateway.
@@ -141,6 +152,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Limits.File, 4<<30)
 	orDefault(&c.Limits.RunBody, 16<<20)
 	orDefault(&c.Limits.Tickets, 10_000)
+	orDefault(&c.LibreChat.Timeout, 2*time.Minute)
+	orDefault(&c.LibreChat.Retention, 24*time.Hour)
 	orDefault(&c.Times.Header, 10*time.Second)
 	orDefault(&c.Times.Body, 30*time.Second)
 	orDefault(&c.Times.Idle, 60*time.Second)

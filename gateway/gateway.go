@@ -22,6 +22,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/edge"
 	"github.com/sandgate/sandgate/gateway/files"
 	"github.com/sandgate/sandgate/gateway/health"
+	"github.com/sandgate/sandgate/gateway/librechat"
 	"github.com/sandgate/sandgate/gateway/native"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/relay"
@@ -58,6 +59,7 @@ type Gateway struct {
 	linkHost    *route
 	health      *health.Surface
 	e2b         *e2b.Surface
+	libreChat   *librechat.Surface
 	stats       *counters
 	audit       *auditLog
 	credentials *credentialAPI
@@ -148,10 +150,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		node: n, log: log, base: g.base, begin: g.trackRequest, done: g.wg.Done,
 		denied: g.stats.denied, lost: g.stats.notesLost,
 	}
-	g.files = files.New(files.Config{
-		Node: surfaceNode{g}, Base: g.base, Call: cfg.Times.Call,
-		MaxFile: cfg.Limits.File, Links: g.auth,
-	})
+	g.files = files.New(filesConfig(g))
 	g.credentials = &credentialAPI{
 		auth: g.auth, audit: g.audit, log: log, base: g.base,
 		full: g.full,
@@ -159,6 +158,9 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	g.health = health.New(g.healthConfig())
 	g.portSurface = ports.New(g.portsConfig(domain))
 	if g.e2b, err = newE2B(g); err != nil {
+		return nil, err
+	}
+	if g.libreChat, err = newLibreChat(g); err != nil {
 		return nil, err
 	}
 	if err := g.build(); err != nil {

@@ -40,6 +40,7 @@ const (
 	limitSandboxes   limit = "sandbox_lookups_of_an_address"
 	limitJupyter     limit = "jupyter_of_a_tenant"
 	limitMCP         limit = "mcp_connections"
+	limitLibreChat   limit = "librechat_runs_of_a_user"
 )
 
 // limits returns the values of the label limit.
@@ -49,6 +50,7 @@ func limits() []string {
 		limitStreams,
 		limitTenant, limitKey, limitVisits, limitPasswords, limitSandboxes, limitJupyter,
 		limitMCP,
+		limitLibreChat,
 	}
 	names := make([]string, len(all))
 	for i, l := range all {

@@ -13,8 +13,11 @@ import (
 	"github.com/sandgate/sandgate/gateway/docs"
 	"github.com/sandgate/sandgate/gateway/e2b"
 	"github.com/sandgate/sandgate/gateway/exec"
+	"github.com/sandgate/sandgate/gateway/files"
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/jupyter"
+	"github.com/sandgate/sandgate/gateway/librechat"
+	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
 	"github.com/sandgate/sandgate/gateway/mcp"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/recording"
@@ -44,6 +47,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		g.e2b,
 		newJupyter(g),
 		newMCP(g, commands),
+		g.libreChat,
 	}, g.cfg.Surfaces...)
 }
 
@@ -68,6 +72,13 @@ func (g *Gateway) runConfig() run.Config {
 			}
 			return started
 		},
+	}
+}
+
+func filesConfig(g *Gateway) files.Config {
+	return files.Config{
+		Node: surfaceNode{g}, Base: g.base, Call: g.cfg.Times.Call,
+		MaxFile: g.cfg.Limits.File, Links: g.auth,
 	}
 }
 
@@ -165,6 +176,21 @@ func newMCP(g *Gateway, commands *exec.Surface) *mcp.Surface {
 		Full: func() { g.full(limitMCP) }, Go: g.start, Version: g.cfg.Version, Base: g.base,
 		Call: g.cfg.Times.Call, KeepAlive: g.cfg.Times.KeepAlive,
 	})
+}
+
+// newLibreChat returns the surface for LibreChat.
+func newLibreChat(g *Gateway) (*librechat.Surface, error) {
+	c := librechat.Config{
+		Settings: g.cfg.LibreChat.Settings, Node: surfaceNode{g}, Auth: g.auth, Log: g.log,
+		Base: g.base, Call: g.cfg.Times.Call, Go: g.start, Full: func() { g.full(limitLibreChat) },
+	}
+	if len(g.cfg.LibreChat.Tokens.Keys) > 0 {
+		var err error
+		if c.Tokens, err = usertoken.New(g.cfg.LibreChat.Tokens); err != nil {
+			return nil, err
+		}
+	}
+	return librechat.New(c), nil
 }
 
 // owners finds the owners of sessions for surfaces whose credentials name a session alone.

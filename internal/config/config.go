@@ -48,6 +48,7 @@ type Config struct {
 	TLS       TLS       `yaml:"tls"`
 	Gateway   Gateway   `yaml:"gateway"`
 	OIDC      OIDC      `yaml:"oidc"`
+	LibreChat LibreChat `yaml:"librechat"`
 	Pool      Pool      `yaml:"pool"`
 	Limits    Limits    `yaml:"limits"`
 	MaxLimits MaxLimits `yaml:"max_limits"`

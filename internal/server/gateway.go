@@ -15,6 +15,8 @@ import (
 
 	"github.com/sandgate/sandgate/gateway"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/librechat"
+	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
 	"github.com/sandgate/sandgate/internal/certificate"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
@@ -192,8 +194,9 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		Tracer:         tracer,
 		PortsDomain:    cfg.Ports,
 		E2BDomain:      cfg.E2B, E2BOpenInterpreter: cfg.E2BOpen,
-		SignIn: signIn(cfg, in.OIDCSecret),
-		Times:  gateway.Times{SelfCheck: selfCheck},
+		LibreChat: libreChat(cfg, in.LibreChatKeys),
+		SignIn:    signIn(cfg, in.OIDCSecret),
+		Times:     gateway.Times{SelfCheck: selfCheck},
 		Limits: gateway.Limits{
 			Connections:  cfg.Gateway.Connections,
 			PerPrincipal: cfg.Gateway.Sockets,
@@ -217,6 +220,20 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	})
 	status.report(statusReady)
 	return g.Serve(ctx, lns[0], lns[1:]...)
+}
+
+// libreChat configures the surface for LibreChat.
+func libreChat(cfg *config.Config, keys []byte) gateway.LibreChat {
+	c := cfg.LibreChat
+	return gateway.LibreChat{
+		Settings: librechat.Settings{
+			Template: c.Template, Timeout: time.Duration(c.Timeout),
+			Retention: time.Duration(c.Retention), Runs: c.Runs, Tenant: c.Tenant,
+		},
+		Tokens: usertoken.Config{
+			Keys: keys, KeyID: c.KeyID, Issuer: c.Issuer, Audience: c.Audience,
+		},
+	}
 }
 
 // signIn configures the sign-in of browsers' users; nil without a provider.

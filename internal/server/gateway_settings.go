@@ -24,6 +24,8 @@ type gatewayInput struct {
 	Until  map[string]time.Time         `json:"until,omitempty"`
 	// OIDCSecret is the client secret at the OpenID provider.
 	OIDCSecret string `json:"oidc_secret,omitempty"`
+	// LibreChatKeys is the content of librechat.jwt_keys.
+	LibreChatKeys []byte `json:"librechat_keys,omitempty"`
 	// Certificates are those of tls.certificates.
 	Certificates []certificate.Pair `json:"certificates,omitempty"`
 	// Cluster is nil without a cluster.
@@ -51,6 +53,9 @@ func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
 	if err := in.addSecret(cfg); err != nil {
 		return nil, err
 	}
+	if err := in.addLibreChatKeys(cfg); err != nil {
+		return nil, err
+	}
 	var err error
 	if in.Certificates, err = certificate.ReadAll(cfg.TLS.Certificates); err != nil {
 		return nil, err
@@ -73,6 +78,9 @@ func readGatewaySettings(cfg *config.Config) (gatewayInput, error) {
 	}
 	in := gatewayInput{Config: cfg, Tokens: principals(strings.TrimSpace(string(b)))}
 	if err := in.addSecret(cfg); err != nil {
+		return in, err
+	}
+	if err := in.addLibreChatKeys(cfg); err != nil {
 		return in, err
 	}
 	if in.Certificates, err = certificate.ReadAll(cfg.TLS.Certificates); err != nil {
@@ -107,6 +115,21 @@ func (in *gatewayInput) addSecret(cfg *config.Config) error {
 			"users other than its owner can read %s; chmod 600 the file", path)
 	}
 	in.OIDCSecret = strings.TrimSpace(string(b))
+	return nil
+}
+
+// addLibreChatKeys reads the public keys of LibreChat's tokens.
+func (in *gatewayInput) addLibreChatKeys(cfg *config.Config) (err error) {
+	path := cfg.LibreChat.Keys
+	if path == "" {
+		return nil
+	}
+	if in.LibreChatKeys, err = os.ReadFile(path); err != nil {
+		return &fault.Error{
+			Kind: fault.Host, Op: "librechat.keys",
+			Message: "cannot read the keys of LibreChat from " + path, Err: err,
+		}
+	}
 	return nil
 }
 

@@ -1,0 +1,120 @@
+package librechat
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sandgate/sandgate/gateway/librechat/store"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+// collect stores the files that a run has written, and adds all its files to the answer.
+func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer, inputs []input,
+	before map[string]entry, source string, k known,
+) error {
+	after, err := s.list(ctx, u, at.session)
+	if fault.Is(err, fault.SandboxLost) {
+		return nil // the output of the program is more important
+	}
+	if err != nil {
+		return err
+	}
+	if after[source] == before[source] {
+		delete(after, source) // the code is not a result, unless the program has written the file
+	}
+	delete(before, source)
+	c := diff(before, after)
+	fixed := func(name string) bool {
+		return slices.ContainsFunc(inputs, func(i input) bool {
+			return i.name == name && i.Owner.ReadOnly
+		})
+	}
+	written := slices.DeleteFunc(c.written, fixed)
+	stored := 0
+	for _, name := range written {
+		if stored == maxOutputs || after[name].Size > maxOutputFile {
+			continue
+		}
+		ref, err := s.keep(ctx, u, at.session, a.Storage, name)
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			s.cfg.Log.Warn("a file of a run could not be stored", "error", err)
+			continue
+		}
+		stored++
+		if was, ok := k[name]; ok {
+			ref.Modified = &fileID{was.ID, was.Storage}
+		}
+		k[name] = origin{a.Storage, ref.ID, after[name].ETag}
+		a.Files = append(a.Files, ref)
+	}
+	a.delivered(len(written), stored)
+	for _, in := range inputs {
+		switch _, there := after[in.name]; {
+		case !there:
+			a.Deleted = append(a.Deleted, in.name)
+		case !slices.Contains(written, in.name):
+			a.Files = append(a.Files, refOf(in.File, in.name, true))
+		}
+	}
+	for _, name := range c.deleted {
+		delete(k, name)
+	}
+	if at.runtime != "" {
+		if err := s.writeKnown(ctx, u, at.session, k); err != nil {
+			return err
+		}
+	}
+	if stored > 0 {
+		s.cfg.Go(func() { s.removeOld(u) })
+	}
+	return nil
+}
+
+// keep stores a file of a run.
+func (s *Surface) keep(ctx context.Context, u store.User, session, storage, name string,
+) (resultRef, error) {
+	content, err := store.Read(ctx, s.cfg.Node, u.Who,
+		protocol.FileRef{Session: session, Path: folder + "/" + name})
+	if err != nil {
+		return resultRef{}, err
+	}
+	defer func() { _ = content.Close() }()
+	f, err := s.files.Create(ctx, u, store.File{Storage: storage, Name: name}, content,
+		maxOutputFile)
+	return refOf(f, name, false), err
+}
+
+func refOf(f store.File, name string, inherited bool) resultRef {
+	return resultRef{
+		ID: f.ID, Name: name, Storage: f.Storage, Session: f.Storage, Path: folder + "/" + name,
+		Inherit: inherited,
+	}
+}
+
+// delivered reports how many of the written files were stored, if not all.
+func (a *answer) delivered(attempted, stored int) {
+	if attempted == stored {
+		return
+	}
+	a.Delivery = &delivery{
+		Code: "artifact_delivery_failed", Status: "partial",
+		Attempted: attempted, Delivered: stored, Failed: attempted - stored,
+	}
+	if stored == 0 {
+		a.Delivery.Status = "failed"
+	}
+}
+
+// removeOld removes files of a user that were kept for their time.
+func (s *Surface) removeOld(u store.User) {
+	ctx, cancel := context.WithTimeout(s.cfg.Base, time.Minute)
+	defer cancel()
+	if err := s.files.Sweep(ctx, u); err != nil && ctx.Err() == nil {
+		s.cfg.Log.Warn("old files could not be removed", "error", err)
+	}
+}

@@ -1,0 +1,171 @@
+package librechat
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/sandgate/sandgate/gateway/librechat/store"
+	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+// answer is the body of the answer to a run.
+type answer struct {
+	Session       string      `json:"session_id"`
+	Storage       string      `json:"storage_session_id"`
+	Stdout        string      `json:"stdout"`
+	Stderr        string      `json:"stderr"`
+	Files         []resultRef `json:"files"`
+	Code          *int        `json:"code"`
+	Signal        *string     `json:"signal"`
+	Message       *string     `json:"message"`
+	Status        string      `json:"status"`
+	WallTime      int64       `json:"wall_time"`
+	Runtime       string      `json:"runtime_session_id,omitempty"`
+	RuntimeStatus string      `json:"runtime_status,omitempty"`
+	Deleted       []string    `json:"deleted_files,omitempty"`
+	Delivery      *delivery   `json:"artifact_delivery,omitempty"`
+}
+
+// resultRef names a file of the answer.
+type resultRef struct {
+	ID       string  `json:"id"`
+	Name     string  `json:"name"`
+	Storage  string  `json:"storage_session_id"`
+	Session  string  `json:"session_id"`
+	Path     string  `json:"path"`
+	Modified *fileID `json:"modified_from,omitempty"`
+	Inherit  bool    `json:"inherited,omitempty"`
+}
+
+type fileID struct {
+	ID      string `json:"id"`
+	Storage string `json:"storage_session_id"`
+}
+
+// delivery reports files that were not stored.
+type delivery struct {
+	Code      string `json:"code"`
+	Status    string `json:"status"`
+	Attempted int    `json:"attempted"`
+	Delivered int    `json:"delivered"`
+	Failed    int    `json:"failed"`
+}
+
+// exec runs a program. The status of the response is 200 however the program ends.
+func (s *Surface) exec(w http.ResponseWriter, r *http.Request) error {
+	u := userOf(r)
+	q, err := s.readRun(r)
+	if err != nil {
+		return err
+	}
+	is, err := profile(r, q)
+	w.Header().Set(headerProfile, is)
+	if err != nil {
+		return err
+	}
+	if err := s.rates.admit(u.Key, time.Now()); err != nil {
+		s.cfg.Full()
+		return err
+	}
+	inputs, err := s.resolve(r.Context(), u, q.Files)
+	if err != nil {
+		return err
+	}
+	a, err := s.run(r.Context(), u, q, inputs)
+	if err != nil {
+		return err
+	}
+	return surface.WriteJSON(w, http.StatusOK, a)
+}
+
+// run runs a program in its session and stores its files.
+func (s *Surface) run(ctx context.Context, u store.User, q *request, inputs []input,
+) (*answer, error) {
+	id := store.NewID()
+	a := &answer{Session: id, Storage: id, Files: []resultRef{}, Status: statusError}
+	at, err := s.place(ctx, u, q)
+	if text := q.language.missing(q.Lang, err); text != "" {
+		a.Stderr = text
+		return a, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := known{}
+	if at.runtime == "" {
+		defer s.discard(u, at.session)
+	} else {
+		a.Runtime, a.RuntimeStatus = at.runtime, "new"
+		if at.reused {
+			a.RuntimeStatus = "reused"
+			k = s.readKnown(ctx, u, at.session)
+		}
+	}
+	if err := s.fill(ctx, u, at.session, inputs, k); err != nil {
+		return nil, err
+	}
+	source, err := s.prepare(ctx, u, at.session, q)
+	if err != nil {
+		return nil, err
+	}
+	if at.runtime != "" {
+		defer s.removeSource(u, at.session, source)
+	}
+	before, err := s.list(ctx, u, at.session)
+	if err != nil {
+		return nil, err
+	}
+	k.mark(before)
+	o, err := s.runProgram(ctx, u, open(at.session, q, source), q.timeout)
+	if text := q.language.missing(q.Lang, err); text != "" {
+		a.Stderr = text
+		return a, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.ended(o)
+	if o.lost {
+		return a, nil
+	}
+	return a, s.collect(ctx, u, at, a, inputs, before, source, k)
+}
+
+// open returns the request that starts the program.
+func open(session string, q *request, source string) protocol.ChannelOpen {
+	c := protocol.ChannelOpen{
+		Session: session, Kind: "process", Cwd: folder, Env: q.language.environment(),
+	}
+	if q.language.command != nil {
+		c.Argv = append(append(slices.Clone(q.language.command), folder+"/"+source), q.Args...)
+		return c
+	}
+	c.Language, c.File, c.Args = q.language.name, folder+"/"+source, q.Args
+	return c
+}
+
+// ended sets the end of the program.
+func (a *answer) ended(o outcome) {
+	a.Stdout, a.Stderr, a.Status, a.Code = o.stdout, o.stderr, o.status, o.code
+	a.WallTime = o.wall.Milliseconds()
+	if o.signal != "" {
+		a.Signal = &o.signal
+	}
+	if o.message != "" {
+		a.Message = &o.message
+	}
+}
+
+// removeSource removes the code from a session that stays.
+func (s *Surface) removeSource(u store.User, session, source string) {
+	err := s.call(s.cfg.Base, u, protocol.OpFileRemove, protocol.FileRemove{
+		FileRef: protocol.FileRef{Session: session, Path: folder + "/" + source},
+	}, nil)
+	if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SandboxLost) {
+		s.cfg.Log.Warn("the code of a run could not be removed", "session", session, "error", err)
+	}
+}

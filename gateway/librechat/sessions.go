@@ -1,0 +1,93 @@
+package librechat
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandgate/sandgate/gateway/conversation"
+	"github.com/sandgate/sandgate/gateway/librechat/store"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+// The surfaces of conversations: sessions that stay, sessions with files, and sessions of one run.
+const (
+	surfaceStays = "librechat"
+	surfaceFiles = "librechat-files"
+	surfaceRun   = "librechat-run"
+)
+
+// runSpare is how much longer than its program the session of a run lives if the gateway cannot
+// delete it.
+const runSpare = 10 * time.Minute
+
+// policy is how sessions that stay are created. Programs of all languages run in them.
+func (s *Surface) policy(template string) conversation.Policy {
+	return conversation.Policy{
+		Template: template, IdleDeleteSeconds: int64(s.cfg.Retention / time.Second),
+	}
+}
+
+// fileSession returns the session with the files of a user; empty if there is none and create is
+// false.
+func (s *Surface) fileSession(ctx context.Context, u store.User, create bool) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Call)
+	defer cancel()
+	sessions := conversation.Sessions{Node: s.cfg.Node}
+	p := conversation.Place{Surface: surfaceFiles, User: u.Key}
+	if create {
+		v, err := sessions.Ensure(ctx, u.Who, p, s.policy(""))
+		return v.ID, err
+	}
+	v, err := sessions.Find(ctx, u.Who, p)
+	if fault.Is(err, fault.NotFound) || err == nil && v.State == "lost" {
+		return "", nil
+	}
+	return v.ID, err
+}
+
+// place is the session of a run.
+type place struct {
+	session string
+	// runtime is the id of a session that stays for clients, and reused is true if it was there
+	// before. Both are empty for a run with a session of its own.
+	runtime string
+	reused  bool
+}
+
+// place returns the session of a run. Errors: those of session.create.
+func (s *Surface) place(ctx context.Context, u store.User, q *request) (place, error) {
+	if q.Hint != "" {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.Call)
+		defer cancel()
+		runtime := digest("runtime", u.Key, q.Hint)
+		v, err := conversation.Sessions{Node: s.cfg.Node}.Ensure(ctx, u.Who, conversation.Place{
+			Surface: surfaceStays, User: u.Key, Conversation: runtime,
+		}, s.policy(s.cfg.Template))
+		return place{v.ID, runtime, !v.Created}, err
+	}
+	var v protocol.Session
+	err := s.call(ctx, u, protocol.OpSessionCreate, protocol.SessionCreate{
+		Language: q.language.name, Template: s.cfg.Template,
+		LifetimeSeconds: int64((q.timeout + runSpare) / time.Second),
+		Labels: map[string]string{
+			conversation.LabelSurface: surfaceRun, conversation.LabelUser: u.Key,
+		},
+	}, &v)
+	return place{session: v.ID}, err
+}
+
+// discard deletes the session of a run, without waiting for it.
+func (s *Surface) discard(u store.User, session string) {
+	remove := func() {
+		err := s.call(s.cfg.Base, u, protocol.OpSessionDelete,
+			protocol.SessionRef{Session: session}, nil)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			s.cfg.Log.Warn("the session of a run could not be deleted", "session", session,
+				"error", err)
+		}
+	}
+	if !s.cfg.Go(remove) {
+		remove()
+	}
+}
