@@ -27,6 +27,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/webhook"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -185,6 +186,11 @@ func newLibreChat(g *Gateway) (*librechat.Surface, error) {
 		Base: g.base, Call: g.cfg.Times.Call, Go: g.start, Full: func() { g.full(limitLibreChat) },
 	}
 	if len(g.cfg.LibreChat.Tokens.Keys) > 0 {
+		const op = "gateway.librechat"
+		if err := tenant.CheckName(op, c.Tenant); err != nil || c.Tenant == auth.OperatorTenant {
+			return nil, fault.Invalid(op, "librechat.jwt_tenant",
+				"%.80q cannot be the tenant of LibreChat's users", c.Tenant)
+		}
 		var err error
 		if c.Tokens, err = usertoken.New(g.cfg.LibreChat.Tokens); err != nil {
 			return nil, err

@@ -137,8 +137,8 @@ func TestStateful(t *testing.T) {
 		return files[folder+"/count"], "", exited(0)
 	}
 	body := map[string]any{"lang": "py", "code": "x", "runtime_session_hint": "conversation 1"}
-	first := x.exec("ada", body, headerExpected, profileStateful)
-	second := x.exec("ada", body)
+	first := x.exec("t/ada", body, headerExpected, profileStateful)
+	second := x.exec("t/ada", body)
 	if first.Stdout != "x" || second.Stdout != "xx" || first.RuntimeStatus != "new" ||
 		second.RuntimeStatus != "reused" || first.Runtime != second.Runtime ||
 		!store.ValidID(first.Runtime) {
@@ -151,13 +151,13 @@ func TestStateful(t *testing.T) {
 	body["files"] = []any{map[string]any{
 		"id": second.Files[0].ID, "storage_session_id": second.Storage, "name": "count",
 	}}
-	if a := x.exec("ada", body); a.Stdout != "xxx" {
+	if a := x.exec("t/ada", body); a.Stdout != "xxx" {
 		t.Errorf("%+v", a)
 	}
 	body["files"] = []any{map[string]any{
 		"id": first.Files[0].ID, "storage_session_id": first.Storage, "name": "count",
 	}}
-	if a := x.exec("ada", body); a.Stdout != "xx" {
+	if a := x.exec("t/ada", body); a.Stdout != "xx" {
 		t.Errorf("%+v", a)
 	}
 	delete(body, "files")
@@ -167,17 +167,17 @@ func TestStateful(t *testing.T) {
 		"no such name": {"", "other"},
 	} {
 		body["runtime_session_hint"] = try.hint
-		if code, e := x.refused("ada", body, headerExpected, try.expected); code !=
+		if code, e := x.refused("t/ada", body, headerExpected, try.expected); code !=
 			http.StatusConflict || e.Error != errorProfile {
 			t.Errorf("%s: %d %+v", name, code, e)
 		}
 	}
 	body["runtime_session_hint"] = "conversation 2"
-	if a := x.exec("ada", body); a.Stdout != "x" || a.Runtime == first.Runtime {
+	if a := x.exec("t/ada", body); a.Stdout != "x" || a.Runtime == first.Runtime {
 		t.Errorf("another conversation: %+v", a)
 	}
 	body["runtime_session_hint"] = "conversation 1"
-	if a := x.exec("bob", body); a.Stdout != "x" || a.Runtime == first.Runtime {
+	if a := x.exec("t/bob", body); a.Stdout != "x" || a.Runtime == first.Runtime {
 		t.Errorf("another user: %+v", a)
 	}
 }

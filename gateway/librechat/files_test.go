@@ -64,10 +64,10 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestUsersAreIsolated: another user reaches no file and no session.
+// TestUsersAreIsolated: another user of the tenant reaches no file and no session.
 func TestUsersAreIsolated(t *testing.T) {
 	x := newFixture(t)
-	ref := x.upload("ada", "a.txt", "secret")
+	ref := x.upload("t/ada", "a.txt", "secret")
 	path := fmt.Sprint("/", ref["storage_session_id"], "/", ref["id"])
 	for _, try := range []struct{ method, path string }{
 		{"GET", "/download" + path},
@@ -75,19 +75,19 @@ func TestUsersAreIsolated(t *testing.T) {
 		{"GET", fmt.Sprint("/sessions/", ref["storage_session_id"], "/objects/", ref["id"])},
 		{"DELETE", fmt.Sprint("/sessions/", ref["storage_session_id"], "/objects/", ref["id"])},
 	} {
-		if w := x.send("bob", try.method, try.path, "", nil); w.Code != http.StatusNotFound {
+		if w := x.send("t/bob", try.method, try.path, "", nil); w.Code != http.StatusNotFound {
 			t.Errorf("%s %s: %d", try.method, try.path, w.Code)
 		}
 	}
-	list := x.send("bob", "GET", fmt.Sprint("/files/", ref["storage_session_id"]), "", nil)
+	list := x.send("t/bob", "GET", fmt.Sprint("/files/", ref["storage_session_id"]), "", nil)
 	if list.Body.String() != "[]" {
 		t.Errorf("%s", list.Body)
 	}
-	code, _ := x.refused("bob", map[string]any{"lang": "py", "code": "x", "files": []any{ref}})
+	code, _ := x.refused("t/bob", map[string]any{"lang": "py", "code": "x", "files": []any{ref}})
 	if code != http.StatusForbidden {
 		t.Errorf("a foreign reference: %d", code)
 	}
-	if w := x.send("ada", "GET", "/download"+path, "", nil); w.Body.String() != "secret" {
+	if w := x.send("t/ada", "GET", "/download"+path, "", nil); w.Body.String() != "secret" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -53,6 +53,8 @@ type Settings struct {
 	Timeout time.Duration
 	// Retention is how long files are kept.
 	Retention time.Duration
+	// MaxLifetime is the longest lifetime that a session may have; 0 means that there is none.
+	MaxLifetime time.Duration
 	// Runs is the most runs that one user begins in 30 s; 0 means no limit.
 	Runs int
 	// Tenant is the tenant of the users that tokens state.

@@ -66,10 +66,14 @@ func (s *Surface) place(ctx context.Context, u store.User, q *request) (place, e
 		}, s.policy(s.cfg.Template))
 		return place{v.ID, runtime, !v.Created}, err
 	}
+	life := q.timeout + runSpare
+	if s.cfg.MaxLifetime > 0 {
+		life = min(life, s.cfg.MaxLifetime)
+	}
 	var v protocol.Session
 	err := s.call(ctx, u, protocol.OpSessionCreate, protocol.SessionCreate{
 		Language: q.language.name, Template: s.cfg.Template,
-		LifetimeSeconds: int64((q.timeout + runSpare) / time.Second),
+		LifetimeSeconds: int64(life / time.Second),
 		Labels: map[string]string{
 			conversation.LabelSurface: surfaceRun, conversation.LabelUser: u.Key,
 		},

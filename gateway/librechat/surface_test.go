@@ -19,14 +19,15 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// keys is an Auth whose keys are the names of tenants.
+// keys is an Auth whose keys are the names of tenants, and of users after a slash.
 type keys struct{}
 
 func (keys) Bearer(secret string) (noderpc.Principal, error) {
 	if strings.HasPrefix(secret, "wrong") {
 		return noderpc.Principal{}, fault.New(fault.Unauthenticated, "test", "the key is wrong")
 	}
-	return noderpc.Principal{Tenant: secret, Subject: "key:" + secret}, nil
+	tenant, _, _ := strings.Cut(secret, "/")
+	return noderpc.Principal{Tenant: tenant, Subject: "key:" + secret}, nil
 }
 
 // fixture is a surface with a node.

@@ -225,10 +225,15 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 // libreChat configures the surface for LibreChat.
 func libreChat(cfg *config.Config, keys []byte) gateway.LibreChat {
 	c := cfg.LibreChat
+	retention := c.Retention
+	if idle := cfg.Sessions.IdleDelete; idle > 0 {
+		retention = min(retention, idle) // a session may not ask for more
+	}
 	return gateway.LibreChat{
 		Settings: librechat.Settings{
 			Template: c.Template, Timeout: time.Duration(c.Timeout),
-			Retention: time.Duration(c.Retention), Runs: c.Runs, Tenant: c.Tenant,
+			Retention: time.Duration(retention), Runs: c.Runs, Tenant: c.Tenant,
+			MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
 		},
 		Tokens: usertoken.Config{
 			Keys: keys, KeyID: c.KeyID, Issuer: c.Issuer, Audience: c.Audience,
