@@ -359,6 +359,17 @@ func TestLateViewerSeesTheScreen(t *testing.T) {
 	}
 }
 
+// TestLateViewerSeesTop: a late viewer sees the screen of a program that draws the whole screen, and
+// does not use the alternate screen for it.
+func TestLateViewerSeesTop(t *testing.T) {
+	s := open(t, server)
+	sc := s.terminal(protocol.ChannelOpen{Cols: 80, Rows: 24})
+	sc.do("top -d 600", "COMMAND")
+	watcher := s.attach(sc.term.Channel().ID, wire.AttachOptions{Offset: -1, ReadOnly: true})
+	watcher.shows("COMMAND", 0)
+	sc.keys("q")
+}
+
 // TestHostilePaste checks that no part of a paste is executed, however it is sent.
 func TestHostilePaste(t *testing.T) {
 	s := open(t, server)

@@ -341,3 +341,23 @@ func BenchmarkScanner(b *testing.B) {
 		})
 	}
 }
+
+// TestFullScreen: a program that hides the cursor on the normal screen, such as top, draws the whole
+// screen, as one on the alternate screen does.
+func TestFullScreen(t *testing.T) {
+	for out, want := range map[string]bool{
+		"":                                 false,
+		"text\r\n$ ":                       false,
+		"\x1b[?1h\x1b=\x1b[?25l\x1b[H":     true,
+		"\x1b[?25l\x1b[Htop\x1b[?25h\r\n$": false,
+		"\x1b[?1049h":                      true,
+		"\x1b[?1049h\x1b[?1049l":           false,
+	} {
+		if got := scan(out).State().FullScreen(); got != want {
+			t.Errorf("%q: %v", out, got)
+		}
+		if got := ResumeScanner(scan(out).State()).State().FullScreen(); got != want {
+			t.Errorf("%q, resumed: %v", out, got)
+		}
+	}
+}

@@ -163,8 +163,9 @@ func (m *modes) copyBits(from modes, number int) {
 // Paste reports whether the program wants brackets around pasted text.
 func (s State) Paste() bool { return s.modes.has(2004) }
 
-// Alternate reports whether the program is on the alternate screen.
-func (s State) Alternate() bool { return s.alt != 0 }
+// FullScreen reports whether the program draws the whole screen: it is on the alternate screen, or
+// it hides the cursor, as top does on the normal screen.
+func (s State) FullScreen() bool { return s.alt != 0 || !s.modes.has(25) }
 
 // Title returns the window title of the program: plain text, at most 256 bytes.
 func (s State) Title() string { return s.title }

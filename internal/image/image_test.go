@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -452,6 +453,42 @@ func TestLanguagesOfAnImage(t *testing.T) {
 		if got := runs(root, l, env); got != want {
 			t.Errorf("%s: %v", argv, got)
 		}
+	}
+}
+
+// TestHardening_AgentFolderBelongsToRoot: an image whose /opt is a link to the user's home, or belongs
+// to the user, does not make the user the owner of the agent's folder.
+func TestHardening_AgentFolderBelongsToRoot(t *testing.T) {
+	folder := func(name string) tar.Header {
+		return tar.Header{Name: name, Typeflag: tar.TypeDir, Mode: 0o777, Uid: 1000, Gid: 1000}
+	}
+	for name, headers := range map[string][]tar.Header{
+		"link":  {folder("home/user"), link("opt", "home/user")},
+		"owner": {folder("."), folder("opt"), folder("opt/sandgate"), file("opt/sandgate/agent", "x")},
+		"file":  {file("opt", "x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			root, err := os.OpenRoot(dir)
+			check(t, err)
+			defer root.Close()
+			layer := tarOf(t, headers...)
+			check(t, unpack(t.Context(), root, imageOf(t, layer), newBudget(MaxBytes)))
+			check(t, os.Chown(dir, 1000, 1000)) // as an image could, with an entry for its root
+			install := func(root *os.Root, _ []string) error {
+				return root.WriteFile("opt/sandgate/agent", []byte("agent"), 0o755)
+			}
+			m := Maker{Home: "/home/user", User: 1000, Install: install}
+			check(t, m.addRequirements(root, nil))
+			for _, name := range []string{"", "opt", "opt/sandgate", "opt/sandgate/agent"} {
+				info, err := os.Lstat(filepath.Join(dir, name))
+				check(t, err)
+				owner := info.Sys().(*syscall.Stat_t).Uid
+				if info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&0o022 != 0 || owner != 0 {
+					t.Errorf("/%s is %v and belongs to %d", name, info.Mode(), owner)
+				}
+			}
+		})
 	}
 }
 

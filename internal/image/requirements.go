@@ -142,6 +142,7 @@ func (m Maker) addRequirements(root *os.Root, languages []string) error {
 		{"dev", 0o755},
 		{"tmp", 0o777 | fs.ModeSticky},
 		{"etc", 0o755},
+		{"opt", 0o755},
 		{home, 0o755},
 	} {
 		info, err := root.Lstat(dir.name)
@@ -159,6 +160,12 @@ func (m Maker) addRequirements(root *os.Root, languages []string) error {
 	}
 	if err := root.Chown(home, m.User, m.User); err != nil {
 		return err
+	}
+	// The user must not be able to exchange the agent's folder for another one.
+	for _, dir := range []string{".", "opt"} {
+		if err := root.Chown(dir, 0, 0); err != nil {
+			return err
+		}
 	}
 	for _, x := range []struct{ file, line string }{
 		{"etc/passwd", fmt.Sprintf("user:x:%d:%d:user:%s:/bin/sh\n", m.User, m.User, m.Home)},

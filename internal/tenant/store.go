@@ -382,6 +382,9 @@ func (s *Store) try(ctx context.Context, f func(t *Table) error) error {
 	t.Version = max(now.Version+1, uint64(time.Now().UnixMicro()))
 	b, err := encode(t)
 	if err == nil {
+		err = checkSize(b, now.Table)
+	}
+	if err == nil {
 		err = s.tables.Replace(ctx, now.Version, t.Version, b)
 	}
 	if err != nil {

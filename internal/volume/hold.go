@@ -192,10 +192,7 @@ func (h *Hold) NotifyRunning() {
 	if h.store == nil {
 		return
 	}
-	select {
-	case h.store.begun <- struct{}{}:
-	default: // Watch has not read the notification before yet
-	}
+	h.store.look()
 }
 
 // Reset forgets which volumes are read-only, because the session has another

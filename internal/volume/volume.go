@@ -59,6 +59,8 @@ type volume struct {
 	measured time.Time
 	cost     time.Duration // the duration of the last measurement
 	gone     bool
+	// measuring is set while Watch measures it.
+	measuring bool
 }
 
 // Config has the settings of a Store.
@@ -90,8 +92,13 @@ type Store struct {
 	mu     sync.Mutex // guards volumes, and the fields of each volume that change
 	all    map[string]*volume
 
-	// begun wakes Watch when a session begins to run.
+	// begun wakes Watch when a session begins to run, or a long measurement has ended.
 	begun chan struct{}
+	// tree measures a folder. pending has the measurements of Watch, and slow is held by those that
+	// take long.
+	tree    func(path string) (usage, error)
+	pending sync.WaitGroup
+	slow    sync.Mutex
 }
 
 func key(tenant, name string) string { return tenant + "\x00" + name }
@@ -100,7 +107,9 @@ func key(tenant, name string) string { return tenant + "\x00" + name }
 // because their creation or removal was interrupted.
 func New(cfg Config) (*Store, error) {
 	cfg.Every = cmp.Or(cfg.Every, DefaultEvery)
-	v := &Store{cfg: cfg, all: map[string]*volume{}, begun: make(chan struct{}, 1)}
+	v := &Store{
+		cfg: cfg, all: map[string]*volume{}, begun: make(chan struct{}, 1), tree: measureTree,
+	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Host, "volume.open", err)
 	}

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -43,7 +44,7 @@ func (v *Store) measure(one *volume) {
 		return
 	}
 	began := time.Now()
-	u, err := measureTree(filepath.Join(one.dir, dataFolder))
+	u, err := v.tree(filepath.Join(one.dir, dataFolder))
 	if err != nil {
 		v.cfg.Log.Warn("a volume could not be measured", "volume", one.ID, "error", err)
 		return
@@ -51,6 +52,46 @@ func (v *Store) measure(one *volume) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	one.used, one.measured, one.cost = u, time.Now(), time.Since(began)
+}
+
+// patience is how long a measurement may delay that of other volumes.
+const patience = 10 * time.Millisecond
+
+// measureBriefly is measure that returns after patience at the latest. A volume with very many files
+// takes seconds, in which a program could write far beyond the limit of another volume. The
+// measurement then continues in the background, and wakes Watch at its end. Volumes that took longer
+// than patience are measured one at a time.
+func (v *Store) measureBriefly(one *volume) {
+	v.mu.Lock()
+	busy, slow := one.measuring, one.cost > patience
+	one.measuring = true
+	v.mu.Unlock()
+	if busy {
+		return
+	}
+	done := make(chan struct{})
+	var late atomic.Bool
+	v.pending.Go(func() {
+		defer close(done)
+		if slow {
+			v.slow.Lock()
+			defer v.slow.Unlock()
+		}
+		v.measure(one)
+		v.mu.Lock()
+		one.measuring = false
+		v.mu.Unlock()
+		if late.Load() {
+			v.look()
+		}
+	})
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		late.Store(true)
+	}
 }
 
 // wait returns how long after a measurement the next one is due.
@@ -76,6 +117,9 @@ func (v *Store) full(one *volume, h *Hold) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f, known := h.found[one]
+	if !known && one.measuring {
+		return false // the use that the session finds is not known yet
+	}
 	if !known {
 		f = foundUse{one.used.bytes, time.Now()}
 	}
@@ -103,6 +147,7 @@ func (v *Store) excessive(one *volume) bool {
 // full ones read-only for those sessions. sessions returns the sessions with
 // volumes.
 func (v *Store) Watch(ctx context.Context, sessions func() []Session) {
+	defer v.pending.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := map[*volume]time.Time{}
@@ -131,7 +176,7 @@ func (v *Store) measureDue(all []Session, due map[*volume]time.Time) time.Durati
 				continue
 			}
 			if !seen[one] && !time.Now().Before(due[one]) {
-				v.measure(one)
+				v.measureBriefly(one)
 				due[one] = time.Now().Add(v.wait(one))
 			}
 			seen[one] = true
@@ -176,5 +221,13 @@ func (v *Store) lock(s Session, one *volume) {
 		h.mu.Lock()
 		h.locked[one] = true
 		h.mu.Unlock()
+	}
+}
+
+// look makes Watch look at the volumes now.
+func (v *Store) look() {
+	select {
+	case v.begun <- struct{}{}:
+	default:
 	}
 }

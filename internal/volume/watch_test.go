@@ -1,8 +1,14 @@
 package volume
 
 import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // TestVolumeWait: a volume is measured before it can be full, a session that finds it
@@ -57,5 +63,70 @@ func TestVolumeWait(t *testing.T) {
 			!v.excessive(&volume{MaxBytes: c.max, used: usage{bytes: c.most + 1}}) {
 			t.Errorf("of %d bytes the most is not %d", c.max, c.most)
 		}
+	}
+}
+
+// writer is a session that runs, and that reports which of its volumes become read-only.
+type writer struct {
+	hold   *Hold
+	locked chan string
+}
+
+func (w writer) Hold() *Hold            { return w.hold }
+func (writer) Running() bool            { return true }
+func (writer) NotifyFull(string, int64) {}
+func (writer) End(string)               {}
+func (w writer) LockVolume(name string) (bool, error) {
+	w.locked <- name
+	return true, nil
+}
+
+// TestSlowVolumesDoNotDelayOthers: while a volume with very many files is measured, another one that
+// becomes full is made read-only. The session that finds the first one full does not lose it.
+func TestSlowVolumesDoNotDelayOthers(t *testing.T) {
+	slow := &volume{dir: "slow", Name: "slow", MaxBytes: 1 << 20}
+	quick := &volume{dir: "quick", Name: "quick", MaxBytes: 1 << 20}
+	found, done := make(chan struct{}), make(chan struct{})
+	var use atomic.Int64
+	v := &Store{
+		cfg:   Config{Every: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
+		begun: make(chan struct{}, 1),
+		tree: func(path string) (usage, error) {
+			if path == filepath.Join("slow", dataFolder) {
+				<-found
+				return usage{bytes: 8 << 20}, nil // other sessions have filled it
+			}
+			return usage{bytes: use.Add(1 << 18)}, nil
+		},
+	}
+	w := writer{locked: make(chan string, 8), hold: &Hold{
+		mounts: make([]protocol.Mount, 2), volumes: []*volume{slow, quick}, store: v,
+		locked: map[*volume]bool{}, reported: map[*volume]bool{}, found: map[*volume]foundUse{},
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(done)
+		v.Watch(ctx, func() []Session { return []Session{w} })
+	}()
+	select {
+	case name := <-w.locked:
+		if name != "quick" {
+			t.Errorf("%s became read-only", name)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("no volume became read-only while the slow one was measured")
+	}
+	close(found)
+	eventually := time.Now().Add(20 * time.Second)
+	for known := false; !known && time.Now().Before(eventually); time.Sleep(time.Millisecond) {
+		w.hold.mu.Lock()
+		known = w.hold.found[slow].bytes == 8<<20
+		w.hold.mu.Unlock()
+	}
+	cancel()
+	<-done
+	if got := w.hold.found[slow].bytes; got != 8<<20 || len(w.locked) > 0 || w.hold.locked[slow] {
+		t.Errorf("the session has found %d bytes in the slow volume, and %d more were locked", got,
+			len(w.locked))
 	}
 }

@@ -215,11 +215,11 @@ func (t *terminal) paste() bool {
 	return t.scan.Paste()
 }
 
-// alternate reports whether the program uses the alternate screen.
-func (t *terminal) alternate() bool {
+// fullScreen reports whether the program draws the whole screen.
+func (t *terminal) fullScreen() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.scan.State().Alternate()
+	return t.scan.State().FullScreen()
 }
 
 // addDriver makes a viewer a driver. The viewer becomes the active one, unless it continues after a
@@ -335,7 +335,7 @@ func (c *Channel) fitAwake(ctx context.Context) error {
 // of it. Calls while a redraw is under way lead to one more redraw after it.
 func (c *Channel) redraw() {
 	t := c.terminal
-	if !t.alternate() || c.ended() || c.set.asleep() || !t.drawn.start() {
+	if !t.fullScreen() || c.ended() || c.set.asleep() || !t.drawn.start() {
 		return
 	}
 	for again := true; again; again = t.drawn.finish() {
