@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +88,39 @@ func (h *mcpHost) wrong(name string, args map[string]any, want string) {
 }
 
 type args = map[string]any
+
+// TestMCPPackages uses the server with the packages of the protocol's project as they are: over
+// HTTP and over the standard input and output of the command line, in both eras of the protocol.
+func TestMCPPackages(t *testing.T) {
+	program, err := Bin("sandgate")
+	check(t, err)
+	cmd := exec.CommandContext(deadline(t), "node", "testdata/mcp.mjs", "sdk http", "client http",
+		"client current http", "sdk stdio", "client current stdio")
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token,
+		"SANDGATE_PROGRAM="+program)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	kinds := 0
+	for line := range strings.Lines(string(out)) {
+		var l struct {
+			Kind, Error string
+			MS          int
+		}
+		check(t, json.Unmarshal([]byte(line), &l))
+		kinds++
+		t.Logf("%s: %d ms", l.Kind, l.MS)
+		if l.Error != "" {
+			t.Errorf("%s: %s", l.Kind, l.Error)
+		}
+	}
+	if kinds != 5 {
+		t.Errorf("%d kinds of clients\n%s", kinds, &stderr)
+	}
+}
 
 // TestMCPTools uses each tool as a host does.
 func TestMCPTools(t *testing.T) {
@@ -235,4 +272,55 @@ func TestMCPIsolation(t *testing.T) {
 	}
 	again := openMCP(t, server.Token, headers{"X-Sandgate-Conversation": "one"}, nil)
 	again.fine("run_code", get, "True")
+}
+
+// TestMCPGatewayDies kills the gateway during a call of a client with a connection. The response
+// ends, and the next gateway serves the connection with the state that the session has.
+func TestMCPGatewayDies(t *testing.T) {
+	ctx, cancel := context.WithTimeout(deadline(t), time.Minute)
+	defer cancel()
+	connection := ""
+	post := func(method, params string) *http.Response {
+		t.Helper()
+		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + "}"
+		r, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/mcp",
+			strings.NewReader(body))
+		check(t, err)
+		answer, err := headers{
+			"Authorization": "Bearer " + server.Token, "Content-Type": "application/json",
+			"Accept": "application/json, text/event-stream", "Mcp-Session-Id": connection,
+			"Mcp-Protocol-Version": "2025-11-25",
+		}.RoundTrip(r)
+		check(t, err)
+		t.Cleanup(func() { answer.Body.Close() })
+		return answer
+	}
+	run := func(code, want string) {
+		t.Helper()
+		text, err := io.ReadAll(post("tools/call",
+			`{"name":"run_code","arguments":{"code":"`+code+`"}}`).Body)
+		check(t, err)
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s: %s, should have %s", code, text, want)
+		}
+	}
+	connection = post("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},`+
+		`"clientInfo":{"name":"test","version":"1"}}`).Header.Get("Mcp-Session-Id")
+	if connection == "" {
+		t.Fatal("the connection has no id")
+	}
+	post("notifications/initialized", "{}")
+	run("kept = 41", "new")
+	call := bufio.NewReader(post("tools/call", `{"name":"run_code","_meta":{"progressToken":1},`+
+		`"arguments":{"code":"import time\nprint('begun', flush=True)\ntime.sleep(2)\nkept += 1"}}`).Body)
+	for line := ""; !strings.Contains(line, "begun"); {
+		var err error
+		line, err = call.ReadString('\n')
+		check(t, err)
+	}
+	check(t, server.ReplaceGateway(ctx))
+	if text, err := io.ReadAll(call); err == nil {
+		t.Errorf("the response continues: %s", text)
+	}
+	run("kept", `"text":"42"`)
 }

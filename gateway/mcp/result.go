@@ -37,9 +37,10 @@ func failed(err error) *sdk.CallToolResult {
 	if p.Advice != "" && p.Advice != p.Message && p.Kind != fault.NotFound {
 		text += "\n" + p.Advice
 	}
+	// Clients compare an object with the schema of the tool also if the call has failed, so there is
+	// none.
 	return &sdk.CallToolResult{
 		IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}},
-		StructuredContent: map[string]any{"error": p},
 	}
 }
 

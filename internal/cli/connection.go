@@ -69,6 +69,11 @@ func (c *connection) find(a *app) (profile.Profile, error) {
 	return p, nil
 }
 
+func (a *app) profileOf(cmd *cobra.Command) func() (profile.Profile, error) {
+	conn := connectionFlags(cmd)
+	return func() (profile.Profile, error) { return conn.find(a) }
+}
+
 // client returns a client of the server that the flags, the environment or the
 // profile name.
 func (c *connection) client(a *app) (*wire.Client, error) {

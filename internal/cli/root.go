@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandgate/sandgate/internal/cli/bridge"
 	"github.com/sandgate/sandgate/internal/cli/reports"
 	"github.com/sandgate/sandgate/internal/console"
 )
@@ -51,7 +52,7 @@ up for errors of Sandgate, one for each kind.`,
 			runCommand(a), replCommand(a), shellCommand(a), execCommand(a), attachCommand(a),
 			psCommand(a), logsCommand(a),
 			killCommand(a), portCommand(a), linkCommand(a), serviceCommand(a),
-			recordCommand(a),
+			recordCommand(a), bridge.Command(a.Invocation, a.profileOf),
 		},
 		groupFiles: {
 			lsCommand(a), cpCommand(a), mvCommand(a), mkdirCommand(a), rmCommand(a),
