@@ -142,7 +142,8 @@ func TestAbuse22_Authorization(t *testing.T) {
 			}
 			expect := func(what string, resp *http.Response, kind fault.Kind) {
 				t.Helper()
-				if r.Method == "HEAD" { // HEAD has no body to check
+				// HEAD has no body to check, and other protocols have bodies of their own.
+				if r.Method == "HEAD" || r.writeError != nil {
 					if resp.StatusCode != kind.Row().HTTP {
 						t.Errorf("%s: %d", what, resp.StatusCode)
 					}
@@ -198,8 +199,10 @@ func TestAbuse22_Authorization(t *testing.T) {
 			expect("empty token",
 				request("", func(q *http.Request) { q.Header.Set("Authorization", "Bearer ") }),
 				fault.Unauthenticated)
-			expect("basic", request("", func(q *http.Request) { q.SetBasicAuth("a", tokenAll) }),
-				fault.Unauthenticated)
+			if r.authenticate == nil { // else the protocol may have it
+				expect("basic", request("", func(q *http.Request) { q.SetBasicAuth("a", tokenAll) }),
+					fault.Unauthenticated)
+			}
 			expect("cookie", request("",
 				func(q *http.Request) {
 					q.AddCookie(&http.Cookie{
@@ -225,8 +228,8 @@ func TestAbuse22_Authorization(t *testing.T) {
 			open++
 		}
 	}
-	if open != 24 {
-		t.Errorf("%d routes are open, the list says 24", open)
+	if open != 25 {
+		t.Errorf("%d routes are open, the list says 25", open)
 	}
 	wantFault(t, w.do("GET", "/v1/nothing", tokenAll, nil, nil), fault.NotFound)
 	wantFault(t, w.do("PUT", "/v1/run", tokenAll, nil, nil), fault.NotFound)
