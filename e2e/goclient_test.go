@@ -240,7 +240,8 @@ func TestGoClient(t *testing.T) {
 		term, err := s.Terminal(ctx, client.TerminalOptions{Cols: 90, Rows: 30})
 		check(t, err)
 		check(t, term.Resize(ctx, 100, 40))
-		check(t, term.Write(ctx, []byte("stty size; echo $((6 * 7))\r")))
+		check(t, term.Write(ctx, []byte(
+			"until stty size | grep '40 100'; do sleep 0.1; done; echo $((6 * 7))\r")))
 		seen := ""
 		for part, err := range term.Stream(ctx) {
 			check(t, err)

@@ -96,6 +96,15 @@ func Resize(fd int, s Size) error {
 		&unix.Winsize{Row: uint16(s.Rows), Col: uint16(s.Cols)})
 }
 
+// SizeOf returns the size of a terminal by a descriptor of either end.
+func SizeOf(fd int) (Size, error) {
+	w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+	if err != nil {
+		return Size{}, err
+	}
+	return Size{Rows: int(w.Row), Cols: int(w.Col)}, nil
+}
+
 // SignalKey returns the byte for which the terminal sends sig, which is SIGINT,
 // SIGQUIT or SIGTSTP. It returns false while the program reads raw keys.
 func SignalKey(master int, sig syscall.Signal) (byte, bool) {

@@ -30,6 +30,8 @@ const (
 	// redrawTime is how long a terminal has another size, so that its program
 	// redraws the screen.
 	redrawTime = 50 * time.Millisecond
+	// restoreTime is how long after a change of size the size is checked.
+	restoreTime = 200 * time.Millisecond
 )
 
 // terminal has the agent's descriptors of a channel's terminal.
@@ -102,8 +104,24 @@ func (t *terminal) set(s pty.Size) error {
 	if err := pty.Resize(t.master, s); err != nil {
 		return fault.Wrap(fault.Internal, "agent.resize", err)
 	}
+	if before := t.size; before != s {
+		time.AfterFunc(restoreTime, func() { t.restore(before, s) })
+	}
 	t.size = s
 	return nil
+}
+
+// restore sets a size again if the terminal has the one before it. Readline reads the size at each
+// prompt and writes it back, and so reverts a change between the two.
+func (t *terminal) restore(before, s pty.Size) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.master < 0 || t.size != s {
+		return
+	}
+	if now, err := pty.SizeOf(t.master); err == nil && now == before {
+		_ = pty.Resize(t.master, s) // it has worked before
+	}
 }
 
 // skippable returns the position of the last signal key in b, and drops typed

@@ -130,6 +130,21 @@ func TestTerminalResize(t *testing.T) {
 
 // TestTerminalInterrupt: Ctrl-C and SIGINT work in a flood, and after type-ahead that no program
 // reads.
+// TestTerminalKeepsItsSize reverts a change of size right after it, as a shell does that has read the
+// size before it.
+func TestTerminalKeepsItsSize(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell(1, `before=$(stty size); echo on; while test "$before" = "$(stty size)"; do :; done; `+
+		`set $before; stty rows $1 cols $2; while test "$before" = "$(stty size)"; do sleep 0.05; done; `+
+		`echo "size $(stty size)."; sleep 1000`)
+	r.says(1, "on")
+	if err := r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}}); err != nil {
+		t.Fatal(err)
+	}
+	r.says(1, "size 30 100.")
+}
+
 func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
