@@ -75,7 +75,8 @@ func (v *View) Record(r frame.Record) (*message.InputRequest, error) {
 			Message string `json:"message"`
 		}
 		_ = json.Unmarshal(r.Payload, &e)
-		if e.Message == "" && strings.HasPrefix(e.Event, "re") {
+		// A terminal has the event resize, which has nothing to show.
+		if e.Message == "" && strings.HasPrefix(e.Event, "re") && e.Event != "resize" {
 			e.Message = "the kernel was restarted; its variables are lost"
 		}
 		if e.Message == "" {
