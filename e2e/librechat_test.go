@@ -155,7 +155,8 @@ func TestLibreChat(t *testing.T) {
 	t.Run("stateful", func(t *testing.T) { libreChatStateful(t, ada, bob) })
 	t.Run("key", func(t *testing.T) {
 		owner := &libreChat{t, ctx, map[string]string{"X-API-Key": server.Token}}
-		if r := owner.run("bash", "pwd; echo $HOME; cat a.txt", owner.upload("a.txt", "text")); r.Stdout != "/mnt/data\n/mnt/data\ntext" {
+		r := owner.run("bash", "pwd; echo $HOME; cat a.txt", owner.upload("a.txt", "text"))
+		if r.Stdout != "/mnt/data\n/mnt/data\ntext" {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -163,7 +164,9 @@ func TestLibreChat(t *testing.T) {
 
 // libreChatPrograms runs programs of several languages.
 func libreChatPrograms(t *testing.T, c *libreChat) {
-	if r := c.run("py", "import os, sys\nprint(os.getcwd(), 6*7)\nprint('e', file=sys.stderr)\nsys.exit(3)"); r.Stdout != "/mnt/data 42\n" || r.Stderr != "e\n" || *r.Code != 3 || len(r.Files) != 0 {
+	r := c.run("py",
+		"import os, sys\nprint(os.getcwd(), 6*7)\nprint('e', file=sys.stderr)\nsys.exit(3)")
+	if r.Stdout != "/mnt/data 42\n" || r.Stderr != "e\n" || *r.Code != 3 || len(r.Files) != 0 {
 		t.Errorf("%+v", r)
 	}
 	for lang, code := range map[string]string{

@@ -28,10 +28,11 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	for detail, want := range map[string]string{
-		"":           `[{"name":"%s/%s","id":"%[2]s"}]`,
-		"simple":     `[{"name":"%s/%s","id":"%[2]s"}]`,
-		"summary":    `"size":3,"lastModified":"`,
-		"full":       `"contentType":"text/csv; charset=utf-8","metadata":{"original-filename":"sub/täble 1.csv"},"kind":"agent","resource_id":"a1"`,
+		"":        `[{"name":"%s/%s","id":"%[2]s"}]`,
+		"simple":  `[{"name":"%s/%s","id":"%[2]s"}]`,
+		"summary": `"size":3,"lastModified":"`,
+		"full": `"contentType":"text/csv; charset=utf-8",` +
+			`"metadata":{"original-filename":"sub/täble 1.csv"},"kind":"agent","resource_id":"a1"`,
 		"normalized": `[{"name":"sub/täble 1.csv","id":"%[2]s","session_id":"%[1]s"`,
 	} {
 		w := x.send("ada", "GET", "/files/"+storage+"?detail="+detail, "", nil)

@@ -110,7 +110,7 @@ type origin struct {
 	ETag    string `json:"etag"`
 }
 
-// knownFile has the known of a session that stays, as JSON. Programs can change it, and thereby only
+// knownFile has the known of a session that stays, as JSON. Programs can change it. This changes only
 // which of their own user's files a file counts as.
 const (
 	knownFile = "/home/user/.librechat/files.json"

@@ -43,13 +43,7 @@ func listFiles(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Path == "" {
-		p.Path = "."
-	}
-	if err := checkPath(p.Path); err != nil {
-		return nil, err
-	}
-	s, err := c.find(ctx, p.Session)
+	s, err := c.folder(ctx, p.Session, &p.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +76,17 @@ func listFiles(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	}), nil
 }
 
+// folder returns the session of a folder. The folder is the working folder if the call names none.
+func (c *call) folder(ctx context.Context, session string, path *string) (opened, error) {
+	if *path == "" {
+		*path = "."
+	}
+	if err := checkPath(*path); err != nil {
+		return opened{}, err
+	}
+	return c.find(ctx, session)
+}
+
 // searchFiles searches the lines of texts below a folder.
 func searchFiles(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	var p struct {
@@ -96,13 +101,7 @@ func searchFiles(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	if err := required("pattern", p.Pattern); err != nil {
 		return nil, err
 	}
-	if p.Path == "" {
-		p.Path = "."
-	}
-	if err := checkPath(p.Path); err != nil {
-		return nil, err
-	}
-	s, err := c.find(ctx, p.Session)
+	s, err := c.folder(ctx, p.Session, &p.Path)
 	if err != nil {
 		return nil, err
 	}

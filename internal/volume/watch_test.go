@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,7 +87,8 @@ func (w writer) LockVolume(name string) (bool, error) {
 func TestSlowVolumesDoNotDelayOthers(t *testing.T) {
 	slow := &volume{dir: "slow", Name: "slow", MaxBytes: 1 << 20}
 	quick := &volume{dir: "quick", Name: "quick", MaxBytes: 1 << 20}
-	found, done := make(chan struct{}), make(chan struct{})
+	found, known, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	know := sync.OnceFunc(func() { close(known) })
 	var use atomic.Int64
 	v := &Store{
 		cfg:   Config{Every: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
@@ -106,7 +108,14 @@ func TestSlowVolumesDoNotDelayOthers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(done)
-		v.Watch(ctx, func() []Session { return []Session{w} })
+		v.Watch(ctx, func() []Session {
+			w.hold.mu.Lock()
+			defer w.hold.mu.Unlock()
+			if w.hold.found[slow].bytes == 8<<20 {
+				know()
+			}
+			return []Session{w}
+		})
 	}()
 	select {
 	case name := <-w.locked:
@@ -117,11 +126,9 @@ func TestSlowVolumesDoNotDelayOthers(t *testing.T) {
 		t.Error("no volume became read-only while the slow one was measured")
 	}
 	close(found)
-	eventually := time.Now().Add(20 * time.Second)
-	for known := false; !known && time.Now().Before(eventually); time.Sleep(time.Millisecond) {
-		w.hold.mu.Lock()
-		known = w.hold.found[slow].bytes == 8<<20
-		w.hold.mu.Unlock()
+	select {
+	case <-known:
+	case <-time.After(20 * time.Second):
 	}
 	cancel()
 	<-done
