@@ -21,11 +21,12 @@ async function warm() {
   }
 }
 
-// turns calls both n times by turns. The first calls, which open connections, do not count.
-async function turns(name, unit, n, e2b, native) {
-  const figure = { name, unit, e2b: [], native: [] }
+// turns calls all n times by turns. The first calls, which open connections, do not count.
+async function turns(name, unit, n, e2b, native, alone) {
+  const figure = { name, unit, e2b: [], native: [], alone: [] }
   for (let i = 0; i <= n; i++) {
-    for (const [side, call] of [['e2b', e2b], ['native', native]]) {
+    for (const [side, call] of [['e2b', e2b], ['native', native], ['alone', alone]]) {
+      if (!call) continue
       const value = await call()
       if (i > 0) figure[side].push(value)
     }
@@ -65,12 +66,17 @@ await turns('Sandbox.create()', 'ms', rounds,
 await warm()
 const s = await Sandbox.create()
 const own = await client.sandbox()
+const url = process.env.RESPONDER_URL
+const nothing = await Sandbox.create({ apiUrl: url, sandboxUrl: url })
+const commandTakes = 20 // ms, in e2b.go
 await turns('commands.run of true', 'ms', calls,
   () => timed(() => s.commands.run('true')),
-  () => timed(() => own.exec(['/bin/bash', '-l', '-c', 'true'], { files: false })))
+  () => timed(() => own.exec(['/bin/bash', '-l', '-c', 'true'], { files: false })),
+  async () => await timed(() => nothing.commands.run('true')) - commandTakes)
 await turns('runCode of 1', 'ms', calls,
   () => timed(() => s.runCode('1')),
-  () => timed(() => own.run('1', { files: false })))
+  () => timed(() => own.run('1', { files: false })),
+  () => timed(() => nothing.runCode('1')))
 const flood = `head -c ${megabytes * 1_000_000} /dev/zero | tr '\\0' x | fold -w 99`
 await turns(`${megabytes} MB of output of a command`, 'MB/s', 3,
   () => rate(async () => (await s.commands.run(flood, { timeoutMs: 0 })).stdout.length),

@@ -79,8 +79,10 @@ func (s *server) execute(w http.ResponseWriter, r *http.Request) error {
 }
 
 // stream sends batches of lines as they come, until the channel is closed. It receives a batch only
-// after the connection has taken the one before. The header and the count of executions wait for
-// output, but not for long. Errors: Canceled if the client disconnected.
+// after the connection has taken the one before. The header, the count of executions and the result
+// wait for the end of the code, but not for long. The end of the code goes out with the end of the
+// response. So a client reads all of a short execution at once. Errors: Canceled if the client
+// disconnected.
 func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
@@ -92,8 +94,8 @@ func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error
 	defer tick.Stop()
 	head := time.NewTimer(headDelay)
 	defer head.Stop()
-	for waits := true; ; {
-		if !waits {
+	for waits, ended := true, false; ; {
+		if !waits && !ended {
 			if err := control.Flush(); err != nil {
 				return surface.ErrGone()
 			}
@@ -104,7 +106,8 @@ func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error
 			if !ok {
 				return nil
 			}
-			text, waits = batch, waits && isCount(batch)
+			text, waits = batch, waits && mayWait(batch)
+			ended = bytes.HasSuffix(batch, []byte(endLine))
 		case <-head.C:
 			waits = false
 			continue
@@ -119,9 +122,16 @@ func stream(w http.ResponseWriter, r *http.Request, batches <-chan []byte) error
 	}
 }
 
-// isCount reports whether a batch has no other line than the count of executions.
-func isCount(batch []byte) bool {
-	return bytes.HasPrefix(batch, []byte(countPrefix)) && bytes.Count(batch, []byte("\n")) == 1
+// mayWait reports whether a batch has no other lines than the count of executions and the result of
+// the code, which the end of the code follows at once.
+func mayWait(batch []byte) bool {
+	for line := range bytes.Lines(batch) {
+		if !bytes.HasPrefix(line, []byte(countPrefix)) &&
+			!bytes.HasPrefix(line, []byte(mainPrefix)) {
+			return false
+		}
+	}
+	return true
 }
 
 // start queues the code, with a cell before and after it if it has an environment of its own.

@@ -367,15 +367,26 @@ func TestRemovedContext(t *testing.T) {
 }
 
 // TestShortExecution checks that the client gets the header and the count of executions together
-// with the first output, unless it is late.
+// with the first output, unless it is late, and the end of the code with the end of the response.
 func TestShortExecution(t *testing.T) {
-	for name, late := range map[string]time.Duration{"short": 0, "long": time.Second} {
+	print := func(cell uint32) frame.Record { return printed(cell, frame.KindStdout, "a") }
+	for name, c := range map[string]struct {
+		late   time.Duration
+		output func(cell uint32) frame.Record
+		want   int64 // flushes
+	}{
+		"output":        {0, print, 1},
+		"late output":   {time.Second, print, 2},
+		"a result":      {0, resulted, 0},
+		"a late result": {time.Second, resulted, 2},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &fakeNode{run: func(l *fakeLink, cell uint32, _ protocol.Execute) {
 					l.records(began(cell))
-					time.AfterFunc(headDelay/2+late, func() {
-						l.records(printed(cell, frame.KindStdout, "a"))
+					time.AfterFunc(headDelay/2+c.late, func() {
+						l.records(c.output(cell))
+						time.Sleep(headDelay / 4)
 						l.records(ended(cell, "ok"))
 					})
 				}}
@@ -383,12 +394,8 @@ func TestShortExecution(t *testing.T) {
 				w := newLiveResponse()
 				r.serve(context.Background(), w, "POST", "/execute", `{"code":"x"}`)
 				r.done.Wait()
-				want := int64(2) // with the first output, and with the end
-				if late > 0 {
-					want++
-				}
-				if got := w.flushes.Load(); got != want {
-					t.Errorf("%d flushes, want %d", got, want)
+				if got := w.flushes.Load(); got != c.want {
+					t.Errorf("%d flushes, want %d", got, c.want)
 				}
 			})
 		})

@@ -199,6 +199,13 @@ func began(cell uint32) frame.Record {
 	return said(cell, message.ExecuteInputType, message.ExecuteInput{Count: int(cell)})
 }
 
+// resulted is the record of the result of a cell.
+func resulted(cell uint32) frame.Record {
+	return said(cell, message.ExecuteResultType, message.Bundle{
+		Data: map[string]json.RawMessage{"text/plain": json.RawMessage(`"1"`)},
+	})
+}
+
 func ended(cell uint32, status string) frame.Record {
 	return said(cell, message.ExecuteReplyType, message.ExecuteReply{Status: status})
 }

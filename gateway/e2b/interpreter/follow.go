@@ -23,8 +23,15 @@ const (
 	abandonTimeout = 10 * time.Second
 )
 
-// countPrefix begins the line with the count of executions.
-const countPrefix = `{"type":"number_of_executions","execution_count":`
+// countPrefix begins the line with the count of executions, and mainPrefix that with the result of
+// the code.
+const (
+	countPrefix = `{"type":"number_of_executions","execution_count":`
+	mainPrefix  = `{"type":"result","is_main_result":true`
+)
+
+// endLine is the last line of code that has ended.
+const endLine = `{"type":"end_of_execution"}` + "\n"
 
 // execution is one execution of code. Its lines arrive in batches, each of which ends with a line
 // end.
@@ -191,7 +198,7 @@ func (e *execution) replyLines(b []byte, m message.Message) []byte {
 	default:
 		b = e.appendError(b, k.EName, k.EValue, "")
 	}
-	return append(b, `{"type":"end_of_execution"}`+"\n"...)
+	return append(b, endLine...)
 }
 
 // The error of code whose context has ended, for clients and in our messages.

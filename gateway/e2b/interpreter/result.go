@@ -28,11 +28,10 @@ var fields = map[string]string{
 
 // appendResult appends the line of a value.
 func appendResult(b []byte, v message.Bundle, isMain bool) []byte {
-	b = append(b, `{"type":"result","is_main_result":`...)
 	if isMain {
-		b = append(b, "true"...)
+		b = append(b, mainPrefix...)
 	} else {
-		b = append(b, "false"...)
+		b = append(b, `{"type":"result","is_main_result":false`...)
 	}
 	var extra, types []string
 	for kind := range v.Data {
