@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -49,6 +50,9 @@ type Config struct {
 	E2BOpenInterpreter bool
 	// LibreChat configures the surface for LibreChat.
 	LibreChat LibreChat
+	// Settings are the settings of surfaces for chat applications, by name. A surface without an
+	// entry has its defaults.
+	Settings map[string]surfaces.Settings
 	// Static is the web application, each file packed as name.gz: index.html, assets/, sandbox/.
 	// nil serves a page that describes the server.
 	Static fs.FS
@@ -167,6 +171,14 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Times.SelfCheck, 5*time.Minute)
 	orDefault(&c.Times.Drain, 15*time.Second)
 	return c
+}
+
+// settings returns the settings of a surface for chat applications.
+func (c Config) settings(name string) surfaces.Settings {
+	if s, ok := c.Settings[name]; ok {
+		return s
+	}
+	return surfaces.Defaults(name)
 }
 
 func parseHosts(in []string) (map[string]bool, error) {

@@ -27,6 +27,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/webhook"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
@@ -172,6 +173,7 @@ func newJupyter(g *Gateway) *jupyter.Surface {
 // newMCP returns the surface for hosts of language models.
 func newMCP(g *Gateway, commands *exec.Surface) *mcp.Surface {
 	return mcp.New(mcp.Config{
+		Settings: g.cfg.settings(surfaces.MCP), Keys: g.auth,
 		Node: surfaceNode{g}, Runner: g.runs, Commands: commands, Link: g.files.LinkFile,
 		Preview: previews{g}.linkPort, Upload: g.files.Upload, Log: g.log,
 		Full: func() { g.full(limitMCP) }, Go: g.start, Version: g.cfg.Version, Base: g.base,
@@ -182,7 +184,8 @@ func newMCP(g *Gateway, commands *exec.Surface) *mcp.Surface {
 // newLibreChat returns the surface for LibreChat.
 func newLibreChat(g *Gateway) (*librechat.Surface, error) {
 	c := librechat.Config{
-		Settings: g.cfg.LibreChat.Settings, Node: surfaceNode{g}, Auth: g.auth, Log: g.log,
+		Settings: g.cfg.LibreChat.Settings, Policy: g.cfg.settings(surfaces.LibreChat),
+		Node: surfaceNode{g}, Auth: g.auth, Log: g.log,
 		Base: g.base, Call: g.cfg.Times.Call, Go: g.start, Full: func() { g.full(limitLibreChat) },
 	}
 	if len(g.cfg.LibreChat.Tokens.Keys) > 0 {

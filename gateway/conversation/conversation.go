@@ -25,6 +25,8 @@ const (
 	LabelUser         = "user"
 	LabelConversation = "conversation"
 	LabelSession      = "session"
+	// LabelCaller is a hash of the caller and its user. Sessions have it if their number is bounded.
+	LabelCaller = "caller"
 )
 
 // MaxText is the largest user, conversation or session name, in bytes.
@@ -63,14 +65,18 @@ func (p Place) Check() error {
 // Name returns the name of the session for the caller who: the surface, a hyphen and 24 letters and
 // digits.
 func (p Place) Name(who noderpc.Principal) string {
+	return p.Surface + "-" + digest(who.Tenant, who.Subject, p.Surface, p.User, p.Conversation,
+		p.Session)
+}
+
+// digest returns 24 letters and digits that depend on all parts and their order.
+func digest(parts ...string) string {
 	h := sha256.New()
-	for _, part := range []string{
-		who.Tenant, who.Subject, p.Surface, p.User, p.Conversation, p.Session,
-	} {
+	for _, part := range parts {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		h.Write([]byte(part))
 	}
-	return p.Surface + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(h.Sum(nil)[:15]))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(h.Sum(nil)[:15]))
 }
 
 func (p Place) labels() map[string]string {
@@ -94,6 +100,13 @@ type Policy struct {
 	Language string
 	// Network bounds the network access; nil means none.
 	Network *protocol.Network
+	// MemoryBytes is the memory; 0 means the server's default.
+	MemoryBytes int64
+	// Labels are labels in addition to those of this package.
+	Labels map[string]string
+	// MaxSessions is the most sessions of one user of the caller on one surface; 0 means no limit.
+	// Sessions that are created at the same time may exceed it.
+	MaxSessions int
 	// IdleDeleteSeconds is how long a session may be without work before it is deleted; 0 means the
 	// server's default.
 	IdleDeleteSeconds int64
@@ -115,12 +128,36 @@ func (s Sessions) Ensure(ctx context.Context, who noderpc.Principal, p Place, po
 	if err := p.Check(); err != nil {
 		return out, err
 	}
-	err := s.Node.Call(ctx, who, protocol.OpSessionEnsure, protocol.SessionCreate{
-		Name: p.Name(who), Labels: p.labels(), Template: policy.Template,
-		Language: policy.Language, Network: policy.Network,
-		IdleDeleteSeconds: policy.IdleDeleteSeconds,
-	}, &out)
+	create := policy.Create(p.labels())
+	create.Name = p.Name(who)
+	if policy.MaxSessions > 0 {
+		create.Labels[LabelCaller] = digest(who.Tenant, who.Subject, p.Surface, p.User)
+		if err := s.checkNumber(ctx, who, p, policy.MaxSessions); err != nil {
+			return out, err
+		}
+	}
+	err := s.Node.Call(ctx, who, protocol.OpSessionEnsure, create, &out)
 	return out, err
+}
+
+// checkNumber checks that a place has a session, or that the caller's user may have one more.
+func (s Sessions) checkNumber(ctx context.Context, who noderpc.Principal, p Place, most int) error {
+	if _, err := s.Find(ctx, who, p); !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	var list protocol.SessionList
+	if err := s.Node.Call(ctx, who, protocol.OpSessionList, protocol.SessionQuery{
+		Labels: []string{LabelCaller + ":" + digest(who.Tenant, who.Subject, p.Surface, p.User)},
+		Limit:  most, Fields: "id",
+	}, &list); err != nil {
+		return err
+	}
+	if len(list.Sessions) < most {
+		return nil
+	}
+	return fault.New(fault.Exhausted, "conversation.ensure", "there are %d sessions, the most that "+
+		"a user of %s may have; close one, or raise surfaces.%s.max_sessions", most, p.Surface,
+		p.Surface)
 }
 
 // Find returns the session of a place. Errors: NotFound if there is none.

@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -64,8 +65,10 @@ type Settings struct {
 // Config configures a Surface. Every field except Tokens is required.
 type Config struct {
 	Settings
-	Node store.Node
-	Auth Auth
+	// Policy has the operator's settings that all surfaces have.
+	Policy surfaces.Settings
+	Node   store.Node
+	Auth   Auth
 	// Tokens verifies the tokens of users; nil means that the server accepts none.
 	Tokens *usertoken.Verifier
 	Log    *slog.Logger

@@ -21,11 +21,11 @@ const (
 // delete it.
 const runSpare = 10 * time.Minute
 
-// policy is how sessions that stay are created. Programs of all languages run in them.
-func (s *Surface) policy(template string) conversation.Policy {
-	return conversation.Policy{
-		Template: template, IdleDeleteSeconds: int64(s.cfg.Retention / time.Second),
-	}
+// policy is how sessions in which programs run are created.
+func (s *Surface) policy() conversation.Policy {
+	p := conversation.PolicyOf(s.cfg.Policy)
+	p.Template, p.IdleDeleteSeconds = s.cfg.Template, int64(s.cfg.Retention/time.Second)
+	return p
 }
 
 // fileSession returns the session with the files of a user; empty if there is none and create is
@@ -36,7 +36,9 @@ func (s *Surface) fileSession(ctx context.Context, u store.User, create bool) (s
 	sessions := conversation.Sessions{Node: s.cfg.Node}
 	p := conversation.Place{Surface: surfaceFiles, User: u.Key}
 	if create {
-		v, err := sessions.Ensure(ctx, u.Who, p, s.policy(""))
+		v, err := sessions.Ensure(ctx, u.Who, p, conversation.Policy{
+			IdleDeleteSeconds: int64(s.cfg.Retention / time.Second),
+		})
 		return v.ID, err
 	}
 	v, err := sessions.Find(ctx, u.Who, p)
@@ -63,7 +65,7 @@ func (s *Surface) place(ctx context.Context, u store.User, q *request) (place, e
 		runtime := digest("runtime", u.Key, q.Hint)
 		v, err := conversation.Sessions{Node: s.cfg.Node}.Ensure(ctx, u.Who, conversation.Place{
 			Surface: surfaceStays, User: u.Key, Conversation: runtime,
-		}, s.policy(s.cfg.Template))
+		}, s.policy())
 		return place{v.ID, runtime, !v.Created}, err
 	}
 	life := q.timeout + runSpare
@@ -71,13 +73,13 @@ func (s *Surface) place(ctx context.Context, u store.User, q *request) (place, e
 		life = min(life, s.cfg.MaxLifetime)
 	}
 	var v protocol.Session
-	err := s.call(ctx, u, protocol.OpSessionCreate, protocol.SessionCreate{
-		Language: q.language.name, Template: s.cfg.Template,
-		LifetimeSeconds: int64(life / time.Second),
-		Labels: map[string]string{
-			conversation.LabelSurface: surfaceRun, conversation.LabelUser: u.Key,
-		},
-	}, &v)
+	policy := s.policy()
+	policy.Language, policy.IdleDeleteSeconds = q.language.name, 0
+	create := policy.Create(map[string]string{
+		conversation.LabelSurface: surfaceRun, conversation.LabelUser: u.Key,
+	})
+	create.LifetimeSeconds = int64(life / time.Second)
+	err := s.call(ctx, u, protocol.OpSessionCreate, create, &v)
 	return place{session: v.ID}, err
 }
 

@@ -10,26 +10,21 @@ import (
 	"github.com/sandgate/sandgate/gateway/conversation"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// The headers of a request. The first one belongs to the protocol. Hosts choose the others in their
-// configuration.
+// The headers of a request, beside those that the settings name. The first one belongs to the
+// protocol. Hosts choose the others in their configuration.
 const (
-	headerConnection   = "Mcp-Session-Id"
-	headerUser         = "X-Sandgate-User"
-	headerConversation = "X-Sandgate-Conversation"
-	headerTemplate     = "X-Sandgate-Template"
-	headerNetwork      = "X-Sandgate-Network"
+	headerConnection = "Mcp-Session-Id"
+	headerTemplate   = "X-Sandgate-Template"
+	headerNetwork    = "X-Sandgate-Network"
 )
 
 // name is the surface's name in package conversation.
-const name = "mcp"
-
-// idleDelete is how long the session of a conversation may be without work before it is deleted, in
-// seconds.
-const idleDelete = 24 * 3600
+const name = surfaces.MCP
 
 // caller is the program that makes a call, and its conversation.
 type caller struct {
@@ -69,7 +64,7 @@ func tokenInfo(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo,
 func userID(who noderpc.Principal) string { return who.Tenant + "\x00" + who.Subject }
 
 // callerOf returns the caller of a tool.
-func callerOf(req *sdk.CallToolRequest) (caller, error) {
+func (s *Surface) callerOf(req *sdk.CallToolRequest) (caller, error) {
 	var r *http.Request
 	if x := req.Extra; x != nil && x.TokenInfo != nil {
 		r, _ = x.TokenInfo.Extra[callerKey].(*http.Request)
@@ -79,13 +74,11 @@ func callerOf(req *sdk.CallToolRequest) (caller, error) {
 	}
 	c := caller{
 		request: r, who: surface.CallOf(r).Who,
-		place: conversation.Place{
-			Surface: name, User: r.Header.Get(headerUser),
-			Conversation: r.Header.Get(headerConversation),
-		},
-		policy: conversation.Policy{
-			Template: r.Header.Get(headerTemplate), IdleDeleteSeconds: idleDelete,
-		},
+		place:  conversation.PlaceOf(r, name, s.cfg.Settings),
+		policy: conversation.PolicyOf(s.cfg.Settings),
+	}
+	if t := r.Header.Get(headerTemplate); t != "" {
+		c.policy.Template = t
 	}
 	if c.place.Conversation == "" {
 		// Any gateway finds the session of a connection, so it does not have to know it.
@@ -95,7 +88,9 @@ func callerOf(req *sdk.CallToolRequest) (caller, error) {
 		return c, err
 	}
 	switch r.Header.Get(headerNetwork) {
-	case "", "off":
+	case "":
+	case "off":
+		c.policy.Network = nil
 	case "on":
 		c.policy.Network = new(protocol.Network)
 	default:

@@ -41,6 +41,7 @@ func runCode(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	seconds = c.most(seconds)
 	s, err := c.ensure(ctx, p.Session, p.Language)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ func runCommand(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	seconds = c.most(seconds)
 	s, err := c.ensure(ctx, p.Session, "")
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -50,6 +51,10 @@ type Node interface {
 
 // Config configures a Surface. Every field is required.
 type Config struct {
+	// Settings are the operator's settings.
+	Settings surfaces.Settings
+	// Keys checks keys.
+	Keys surface.Keys
 	Node Node
 	// Runner runs code, Commands commands.
 	Runner   *run.Runner
@@ -128,7 +133,8 @@ const listLife = time.Hour
 func (s *Surface) Routes() []surface.Route {
 	route := func(method string, limit int64, h surface.HandlerFunc) surface.Route {
 		return surface.Route{
-			Method: method, Path: Path, Access: protocol.ScopeManage, MaxBody: limit, Handler: h,
+			Method: method, Path: Path, Access: protocol.ScopeManage, MaxBody: limit,
+			Authenticate: surface.ByKey(s.cfg.Keys), Handler: h,
 		}
 	}
 	return []surface.Route{

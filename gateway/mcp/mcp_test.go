@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -176,7 +178,7 @@ func TestPanic(t *testing.T) {
 	if err != nil || !r.IsError {
 		t.Errorf("%+v %v", r, err)
 	}
-	if _, err := callerOf(req); !fault.Is(err, fault.Internal) {
+	if _, err := s.callerOf(req); !fault.Is(err, fault.Internal) {
 		t.Errorf("no request: %v", err)
 	}
 }
@@ -186,5 +188,46 @@ func TestUserID(t *testing.T) {
 	if userID(noderpc.Principal{Tenant: "a", Subject: "bc"}) ==
 		userID(noderpc.Principal{Tenant: "ab", Subject: "c"}) {
 		t.Error("two users are one")
+	}
+}
+
+// TestCallerOf: headers of a request come before the operator's settings, and a setting before the
+// default.
+func TestCallerOf(t *testing.T) {
+	set := surfaces.Defaults(surfaces.MCP)
+	set.Template, set.Network, set.UserHeader = "science", []string{"a.example"}, "X-Person"
+	s := &Surface{cfg: Config{Settings: set}}
+	caller := func(header ...string) caller {
+		t.Helper()
+		r := httptest.NewRequest("POST", Path, nil)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		c, err := s.callerOf(&sdk.CallToolRequest{Extra: &sdk.RequestExtra{
+			TokenInfo: &auth.TokenInfo{Extra: map[string]any{callerKey: r}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := caller("X-Person", "ada", "X-Sandgate-Conversation", "c", "Mcp-Session-Id", "connection")
+	if c.policy.Template != "science" || c.policy.Network == nil ||
+		!slices.Equal(c.policy.Network.Allow, set.Network) ||
+		c.policy.IdleDeleteSeconds != 24*3600 || c.place.User != "ada" ||
+		c.place.Conversation != "c" {
+		t.Errorf("%+v %+v", c.policy, c.place)
+	}
+	c = caller(headerTemplate, "other", headerNetwork, "off", "X-Sandgate-User", "eve")
+	if c.policy.Template != "other" || c.policy.Network != nil || c.place.User != "" {
+		t.Errorf("%+v %+v", c.policy, c.place)
+	}
+	if c = caller(headerNetwork, "on"); c.policy.Network == nil || c.policy.Network.Allow != nil {
+		t.Errorf("%+v", c.policy.Network)
+	}
+	limited := &call{Surface: s}
+	s.cfg.Settings.Timeout = 5 * time.Second
+	if limited.most(60) != 5 || limited.most(3) != 3 {
+		t.Error("the operator's limit has no effect")
 	}
 }

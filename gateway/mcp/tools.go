@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -79,7 +80,7 @@ func (s *Surface) handler(do tool) sdk.ToolHandler {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.cfg.Base, cancel)()
-		who, err := callerOf(req)
+		who, err := s.callerOf(req)
 		if err != nil {
 			return failed(err), nil
 		}
@@ -129,6 +130,14 @@ func within(field string, value, normal, highest int) (int, error) {
 		return 0, fault.Invalid("mcp.arguments", field, "%s is from 1 to %d", field, highest)
 	}
 	return value, nil
+}
+
+// most returns the time of a run in seconds, within the operator's limit.
+func (c *call) most(seconds int) int {
+	if limit := int(c.cfg.Settings.Timeout / time.Second); limit > 0 {
+		return min(seconds, limit)
+	}
+	return seconds
 }
 
 // opened is the session of a call.

@@ -49,6 +49,7 @@ type Config struct {
 	Gateway   Gateway   `yaml:"gateway"`
 	OIDC      OIDC      `yaml:"oidc"`
 	LibreChat LibreChat `yaml:"librechat"`
+	Surfaces  Surfaces  `yaml:"surfaces" doc:"Settings of the surfaces for chat applications and agents, by the name of the surface. The table below has the settings of each surface."`
 	Pool      Pool      `yaml:"pool"`
 	Limits    Limits    `yaml:"limits"`
 	MaxLimits MaxLimits `yaml:"max_limits"`
@@ -422,6 +423,9 @@ func (c *Config) Validate() error {
 		if err := f.check(op); err != nil {
 			return err
 		}
+	}
+	if err := c.Surfaces.validate(op); err != nil {
+		return err
 	}
 	if m := c.Sessions.MaxLifetime; m > 0 && m < c.Sessions.Lifetime {
 		return fault.Invalid(op, "sessions.max_lifetime", "must be at least sessions.lifetime")

@@ -99,6 +99,16 @@ func TestStrict(t *testing.T) {
 		{"port of TLS", "tls: {listen: 443}\n", "tls.listen"},
 		{"sample", "tracing: {sample: 2}\n", "tracing.sample"},
 		{"syntax", "listen: [\n", "line"},
+		{"surface", "surfaces: {jupiter: {timeout: 1m}}\n", "surfaces.jupiter"},
+		{"setting of a surface", "surfaces:\n  mcp:\n    timeuot: 1m\n", "surfaces.mcp.timeout"},
+		{"not of LibreChat", "surfaces: {librechat: {template: x}}\n", "mean librechat.template"},
+		{"not of Dify", "surfaces: {dify: {idle_delete: 1h}}\n", "surfaces.dify.idle_delete"},
+		{"surface's duration", "surfaces:\n  mcp: {timeout: long}\n", "line 2"},
+		{"surface's bound", "surfaces: {mcp: {idle_delete: 1s}}\n", "surfaces.mcp.idle_delete"},
+		{"surface's host", "surfaces: {mcp: {network: [0x7f.1]}}\n", "surfaces.mcp.network"},
+		{"surface's header", "surfaces: {mcp: {user_header: \"a b\"}}\n", "surfaces.mcp.user_header"},
+		{"surface's label", "surfaces: {mcp: {labels: [x]}}\n", "surfaces.mcp.labels"},
+		{"surface's null", "surfaces:\n", "surfaces"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,6 +143,7 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 	sample := map[string]string{
 		"text": "", "list": "a,b", "number": "99", "fraction": "1.5",
 		"switch": "true", "size": "300MiB", "duration": "7s",
+		"table": "{mcp: {network: [a.example, b.example], idle_delete: 48h}}",
 	}
 	special := map[string]string{
 		"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9",
@@ -180,7 +191,8 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 
 // TestShowRoundTrip: the output of `config show` is a file with the same meaning.
 func TestShowRoundTrip(t *testing.T) {
-	want, err := load(t, "allowed_hosts: [a.example, b.example]\nlisten: \"[::1]:80\"\n",
+	want, err := load(t, "allowed_hosts: [a.example, b.example]\nlisten: \"[::1]:80\"\n"+
+		"surfaces: {mcp: {labels: [\"a:b c\"], memory: 512MiB}, azure: {idle_delete: 0}}\n",
 		[]string{"SANDGATE_LIMITS_CPUS=0.5"})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ type Field struct {
 	// Env and Flag are its names in the environment and on the command line.
 	Env  string
 	Flag string
-	// Type is text, list, number, fraction, switch, size or duration.
+	// Type is text, list, number, fraction, switch, size, duration or table.
 	Type    string
 	Default string
 	Doc     string
@@ -78,6 +78,8 @@ func typeName(v any) string {
 		return "size"
 	case Duration:
 		return "duration"
+	case Surfaces:
+		return "table"
 	}
 	return "text"
 }
@@ -176,6 +178,8 @@ func (f Field) parse(text string) (any, error) {
 			return nil, fmt.Errorf("%q is not a duration such as 90s or 24h", text)
 		}
 		return Duration(d), nil
+	case Surfaces:
+		return parseSurfaces(text)
 	}
 	return text, nil
 }

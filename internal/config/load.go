@@ -146,20 +146,36 @@ func Parse(c *Config, name string, text []byte) error {
 	}
 	p := parser{name: name, fields: make(map[string]Field), groups: make(map[string]bool)}
 	for _, f := range Fields(c) {
-		p.fields[f.Path] = f
-		for i, r := range f.Path {
-			if r == '.' {
-				p.groups[f.Path[:i]] = true
-			}
+		if f.Type != "table" {
+			p.add(f)
 		}
 	}
-	return p.mapping(doc.Content[0], "")
+	rows := c.Surfaces.rows()
+	for name, r := range rows {
+		for _, f := range r.fields(name) {
+			p.add(f)
+		}
+	}
+	if err := p.mapping(doc.Content[0], ""); err != nil {
+		return err
+	}
+	c.Surfaces = changed(rows)
+	return nil
 }
 
 type parser struct {
 	name   string
 	fields map[string]Field
 	groups map[string]bool
+}
+
+func (p *parser) add(f Field) {
+	p.fields[f.Path] = f
+	for i, r := range f.Path {
+		if r == '.' {
+			p.groups[f.Path[:i]] = true
+		}
+	}
 }
 
 func (p *parser) fail(n *yaml.Node, key, format string, args ...any) error {

@@ -44,6 +44,9 @@ func Reference(w io.Writer) error {
 			strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env, live)
 		fmt.Fprintf(&b, "### %s\n\n%s\n\n%s\n\n", f.Path, wrap(markdown(f.Doc), 100),
 			wrap(sources, 100))
+		if f.Type == "table" {
+			writeSurfaces(&b)
+		}
 	}
 	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
 	return err
@@ -93,6 +96,10 @@ func yamlValue(f Field) string {
 			items[i] = quote(s)
 		}
 		return "[" + strings.Join(items, ", ") + "]"
+	case Surfaces:
+		if len(v) == 0 {
+			return "{}"
+		}
 	}
 	return f.String()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sandgate/sandgate/internal/certificate"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/web"
@@ -195,6 +196,7 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		PortsDomain:    cfg.Ports,
 		E2BDomain:      cfg.E2B, E2BOpenInterpreter: cfg.E2BOpen,
 		LibreChat: libreChat(cfg, in.LibreChatKeys),
+		Settings:  surfaceSettings(cfg),
 		SignIn:    signIn(cfg, in.OIDCSecret),
 		Times:     gateway.Times{SelfCheck: selfCheck},
 		Limits: gateway.Limits{
@@ -220,6 +222,15 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	})
 	status.report(statusReady)
 	return g.Serve(ctx, lns[0], lns[1:]...)
+}
+
+// surfaceSettings returns the settings of the surfaces for chat applications.
+func surfaceSettings(cfg *config.Config) map[string]surfaces.Settings {
+	all := map[string]surfaces.Settings{}
+	for _, name := range surfaces.Names() {
+		all[name] = cfg.Surface(name)
+	}
+	return all
 }
 
 // libreChat configures the surface for LibreChat.
