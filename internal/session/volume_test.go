@@ -274,3 +274,27 @@ func TestVolumeFlood(t *testing.T) {
 		t.Errorf("ended as %+v", e)
 	}
 }
+
+// TestVolumeOfManyFiles writes new files to a volume as quickly as it can. The volume becomes
+// read-only, at twice its limit at the latest, and the session keeps its variables.
+func TestVolumeOfManyFiles(t *testing.T) {
+	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools = map[string]int{} })
+	p := r.open()
+	const limit = 100 << 20
+	p.volume("v", limit)
+	s := p.session(protocol.Mount{Name: "v"})
+	p.attach(1, s.ID, "k1")
+	p.says(1, `import errno
+data = b'x' * (1 << 20)
+for i in range(400):
+  try:
+    with open(f'/volumes/v/{i}', 'wb') as f: f.write(data)
+  except OSError as e: print(errno.errorcode[e.errno]); break`, "EROFS")
+	var v protocol.Volume
+	p.must(protocol.OpVolumeGet, 0, protocol.VolumeRef{Name: "v"}, &v)
+	if v.Bytes > 2*limit {
+		t.Errorf("the volume holds %d bytes of %d", v.Bytes, limit)
+	}
+	t.Logf("the volume holds %d MiB", v.Bytes>>20)
+	p.says(1, "print(len(data))", "1048576")
+}

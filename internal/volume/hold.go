@@ -25,9 +25,11 @@ type Hold struct {
 
 	mu sync.Mutex // guards all below
 	// locked are the volumes that the session's sandbox can no longer write to. reported are the
-	// volumes whose limit was reported to the session.
-	locked, reported map[*volume]bool
-	found            map[*volume]foundUse
+	// volumes whose limit was reported to the session. locking are those that are being made
+	// read-only.
+	locked, reported, locking map[*volume]bool
+	found                     map[*volume]foundUse
+	resets                    int // calls of Reset
 }
 
 // foundUse is the use of a volume when it was first measured for a session, or less if the volume
@@ -85,7 +87,7 @@ func MergeMounts(own, template []protocol.Mount) []protocol.Mount {
 func (v *Store) Hold(tenant string, mounts []protocol.Mount, own int) (*Hold, error) {
 	h := &Hold{
 		mounts: mounts, locked: map[*volume]bool{}, reported: map[*volume]bool{},
-		found: map[*volume]foundUse{},
+		locking: map[*volume]bool{}, found: map[*volume]foundUse{},
 	}
 	if len(mounts) == 0 {
 		return h, nil
@@ -202,6 +204,8 @@ func (h *Hold) Reset() {
 	defer h.mu.Unlock()
 	clear(h.locked)
 	clear(h.reported)
+	clear(h.locking)
+	h.resets++
 	clear(h.found)
 }
 

@@ -58,6 +58,7 @@ type volume struct {
 	used     usage
 	measured time.Time
 	cost     time.Duration // the duration of the last measurement
+	grows    bool          // it held more at the last measurement than at the one before
 	gone     bool
 	// measuring is set while Watch measures it.
 	measuring bool

@@ -19,18 +19,21 @@ type Session interface {
 	// NotifyFull reports to users that a volume is full and becomes read-only.
 	NotifyFull(volume string, limit int64)
 	// LockVolume makes a volume read-only in the sandbox. It reports whether it
-	// has. Errors: Conflict while files of the volume are open for writing.
+	// has. It may take a while. Errors: Conflict while files of the volume are open
+	// for writing.
 	LockVolume(volume string) (locked bool, err error)
 	// End ends the session for a reason, in the background.
 	End(message string)
 }
 
 // A volume that a session can write to is measured before it could become full at a rate of
-// fullRate bytes a second: at least every DefaultEvery and at most every minEvery. Measuring takes
-// at most a tenth of the time. Data that arrives faster exceeds the limit.
+// fullRate bytes a second: at least every DefaultEvery and at most every minEvery, or every
+// growingEvery while it grows. Measuring takes at most a tenth of the time. Data that arrives faster
+// exceeds the limit.
 const (
 	DefaultEvery = 5 * time.Second
 	minEvery     = 50 * time.Millisecond
+	growingEvery = 10 * time.Millisecond
 	fullRate     = 1 << 30
 )
 
@@ -38,7 +41,7 @@ const (
 // the time.
 func (v *Store) measure(one *volume) {
 	v.mu.Lock()
-	fresh := one.gone || time.Since(one.measured) < max(10*one.cost, 20*time.Millisecond)
+	fresh := one.gone || time.Since(one.measured) < max(10*one.cost, growingEvery/2)
 	v.mu.Unlock()
 	if fresh {
 		return
@@ -51,6 +54,7 @@ func (v *Store) measure(one *volume) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	one.grows = u.bytes > one.used.bytes
 	one.used, one.measured, one.cost = u, time.Now(), time.Since(began)
 }
 
@@ -100,7 +104,11 @@ func (v *Store) wait(one *volume) time.Duration {
 	defer v.mu.Unlock()
 	free := max(0, one.MaxBytes-one.used.bytes)
 	soon := time.Duration(float64(free) / fullRate * float64(time.Second))
-	return min(max(soon, minEvery, 10*one.cost), max(v.cfg.Every, 10*one.cost))
+	least := minEvery
+	if one.grows {
+		least = growingEvery
+	}
+	return min(max(soon, least, 10*one.cost), max(v.cfg.Every, 10*one.cost))
 }
 
 // tidySlack is how much a session may write to a volume that it found full, so
@@ -193,35 +201,42 @@ func (v *Store) measureDue(all []Session, due map[*volume]time.Time) time.Durati
 		}
 		next = min(next, time.Until(at))
 	}
-	return max(next, minEvery/10)
+	return max(next, growingEvery/2)
 }
 
-// lock makes a full volume read-only for a session, and notifies the session. While
-// files there are open for writing, later calls try again. A session that writes
-// far more through such a file ends.
+// lock makes a full volume read-only for a session, and notifies the session. The sandbox may be
+// busy, so this continues in the background. While files there are open for writing, later calls
+// try again. A session that writes far more through such a file ends.
 func (v *Store) lock(s Session, one *volume) {
 	h := s.Hold()
 	h.mu.Lock()
-	reported := h.reported[one]
-	h.reported[one] = true
+	reported, locking, resets := h.reported[one], h.locking[one], h.resets
+	h.reported[one], h.locking[one] = true, true
 	h.mu.Unlock()
+	if locking {
+		return
+	}
 	if !reported {
 		v.exceeded.Add(1)
 		s.NotifyFull(one.Name, one.MaxBytes)
 	}
-	locked, err := s.LockVolume(one.Name)
-	switch {
-	case fault.Is(err, fault.Conflict):
-		if v.excessive(one) {
-			s.End("it has written far more to the volume " + one.Name + " than that may hold")
+	v.pending.Go(func() {
+		locked, err := s.LockVolume(one.Name)
+		switch {
+		case fault.Is(err, fault.Conflict):
+			if v.excessive(one) {
+				s.End("it has written far more to the volume " + one.Name + " than that may hold")
+			}
+		case err != nil:
+			v.cfg.Log.Warn("a full volume was not made read-only", "volume", one.ID, "error", err)
 		}
-	case err != nil:
-		v.cfg.Log.Warn("a full volume was not made read-only", "volume", one.ID, "error", err)
-	case locked:
 		h.mu.Lock()
-		h.locked[one] = true
-		h.mu.Unlock()
-	}
+		defer h.mu.Unlock()
+		if h.resets == resets {
+			delete(h.locking, one)
+			h.locked[one] = locked && err == nil
+		}
+	})
 }
 
 // look makes Watch look at the volumes now.

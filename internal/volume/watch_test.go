@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // TestVolumeWait: a volume is measured before it can be full, a session that finds it
@@ -19,17 +20,19 @@ func TestVolumeWait(t *testing.T) {
 	for _, c := range []struct {
 		max, used int64
 		cost      time.Duration
+		grows     bool
 		want      time.Duration
 	}{
 		{max: 100 << 30, want: 5 * time.Second},
 		{max: 2 << 30, used: 1 << 30, want: time.Second},
 		{max: 1 << 30, used: 1 << 30, want: 50 * time.Millisecond},
 		{max: 1 << 30, used: 2 << 30, want: 50 * time.Millisecond},
+		{max: 1 << 30, used: 1 << 30, grows: true, want: 10 * time.Millisecond},
 		{max: 1 << 30, used: 1 << 30, cost: time.Second, want: 10 * time.Second},
 	} {
 		if got := v.wait(&volume{
 			MaxBytes: c.max, used: usage{bytes: c.used},
-			cost: c.cost,
+			cost: c.cost, grows: c.grows,
 		}); got != c.want {
 			t.Errorf("%d of %d bytes, measured in %v: waits %v, want %v", c.used, c.max, c.cost,
 				got, c.want)
@@ -103,7 +106,8 @@ func TestSlowVolumesDoNotDelayOthers(t *testing.T) {
 	}
 	w := writer{locked: make(chan string, 8), hold: &Hold{
 		mounts: make([]protocol.Mount, 2), volumes: []*volume{slow, quick}, store: v,
-		locked: map[*volume]bool{}, reported: map[*volume]bool{}, found: map[*volume]foundUse{},
+		locked: map[*volume]bool{}, reported: map[*volume]bool{}, locking: map[*volume]bool{},
+		found: map[*volume]foundUse{},
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -136,4 +140,50 @@ func TestSlowVolumesDoNotDelayOthers(t *testing.T) {
 		t.Errorf("the session has found %d bytes in the slow volume, and %d more were locked", got,
 			len(w.locked))
 	}
+}
+
+// blocked is a session whose sandbox does not let its volume become read-only until release.
+type blocked struct {
+	writer
+	release chan struct{}
+}
+
+func (b blocked) LockVolume(string) (bool, error) {
+	<-b.release
+	return false, fault.New(fault.Conflict, "test", "files are open")
+}
+
+// TestBusySandboxDoesNotDelayOthers: while one sandbox is busy, the full volume of another session
+// becomes read-only.
+func TestBusySandboxDoesNotDelayOthers(t *testing.T) {
+	var use atomic.Int64
+	v := &Store{
+		cfg:   Config{Every: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
+		begun: make(chan struct{}, 1),
+		tree:  func(string) (usage, error) { return usage{bytes: use.Add(1 << 20)}, nil },
+	}
+	hold := func(name string) *Hold {
+		return &Hold{
+			mounts: make([]protocol.Mount, 1), store: v,
+			volumes: []*volume{{dir: name, Name: name, MaxBytes: 8 << 20}},
+			locked:  map[*volume]bool{}, reported: map[*volume]bool{},
+			locking: map[*volume]bool{}, found: map[*volume]foundUse{},
+		}
+	}
+	w := writer{locked: make(chan string, 8), hold: hold("free")}
+	b := blocked{writer{hold: hold("busy")}, make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v.Watch(ctx, func() []Session { return []Session{b, w} })
+	}()
+	select {
+	case <-w.locked:
+	case <-time.After(20 * time.Second):
+		t.Error("the volume of the other session did not become read-only")
+	}
+	close(b.release)
+	cancel()
+	<-done
 }

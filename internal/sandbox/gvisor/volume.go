@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -107,6 +108,13 @@ func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
 	}))
 }
 
+// A program that writes one file after another has a file open most of the time. LockVolume tries
+// lockTries times, every lockPause, so that it finds a moment between two files.
+const (
+	lockTries = 100
+	lockPause = 200 * time.Microsecond
+)
+
 // LockVolume makes a volume read-only for this sandbox. Errors: Conflict while files of it are open
 // for writing.
 func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
@@ -121,8 +129,14 @@ func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
 	defer release()
 	err = inMountsOf(s.container.GoferPid.Load(), func() error {
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-		return unix.MountSetattr(unix.AT_FDCWD, filepath.Join("/root", VolumesPath, name),
-			unix.AT_SYMLINK_NOFOLLOW, &attr)
+		place := filepath.Join("/root", VolumesPath, name)
+		for i := 1; ; i++ {
+			err := unix.MountSetattr(unix.AT_FDCWD, place, unix.AT_SYMLINK_NOFOLLOW, &attr)
+			if i == lockTries || !errors.Is(err, unix.EBUSY) || ctx.Err() != nil {
+				return err
+			}
+			time.Sleep(lockPause)
+		}
 	})
 	if errors.Is(err, unix.EBUSY) {
 		return fault.New(fault.Conflict, op, "files of the volume are open for writing")
