@@ -267,6 +267,7 @@ func libreChatStateful(t *testing.T, ada, bob *libreChat) {
 		second.file(t, "log").Modified.ID != first.file(t, "log").ID {
 		t.Errorf("%+v\n%+v", first, second)
 	}
+	libreChatTurns(t, ada)
 	for name, r := range map[string]libreChatRun{
 		"another conversation": run(ada, "c2"), "another user": run(bob, "c1"),
 	} {
@@ -279,5 +280,24 @@ func libreChatStateful(t *testing.T, ada, bob *libreChat) {
 	if r, status := ada.try(map[string]any{"lang": "bash", "code": "ls"}); status !=
 		http.StatusConflict || r.Error != "execution_profile_mismatch" {
 		t.Errorf("%d %+v", status, r)
+	}
+}
+
+// libreChatTurns makes two runs of a conversation at once. Each sees if the other one runs.
+func libreChatTurns(t *testing.T, c *libreChat) {
+	runs := make(chan libreChatRun, 2)
+	for range 2 {
+		go func() {
+			r, _ := c.try(map[string]any{
+				"lang": "bash", "code": "ls now; touch now; sleep 0.3; rm now; echo end",
+				"runtime_session_hint": "turns",
+			})
+			runs <- r
+		}()
+	}
+	for range 2 {
+		if r := <-runs; r.Stdout != "end\n" || len(r.Files) != 0 {
+			t.Errorf("a run beside another one: %+v", r)
+		}
 	}
 }

@@ -45,9 +45,3 @@ func writeError(w http.ResponseWriter, err error, trace string) {
 	}
 	_ = surface.WriteJSON(w, p.Kind.Row().HTTP, body)
 }
-
-// programmatic refuses programs that call the client's tools.
-func programmatic(http.ResponseWriter, *http.Request) error {
-	return fault.New(fault.Unsupported, "librechat.programmatic",
-		"this server runs no programs that call tools of LibreChat")
-}

@@ -99,6 +99,11 @@ func (s *Surface) run(ctx context.Context, u store.User, q *request, inputs []in
 	if at.runtime == "" {
 		defer s.discard(u, at.session)
 	} else {
+		release, err := s.takeTurn(ctx, u, at.session, q)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 		a.Runtime, a.RuntimeStatus = at.runtime, "new"
 		if at.reused {
 			a.RuntimeStatus = "reused"

@@ -105,13 +105,15 @@ func (s *Surface) Routes() []surface.Route {
 		Method: http.MethodGet, Path: Prefix + "/health", Access: protocol.ScopeOpen,
 		WriteError: writeError, Handler: http.HandlerFunc(health),
 	}}
+	programs := &programs{s, newSteps()}
 	for _, r := range []struct {
 		method, path string
 		body         int64
 		handler      surface.HandlerFunc
 	}{
 		{http.MethodPost, "/exec", maxJSON, s.exec},
-		{http.MethodPost, "/exec/programmatic", maxJSON, programmatic},
+		{http.MethodPost, "/exec/programmatic", maxJSON, programs.serve},
+		{http.MethodPost, "/exec/programmatic/cancel", maxCancel, programs.cancel},
 		{http.MethodPost, "/upload", maxForm, s.upload},
 		{http.MethodPost, "/upload/batch", maxBatch, s.uploadBatch},
 		{http.MethodGet, "/download/:session/:file", 0, s.download},

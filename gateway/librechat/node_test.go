@@ -93,6 +93,8 @@ func (n *node) serve(who noderpc.Principal, req protocol.Request) (any, error) {
 			return protocol.Session{ID: s.id, State: "running"}, nil
 		}
 		return nil, missing("name")
+	case protocol.OpSessionList:
+		return protocol.SessionList{}, nil
 	case protocol.OpChannelClose:
 		n.closed <- string(req.Params)
 		return struct{}{}, nil
@@ -302,6 +304,10 @@ func (l *link) serve(req protocol.Request) {
 		l.push(frame.Frame{Type: frame.Data, Flags: frame.FlagEnd, Body: []byte(content)})
 	case protocol.OpChannelOpen:
 		_ = json.Unmarshal(req.Params, &l.open)
+		if len(l.open.Argv) > 0 && l.open.Argv[0] == "flock" {
+			l.answer(req.ID, nil, missing("argv")) // the runs of these tests need no turns
+			return
+		}
 		if l.n.refuse != nil {
 			if err := l.n.refuse(req.Op); err != nil {
 				l.answer(req.ID, nil, err)

@@ -92,12 +92,17 @@ func (s *Surface) runProgram(ctx context.Context, u store.User, open protocol.Ch
 	}
 	o := outcome{stdout: out.whole(), wall: time.Since(began)}
 	o.finish(exit, err, expired.Load(), timeout)
-	o.stderr = errors.whole()
-	if n := out.tally.Dropped + errors.tally.Dropped; n > 0 {
-		o.stderr = line(o.stderr, fmt.Sprintf("%d bytes of output over the limit were left out.", n))
-	}
+	o.stderr = leftOut(errors.whole(), out.tally.Dropped+errors.tally.Dropped)
 	o.stderr = line(o.stderr, o.message)
 	return o, nil
+}
+
+// leftOut appends a line that counts bytes of output which were left out.
+func leftOut(text string, dropped int64) string {
+	if dropped == 0 {
+		return text
+	}
+	return line(text, fmt.Sprintf("%d bytes of output over the limit were left out.", dropped))
 }
 
 // line appends a line to a text; nothing for an empty line.

@@ -64,27 +64,39 @@ func (f fileRef) owner() store.Owner {
 
 // readRun reads and checks the request of a run.
 func (s *Surface) readRun(r *http.Request) (*request, error) {
-	const op = "librechat.exec"
 	var q request
-	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-		if fault.Is(err, fault.TooLarge) {
-			return nil, err
-		}
-		return nil, &fault.Error{
-			Kind: fault.Malformed, Op: op, Message: "the body is not a JSON object of a run", Err: err,
-		}
+	if err := decode(r, &q); err != nil {
+		return nil, err
 	}
+	return &q, s.check(&q)
+}
+
+// decode reads the JSON body of a request. It ignores unknown fields.
+func decode(r *http.Request, v any) error {
+	err := json.NewDecoder(r.Body).Decode(v)
+	if err == nil || fault.Is(err, fault.TooLarge) {
+		return err
+	}
+	return &fault.Error{
+		Kind: fault.Malformed, Op: "librechat.decode",
+		Message: "the body is not a JSON object of this request", Err: err,
+	}
+}
+
+// check checks the request of a run, and sets its language and its time.
+func (s *Surface) check(q *request) error {
+	const op = "librechat.exec"
 	switch {
 	case q.Code == "" || len(q.Code) > maxCodeSize:
-		return nil, fault.Invalid(op, "code", "the code has 1 to %d bytes", maxCodeSize)
+		return fault.Invalid(op, "code", "the code has 1 to %d bytes", maxCodeSize)
 	case len(q.Args) > maxArgs:
-		return nil, fault.Invalid(op, "args", "a run has at most %d arguments", maxArgs)
+		return fault.Invalid(op, "args", "a run has at most %d arguments", maxArgs)
 	case len(q.Hint) > maxHint:
-		return nil, fault.Invalid(op, "runtime_session_hint", "it has at most %d bytes", maxHint)
+		return fault.Invalid(op, "runtime_session_hint", "it has at most %d bytes", maxHint)
 	case len(q.Files) > maxInputs:
-		return nil, fault.Invalid(op, "files", "a run names at most %d files", maxInputs)
+		return fault.Invalid(op, "files", "a run names at most %d files", maxInputs)
 	case q.TimeoutMS < 0:
-		return nil, fault.Invalid(op, "timeout", "it is in milliseconds, from 0")
+		return fault.Invalid(op, "timeout", "it is in milliseconds, from 0")
 	}
 	q.timeout = s.cfg.Timeout
 	if q.TimeoutMS > 0 {
@@ -93,9 +105,9 @@ func (s *Surface) readRun(r *http.Request) (*request, error) {
 	}
 	var known bool
 	if q.language, known = languages()[q.Lang]; !known {
-		return nil, fault.Invalid(op, "lang", "%.40q is not a language of this API", q.Lang)
+		return fault.Invalid(op, "lang", "%.40q is not a language of this API", q.Lang)
 	}
-	return &q, nil
+	return nil
 }
 
 // profile returns the profile of a run. Errors: Conflict with the header as its field if the client
