@@ -142,13 +142,13 @@ func (s *programs) createProgram(ctx context.Context, u store.User, name string,
 	if s.cfg.MaxLifetime > 0 {
 		life = min(life, s.cfg.MaxLifetime)
 	}
+	policy := s.policy()
+	policy.Language = q.language.name
+	policy.IdleDeleteSeconds = int64((waitLife + q.timeout) / time.Second)
+	create := policy.Create(programLabels(u, request))
+	create.Name, create.LifetimeSeconds = programPlace(u, name).Name(u.Who), int64(life/time.Second)
 	var v protocol.Session
-	err = s.call(ctx, u, protocol.OpSessionCreate, protocol.SessionCreate{
-		Name: programPlace(u, name).Name(u.Who), Language: q.language.name,
-		Template: s.cfg.Template, LifetimeSeconds: int64(life / time.Second),
-		IdleDeleteSeconds: int64((waitLife + q.timeout) / time.Second),
-		Labels:            programLabels(u, request),
-	}, &v)
+	err = s.call(ctx, u, protocol.OpSessionCreate, create, &v)
 	return v.ID, err
 }
 
