@@ -50,6 +50,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		newJupyter(g),
 		newMCP(g, commands),
 		g.libreChat,
+		newDify(g),
 	}, g.cfg.Surfaces...)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/created"
 	"github.com/sandgate/sandgate/gateway/run"
+	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -118,7 +119,7 @@ func (o *outcome) addEvent(e protocol.RunEvent) {
 		if o.failure == "" {
 			o.failure = e.EName + ": " + e.EValue
 		}
-		o.failure = plain(o.failure)
+		o.failure = kernelclient.Plain(o.failure)
 	case "truncated":
 		o.dropped = e.Bytes
 	case "files":

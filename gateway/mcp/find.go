@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -133,7 +134,8 @@ func hits(out *outcome) (*sdk.CallToolResult, error) {
 	case out.exit == nil:
 		return nil, fault.New(fault.SandboxLost, op, "the search did not end: %s", out.status)
 	case *out.exit > 1 && text == "":
-		return nil, fault.Invalid(op, "pattern", "%s", plain(strings.TrimSpace(out.stderr.String())))
+		return nil, fault.Invalid(op, "pattern", "%s",
+			kernelclient.Plain(strings.TrimSpace(out.stderr.String())))
 	case text == "":
 		return answer("[nothing found]", map[string]any{"matches": []string{}}), nil
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"regexp"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -56,7 +56,7 @@ func (c *call) result(ctx context.Context, o *outcome) (*sdk.CallToolResult, err
 		Session: o.session, SessionID: o.opened.id, Created: o.opened.created, Status: o.status,
 		ExitCode: o.exit,
 	}
-	stdout, stderr := plain(o.stdout.String()), plain(o.stderr.String())
+	stdout, stderr := kernelclient.Plain(o.stdout.String()), kernelclient.Plain(o.stderr.String())
 	x.Output = c.keep(ctx, o, stdout, stderr)
 	note := func(left int) string {
 		if x.Output == "" {
@@ -177,12 +177,4 @@ func (c *call) write(ctx context.Context, p protocol.FileWrite, content string) 
 	defer cancel()
 	var f protocol.File
 	return c.cfg.Upload(ctx, c.who, protocol.OpFileWrite, p, strings.NewReader(content), &f)
-}
-
-// plain returns text without the escape sequences that color it.
-func plain(text string) string {
-	if !strings.Contains(text, "\x1b") {
-		return text
-	}
-	return regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]").ReplaceAllString(text, "")
 }

@@ -184,7 +184,7 @@ func (c *call) read(ctx context.Context, attach protocol.Attach, wait time.Durat
 			break
 		}
 	}
-	out.Output, out.NextOffset = plain(text.String()+decoder.End()), at
+	out.Output, out.NextOffset = kernelclient.Plain(text.String()+decoder.End()), at
 	return out, nil
 }
 

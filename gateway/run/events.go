@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/created"
 	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/message"
 )
@@ -133,6 +135,9 @@ const contentTimeout = 30 * time.Second
 // have their content if the run's session is deleted.
 func (r *Run) created() Event {
 	files, more := r.files.Files(r.kernel.Request)
+	if wanted := r.spec.Wanted; wanted != nil {
+		files = slices.DeleteFunc(files, func(f protocol.CreatedFile) bool { return !wanted(f) })
+	}
 	if len(files) == 0 && !more {
 		return Event{}
 	}

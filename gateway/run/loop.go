@@ -65,6 +65,8 @@ type Spec struct {
 	Link created.Linker
 	// NoFiles leaves out the files that the run creates.
 	NoFiles bool
+	// Wanted chooses the created files that the run reports; nil means all.
+	Wanted func(protocol.CreatedFile) bool
 	// Token is the id of the run token that the run uses; empty without one.
 	Token string
 	// Release is called when the run has ended, before the client can notice it; nil means no call.

@@ -1,6 +1,7 @@
 package kernelclient
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -47,4 +48,12 @@ func Clip(s string, n int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:n], "")
+}
+
+// Plain returns text without the escape sequences that color it.
+func Plain(text string) string {
+	if !strings.Contains(text, "\x1b") {
+		return text
+	}
+	return regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]").ReplaceAllString(text, "")
 }
