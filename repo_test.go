@@ -177,7 +177,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"docs":             {},
 		"gateway": {
 			"stream", "protocol", "internal/fileclient", "internal/kernelclient", "internal/nodecall",
-			"internal/strictjson",
+			"internal/jsontext", "internal/strictjson",
 			"internal/e2bname", "internal/idempotency", "internal/noderpc", "internal/processclient", "internal/cluster",
 			"internal/cluster/local", "internal/egress", "internal/surfaces", "internal/tenant",
 			"internal/trace", "docs",
@@ -197,6 +197,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/audit":           {"protocol", "internal/journal"},
 		"internal/confine":         {},
 		"internal/ctxlock":         {},
+		"internal/jsontext":        {},
 		"internal/strictjson":      {"protocol"},
 		"internal/tenantlimit":     {},
 		"internal/lockorder":       {},

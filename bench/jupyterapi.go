@@ -115,7 +115,8 @@ func (m *threeWays) output(ctx context.Context, cells, megabytes int) error {
 						r, err = kernels[1].run(ctx, code)
 					}
 					if err != nil {
-						return all, err
+						return all, fmt.Errorf("%s of %s: %w", name,
+							[...]string{"Jupyter's interface", "the native one", "jupyter-server"}[side], err)
 					}
 					all[side] = append(all[side], r)
 				}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandgate/sandgate/gateway/jupyter/channels"
 	"github.com/sandgate/sandgate/gateway/jupyter/events"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
@@ -74,6 +75,7 @@ type Surface struct {
 	mux     *http.ServeMux
 	sockets sockets
 	locks   locks
+	buffers channels.Buffers
 	// large counts the large contents of files that are in memory.
 	large *tenantlimit.Shares
 	hub   events.Hub

@@ -133,7 +133,7 @@ func (s *Surface) kernelSocket(w http.ResponseWriter, r *http.Request) error {
 	}
 	o := channels.Options{
 		Session: session, Channel: channel, ID: id, Client: r.URL.Query().Get("session_id"),
-		V1: slices.Contains(offered(r), wire.V1),
+		V1: slices.Contains(offered(r), wire.V1), Buffers: &s.buffers,
 	}
 	key := p.who.Tenant + "\x00" + id + "\x00" + o.Client
 	if o.Client != "" {

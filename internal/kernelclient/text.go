@@ -14,7 +14,7 @@ type TextDecoder struct{ tail []byte }
 // Decode returns the text of the bytes that the last call left over, followed by p.
 func (d *TextDecoder) Decode(p []byte) string {
 	b := append(d.tail, p...)
-	n := len(b) - incomplete(b)
+	n := Whole(b)
 	d.tail = append([]byte(nil), b[n:]...)
 	return strings.ToValidUTF8(string(b[:n]), "\uFFFD")
 }
@@ -27,6 +27,9 @@ func (d *TextDecoder) End() string {
 	d.tail = nil
 	return "\uFFFD"
 }
+
+// Whole returns how many bytes of b there are before a character at its end that is not complete.
+func Whole(b []byte) int { return len(b) - incomplete(b) }
 
 // incomplete returns how many bytes at the end of b, 0 to 3, are the beginning
 // of a character that is not complete.

@@ -59,6 +59,8 @@ type Options struct {
 	ID string
 	// V1 selects the binary framing.
 	V1 bool
+	// Buffers are shared by connections.
+	Buffers *Buffers
 	// Resume is a position up to which this client has received everything; the zero value means
 	// that none is known.
 	Resume Position
@@ -92,7 +94,6 @@ type Conn struct {
 	// out is held while messages are written that belong together. requests is locked under it.
 	out     sync.Mutex
 	serial  uint64
-	buf     []byte
 	busy    *cell // the running cell
 	written Position
 	known   Position // received by the client; guarded by requests
@@ -294,7 +295,7 @@ type cell struct {
 	key       string
 	parent    json.RawMessage // the header of the request
 	own       bool            // the request came from a client with this session id
-	text      [2]text
+	tails     [2][]byte       // by stream, the beginning of a character
 	traceback []string
 	// input is an input_request in the replayed part of the log that has no answer there.
 	input *wire.Message
@@ -326,20 +327,17 @@ func (c *Conn) sendLocked(all ...*wire.Message) error {
 		if m.Header.ID == "" {
 			m.Header.ID = c.o.ID + "_" + strconv.FormatUint(c.serial, 36) + "_" + rand.Text()[:8]
 		}
-		data, isBinary := wire.Append(c.buf[:0], m, c.o.V1)
-		err := c.socket.Write(data, isBinary)
-		if c.buf = data[:0]; cap(c.buf) > keptBuffer {
-			c.buf = nil
-		}
+		buf := c.o.Buffers.get()
+		var isBinary bool
+		buf.bytes, isBinary = wire.Append(buf.bytes, m, c.o.V1)
+		err := c.socket.Write(buf.bytes, isBinary)
+		c.o.Buffers.put(buf)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// keptBuffer is the largest buffer that a connection keeps while it is idle, in bytes.
-const keptBuffer = 2 << 10
 
 // stamp returns a time in the form that Jupyter's clients parse.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
@@ -361,6 +359,7 @@ func (c *Conn) die(why string) {
 	if c.busy != nil {
 		parent = c.busy.parent
 	}
-	note := c.compose(wire.IOPub, "stream", parent, stream{Name: "stderr", Text: why + "\n"})
+	note := c.compose(wire.IOPub, "stream", parent,
+		json.RawMessage(appendStream(nil, "stderr", []byte(why+"\n"))))
 	_ = c.sendLocked(note, c.statusOf("dead", nil)) // the connection ends now
 }

@@ -7,24 +7,13 @@ import (
 	"fmt"
 
 	"github.com/sandgate/sandgate/gateway/jupyter/wire"
+	"github.com/sandgate/sandgate/internal/jsontext"
 	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
 	"github.com/sandgate/sandgate/protocol/message"
 )
-
-// stream is the content of a stream message.
-type stream struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
-// text collects the text of one stream of a cell.
-type text struct {
-	decoder kernelclient.TextDecoder
-	waiting []byte
-}
 
 // names are those of the streams.
 func names(i int) string { return [...]string{"stdout", "stderr"}[i] }
@@ -62,46 +51,56 @@ func (c *Conn) output(rec frame.Record) error {
 		i = 1
 	}
 	x := c.log.cellOf(rec.Cell)
-	if c.log.text != nil && c.log.text != &x.text[i] {
+	t := &c.log.text
+	if t.cell != x || t.stream != i {
 		if err := c.sendCollected(); err != nil {
 			return err
 		}
+		t.cell, t.stream, t.buffer = x, i, c.o.Buffers.get()
+		t.buffer.bytes = append(t.buffer.bytes, x.tails[i]...)
+		x.tails[i] = nil
 	}
 	x.input = nil // it was answered
-	c.log.text, c.log.textCell, c.log.textName = &x.text[i], x, names(i)
-	x.text[i].waiting = append(x.text[i].waiting, rec.Payload...)
+	t.buffer.bytes = append(t.buffer.bytes, rec.Payload...)
 	return nil
 }
 
-// sendCollected sends the collected text, in messages of at most maxText bytes.
+// sendCollected sends the collected text, in messages of at most maxText bytes. A character that is
+// not complete waits for its rest.
 func (c *Conn) sendCollected() error {
-	t, x, name := c.log.text, c.log.textCell, c.log.textName
-	if t == nil {
+	t := c.log.text
+	if t.cell == nil {
 		return nil
 	}
-	c.log.text, c.log.textCell = nil, nil
-	bytes := t.waiting
-	t.waiting = nil
-	for len(bytes) > 0 {
-		part := bytes[:min(len(bytes), maxText-4)]
-		bytes = bytes[len(part):]
-		if err := c.sendText(x, name, t.decoder.Decode(part)); err != nil {
+	c.log.text = collected{}
+	defer c.o.Buffers.put(t.buffer)
+	for rest := t.buffer.bytes; len(rest) > 0; {
+		part := rest[:min(len(rest), maxText)]
+		part = part[:kernelclient.Whole(part)]
+		if len(part) == 0 {
+			t.cell.tails[t.stream] = bytes.Clone(rest)
+			break
+		}
+		rest = rest[len(part):]
+		if err := c.sendText(t.cell, names(t.stream), part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Conn) sendText(x *cell, name, text string) error {
-	if text == "" {
-		return nil
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(stream{Name: name, Text: text}) // strings
-	return c.send(c.compose(wire.IOPub, "stream", x.parent, json.RawMessage(
-		bytes.TrimRight(b.Bytes(), "\n"))))
+// sendText sends text that is not empty as a message of a stream.
+func (c *Conn) sendText(x *cell, name string, text []byte) error {
+	content := c.o.Buffers.get()
+	defer c.o.Buffers.put(content)
+	content.bytes = appendStream(content.bytes, name, text)
+	return c.send(c.compose(wire.IOPub, "stream", x.parent, json.RawMessage(content.bytes)))
+}
+
+// appendStream appends the content of a stream message.
+func appendStream(b []byte, name string, text []byte) []byte {
+	b = append(append(append(b, `{"name":"`...), name...), `","text":`...)
+	return append(jsontext.Append(b, text), '}')
 }
 
 // cellOf returns a cell. A cell whose beginning is not known has no parent.
@@ -126,7 +125,7 @@ func (c *Conn) note(number uint32, text string) error {
 		}
 		c.out.Unlock()
 	}
-	return c.sendText(x, "stderr", text+"\n")
+	return c.sendText(x, "stderr", []byte(text+"\n"))
 }
 
 // otherRecord handles a record that is not text.
@@ -196,7 +195,7 @@ func (c *Conn) kernelMessage(number uint32, m message.Message) error {
 		if e.Message == "" {
 			return nil
 		}
-		return c.sendText(x, "stderr", e.Message+"\n")
+		return c.sendText(x, "stderr", []byte(e.Message+"\n"))
 	case message.CommOpenType, message.CommMsgType, message.CommCloseType:
 		return c.commMessage(x, m)
 	case message.ErrorType:
@@ -255,8 +254,12 @@ func (c *Conn) cellEnds(x *cell, content json.RawMessage) error {
 		x.key = r.Key
 		x.parent, x.own = c.parentOf(r.Key)
 	}
-	for i := range x.text {
-		if err := c.sendText(x, names(i), x.text[i].decoder.End()); err != nil {
+	for i, tail := range x.tails {
+		if len(tail) == 0 {
+			continue
+		}
+		x.tails[i] = nil
+		if err := c.sendText(x, names(i), tail); err != nil {
 			return err
 		}
 	}

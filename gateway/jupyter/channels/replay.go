@@ -32,10 +32,14 @@ type log struct {
 	order []uint32 // the cells in the order of their first record
 	death string   // the reason of the kernel's end
 
-	// The text that is collected, its cell and its stream.
-	text     *text
-	textCell *cell
-	textName string
+	text collected
+}
+
+// collected is text of one stream of a cell that is not sent yet. It is empty without a cell.
+type collected struct {
+	cell   *cell
+	stream int
+	buffer *buffer
 }
 
 func (l *log) prepare(exact bool, a protocol.Attached) {

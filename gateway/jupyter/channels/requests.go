@@ -349,7 +349,8 @@ func (c *Conn) comm(m *wire.Message) error {
 	return c.call(protocol.OpComm, message.Message{Type: m.Header.Type, Content: encode(v)},
 		func(r protocol.Reply) {
 			if r.Error != nil {
-				_ = c.sendText(&cell{parent: m.Raw}, "stderr", r.Error.Message+"\n")
+				_ = c.sendText(&cell{parent: m.Raw}, "stderr",
+					[]byte(r.Error.Message+"\n"))
 			}
 			_ = c.answer(m, nil) // the next write fails as well
 		})
