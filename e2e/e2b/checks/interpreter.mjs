@@ -333,7 +333,7 @@ else: print("late")`
   await s.runCode(code, {
     context: await own(t),
     onStdout: (m) => {
-      lines.push(m.line.trim())
+      if (m.line.trim()) lines.push(m.line.trim()) // print can send the end of the line apart
       written ??= s.files.write('/home/user/at-once-code', '')
     }
   })
@@ -344,7 +344,8 @@ else: print("late")`
 check('order', ['Sandbox#runCode'], async (t) => {
   const seen = []
   await run(t, 'import sys\nfor i in range(5):\n  print(i, flush=True); display(i)', {
-    onStdout: (m) => seen.push(m.line.trim()), onResult: (r) => seen.push(`r${r.text}`)
+    onStdout: (m) => m.line.trim() && seen.push(m.line.trim()),
+    onResult: (r) => seen.push(`r${r.text}`)
   })
   assert.deepEqual(seen, [0, 1, 2, 3, 4].flatMap((i) => [`${i}`, `r${i}`]))
 })

@@ -214,10 +214,10 @@ check('an interrupt', async () => {
 check('two clients see the output of each other', async () => {
   const other = manager.connectTo({ model: kernel.model })
   await other.info
-  const seen = []
+  let seen = ''
   other.iopubMessage.connect((_, m) => {
     if (m.header.msg_type === 'stream') {
-      seen.push(m.content.text)
+      seen += m.content.text // print can send the text and the end of the line apart
     }
   })
   await run(kernel, 'print("shared")')
@@ -248,10 +248,10 @@ check('a client that comes in the middle of a cell sees its output', async () =>
   })
   const page = new KernelManager({ serverSettings: settings() })
   const other = page.connectTo({ model: kernel.model })
-  const seen = []
+  let seen = ''
   other.iopubMessage.connect((_, m) => {
     if (m.parent_header.msg_id === future.msg.header.msg_id) {
-      seen.push(m.content.text ?? m.header.msg_type)
+      seen += m.content.text ?? ''
     }
   })
   await until(other.iopubMessage, () => seen.includes('before\n'), 'the output')
