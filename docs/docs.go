@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-//go:embed llms.txt dify.md librechat.md protocol.md guides/*.md reference/*.md
+//go:embed llms.txt dify.md librechat.md protocol.md ragflow.md guides/*.md reference/*.md
 var pages embed.FS
 
 // Pages returns llms.txt and the pages, by their paths below this folder.

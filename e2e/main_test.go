@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		server, err = Start(ctx, "pool: {size: 2}\nlimits: {memory: 1GiB}\n"+
-			"webhooks: {allow: [127.0.0.0/8]}\nlibrechat: {jwt_keys: "+keys+"}")
+			"webhooks: {allow: [127.0.0.0/8]}\nlibrechat: {jwt_keys: "+keys+"}\n"+
+			"surfaces: {fastgpt: {timeout: 2s}}")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

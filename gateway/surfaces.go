@@ -51,6 +51,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		newMCP(g, commands),
 		g.libreChat,
 		newDify(g),
+		newRAGFlow(g),
 	}, g.cfg.Surfaces...)
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"github.com/sandgate/sandgate/gateway/dify"
 	"github.com/sandgate/sandgate/gateway/oneshot"
+	"github.com/sandgate/sandgate/gateway/ragflow"
 	"github.com/sandgate/sandgate/internal/surfaces"
 )
 
@@ -15,5 +16,12 @@ func newPrograms(g *Gateway) *oneshot.Runner {
 func newDify(g *Gateway) *dify.Surface {
 	return dify.New(dify.Config{
 		Keys: g.auth, Programs: newPrograms(g), Settings: g.cfg.settings(surfaces.Dify),
+	})
+}
+
+// newRAGFlow returns the surface for RAGFlow.
+func newRAGFlow(g *Gateway) *ragflow.Surface {
+	return ragflow.New(ragflow.Config{
+		Keys: g.auth, Programs: newPrograms(g), Settings: g.cfg.settings(surfaces.RAGFlow),
 	})
 }

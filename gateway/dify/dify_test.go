@@ -1,48 +1,24 @@
 package dify
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/sandgate/sandgate/gateway/oneshot"
+	"github.com/sandgate/sandgate/gateway/oneshot/oneshottest"
 	"github.com/sandgate/sandgate/gateway/surface/surfacetest"
 	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// programs is a runner of programs that answers with a fixed outcome.
-type programs struct {
-	outcome oneshot.Outcome
-	err     error
-	last    oneshot.Program
-}
-
-func (p *programs) Run(_ context.Context, q oneshot.Program) (oneshot.Outcome, error) {
-	p.last = q
-	return p.outcome, p.err
-}
-
-func (p *programs) Packages(_ context.Context, q oneshot.Program) ([]oneshot.Package, error) {
-	p.last = q
-	return []oneshot.Package{{Name: "numpy", Version: "2.0", Modules: []string{"numpy"}}}, p.err
-}
-
 // send sends a request and returns the status and the body.
-func (p *programs) send(method, path, body string, header ...string) (int, string) {
+func send(p *oneshottest.Programs, method, path, body string, header ...string) (int, string) {
 	s := New(Config{
 		Keys: surfacetest.Keys{}, Programs: p, Settings: surfaces.Defaults(surfaces.Dify),
 	})
-	r := httptest.NewRequest(method, Prefix+path, strings.NewReader(body))
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	w := httptest.NewRecorder()
-	surfacetest.Handler(s).ServeHTTP(w, r)
-	return w.Code, w.Body.String()
+	return surfacetest.Send(s, method, Prefix+path, body, header...)
 }
 
 const pathRun = "/v1/sandbox/run"
@@ -72,8 +48,8 @@ func TestAnswers(t *testing.T) {
 			result{Error: "too long", ExitCode: 124},
 		},
 	} {
-		p := &programs{outcome: x.outcome}
-		status, body := p.send("POST", pathRun, `{"language":"python3","code":"x","preload":"y"}`,
+		p := &oneshottest.Programs{Outcome: x.outcome}
+		status, body := send(p, "POST", pathRun, `{"language":"python3","code":"x","preload":"y"}`,
 			"X-Api-Key", "acme")
 		var got struct {
 			Code    int
@@ -85,9 +61,9 @@ func TestAnswers(t *testing.T) {
 			got.Data != x.want {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
-		if p.last.Who.Tenant != "acme" || p.last.Code != "x" || !p.last.Offline ||
-			p.last.Language != oneshot.Python {
-			t.Errorf("%+v", p.last)
+		if p.Last.Who.Tenant != "acme" || p.Last.Code != "x" || !p.Last.Offline ||
+			p.Last.Language != oneshot.Python {
+			t.Errorf("%+v", p.Last)
 		}
 	}
 }
@@ -112,14 +88,14 @@ func TestRequests(t *testing.T) {
 		"an internal error":  {good, fault.New(fault.Internal, "x", "secret"), 200, `"code":-500`},
 		"too large a result": {good, fault.New(fault.TooLarge, "x", "big"), 200, `"code":-400`},
 	} {
-		p := &programs{err: x.err}
-		status, body := p.send("POST", pathRun, x.body, "X-Api-Key", "acme")
+		p := &oneshottest.Programs{Err: x.err}
+		status, body := send(p, "POST", pathRun, x.body, "X-Api-Key", "acme")
 		if status != x.status || !strings.Contains(body, x.want) || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	flooded := &programs{outcome: oneshot.Outcome{Status: oneshot.Flooded, Message: "1 byte"}}
-	if _, body := flooded.send("POST", pathRun, good, "X-Api-Key", "acme"); !strings.Contains(body,
+	flooded := &oneshottest.Programs{Outcome: oneshot.Outcome{Status: oneshot.Flooded, Message: "1 byte"}}
+	if _, body := send(flooded, "POST", pathRun, good, "X-Api-Key", "acme"); !strings.Contains(body,
 		`"code":-400`) {
 		t.Errorf("cut output: %s", body)
 	}
@@ -138,22 +114,22 @@ func TestCredentials(t *testing.T) {
 		"none":     {nil, 401},
 		"wrong":    {[]string{"X-Api-Key", "wrong"}, 401},
 	} {
-		p := &programs{outcome: oneshot.Outcome{Status: oneshot.OK}}
-		status, text := p.send("POST", pathRun, body, x.header...)
+		p := &oneshottest.Programs{Outcome: oneshot.Outcome{Status: oneshot.OK}}
+		status, text := send(p, "POST", pathRun, body, x.header...)
 		if status != x.status || status == 401 && !strings.Contains(text, `"code":-401`) {
 			t.Errorf("%s: %d %s", name, status, text)
 		}
-		if status == 200 && (p.last.Who.Tenant != "acme" || p.last.Offline) {
-			t.Errorf("%s: %+v", name, p.last)
+		if status == 200 && (p.Last.Who.Tenant != "acme" || p.Last.Offline) {
+			t.Errorf("%s: %+v", name, p.Last)
 		}
 	}
-	p := new(programs)
-	if status, text := p.send("GET", "/health", ""); status != http.StatusOK || text != `"ok"` {
+	p := new(oneshottest.Programs)
+	if status, text := send(p, "GET", "/health", ""); status != http.StatusOK || text != `"ok"` {
 		t.Errorf("health: %d %s", status, text)
 	}
-	status, text := p.send("GET", "/v1/sandbox/dependencies?language=python3", "", "X-Api-Key", "a")
+	status, text := send(p, "GET", "/v1/sandbox/dependencies?language=python3", "", "X-Api-Key", "a")
 	if status != 200 || !strings.Contains(text,
-		`"data":{"dependencies":[{"name":"numpy","version":"2.0"}]}`) {
+		`"data":{"dependencies":[{"name":"numpy","version":"2.0"},`) {
 		t.Errorf("dependencies: %d %s", status, text)
 	}
 }

@@ -3,6 +3,7 @@ package surfacetest
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 
@@ -52,4 +53,16 @@ func serve(w http.ResponseWriter, req *http.Request, r surface.Route) {
 	}
 	req.Body = http.MaxBytesReader(w, req.Body, r.MaxBody)
 	r.Handler.ServeHTTP(w, req)
+}
+
+// Send sends a request to a surface and returns the status and the body. Headers are pairs of a name
+// and a value.
+func Send(s surface.Surface, method, path, body string, headers ...string) (int, string) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	Handler(s).ServeHTTP(w, r)
+	return w.Code, w.Body.String()
 }
