@@ -23,10 +23,13 @@ type Quota struct {
 	// CPUs and MemoryBytes are sums of the limits of all sessions with a sandbox.
 	CPUs        float64 `json:"cpus,omitempty"`
 	MemoryBytes int64   `json:"memory_bytes,omitempty"`
-	// DiskBytes is the disk space of snapshots, templates and hibernated sessions.
+	// DiskBytes is the disk space of snapshots, templates, hibernated sessions, volumes, and the
+	// output of channels.
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
 	// Snapshots is the number of snapshots that users have taken.
 	Snapshots int `json:"snapshots,omitempty"`
+	// KeepAlive is the number of sessions that are kept alive.
+	KeepAlive int `json:"keep_alive,omitempty"`
 	// RequestsPerSecond is a rate of HTTP requests and of requests on WebSockets. A burst may have
 	// twice as many.
 	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
@@ -40,6 +43,7 @@ type Use struct {
 	MemoryBytes int64   `json:"memory_bytes"`
 	DiskBytes   int64   `json:"disk_bytes"`
 	Snapshots   int     `json:"snapshots"`
+	KeepAlive   int     `json:"keep_alive"`
 }
 
 // KeyCreate asks for a key.

@@ -60,9 +60,21 @@ type LogOptions struct {
 	Memory int64
 	// Disk is how many bytes are kept on disk; 0 means DefaultDisk.
 	Disk int64
+	// Account counts the bytes on disk; nil counts nothing.
+	Account Account
 	// Now returns the time of a record; nil means time.Now. It is called with the
 	// log's lock held.
 	Now func() time.Time
+}
+
+// Account counts what several logs keep on disk. A log calls it with its lock held, so it does not
+// block.
+type Account interface {
+	// CountDisk adds a change to the number of bytes on disk.
+	CountDisk(bytes int64)
+	// Full reports whether nothing may be written. A log then keeps its output in memory only, and
+	// drops the oldest.
+	Full() bool
 }
 
 // Log is a channel's output: append-only, addressed by offset, and bounded in bytes. It has any
@@ -85,6 +97,7 @@ type Log struct {
 	disk       int64
 	blockSize  int64
 	segmentMax int64
+	account    Account // nil for none
 	now        func() time.Time
 	stallAfter time.Duration
 	create     func(path string) (segmentFile, error)
@@ -156,7 +169,8 @@ func NewLog(o LogOptions) (*Log, error) {
 	}
 	l := &Log{
 		epoch: newEpoch(), dir: o.Dir, memory: o.Memory, disk: o.Disk, now: o.Now,
-		stallAfter: stallAfter, create: createSegment, readers: map[*LogReader]struct{}{},
+		account: o.Account, stallAfter: stallAfter, create: createSegment,
+		readers: map[*LogReader]struct{}{},
 	}
 	if l.memory == 0 {
 		l.memory = DefaultMemory
@@ -232,7 +246,8 @@ func (l *Log) Close() error {
 	segments := l.segments
 	l.segments, l.blocks, l.active, l.waiters = nil, nil, nil, nil
 	l.seal()
-	l.mem, l.dirty, l.onDisk = 0, 0, 0
+	l.mem, l.dirty = 0, 0
+	l.addOnDisk(-l.onDisk)
 	l.mu.Unlock()
 	for _, s := range segments {
 		if err := os.Remove(s.path); !errors.Is(err, fs.ErrNotExist) {

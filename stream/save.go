@@ -69,6 +69,9 @@ func (l *Log) Save() (Saved, error) {
 		l.mu.Unlock()
 		return Saved{}, errors.Join(fault.Wrap(fault.Host, op, err), l.Close())
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.addOnDisk(-l.onDisk) // the files count when the log is opened again
 	return s, nil
 }
 
@@ -128,7 +131,7 @@ func OpenLog(o LogOptions, s Saved) (*Log, error) {
 	}
 	slices.SortFunc(l.blocks, func(a, b *block) int { return int(a.start - b.start) })
 	for _, seg := range l.segments {
-		l.onDisk += seg.size
+		l.addOnDisk(seg.size)
 	}
 	return l, nil
 }

@@ -26,7 +26,18 @@ func createSegment(path string) (segmentFile, error) {
 
 // diskUsable reports whether blocks may be written now. Needs the lock.
 func (l *Log) diskUsable(now time.Time) bool {
-	return l.dir != "" && !l.stalled && !now.Before(l.retryAt)
+	return l.dir != "" && !l.stalled && !now.Before(l.retryAt) && !l.full()
+}
+
+// full reports whether the account of the log forbids writing. Needs the lock.
+func (l *Log) full() bool { return l.account != nil && l.account.Full() }
+
+// addOnDisk changes the number of bytes on disk. Needs the lock.
+func (l *Log) addOnDisk(bytes int64) {
+	l.onDisk += bytes
+	if l.account != nil {
+		l.account.CountDisk(bytes)
+	}
 }
 
 // startSpill starts the spiller if it has work and does not run. Needs the
@@ -69,7 +80,7 @@ func (l *Log) spill() {
 	for {
 		l.mu.Lock()
 		b := l.toSpill()
-		if b == nil || l.closed || l.now().Before(l.retryAt) {
+		if b == nil || l.closed || l.now().Before(l.retryAt) || l.full() {
 			l.spilling = false
 			l.signalRoom()
 			l.mu.Unlock()
@@ -106,7 +117,7 @@ func (l *Log) store(start int64, buf []byte) (*segment, int64, error) {
 				l.mu.Lock()
 				pos := seg.size
 				seg.size += n
-				l.onDisk += n
+				l.addOnDisk(n)
 				l.mu.Unlock()
 				return seg, pos, nil
 			}
@@ -206,7 +217,7 @@ func (l *Log) forget(s *segment) {
 			break
 		}
 	}
-	l.onDisk -= s.size
+	l.addOnDisk(-s.size)
 	l.mu.Unlock()
 	_ = os.Remove(s.path) // the next start finds a file that remains
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -513,3 +514,49 @@ type unclosable struct {
 }
 
 func (u *unclosable) Close() error { return errors.Join(u.segmentFile.Close(), u.err) }
+
+// fixedAccount is an Account that lets a number of bytes onto the disk.
+type fixedAccount struct{ bytes, most atomic.Int64 }
+
+func (a *fixedAccount) CountDisk(bytes int64) { a.bytes.Add(bytes) }
+func (a *fixedAccount) Full() bool            { return a.bytes.Load() >= a.most.Load() }
+
+// TestAccount: an account has the bytes on disk of its logs. While it is full, a log writes nothing,
+// does not wait, and keeps its newest output in memory.
+func TestAccount(t *testing.T) {
+	var a fixedAccount
+	a.most.Store(1 << 20)
+	l, err := NewLog(LogOptions{Dir: t.TempDir(), Memory: 256 << 10, Disk: 64 << 20, Account: &a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tr truth
+	fill(t, l, &tr, 8<<20)
+	l.spiller.Wait()
+	s := l.Stats()
+	if a.bytes.Load() != s.DiskBytes || s.DiskBytes < 1<<20 || s.DiskBytes > 2<<20 ||
+		s.Stalls != 0 {
+		t.Errorf("%d bytes are counted, %d are on disk, %d stalls", a.bytes.Load(), s.DiskBytes,
+			s.Stalls)
+	}
+	if gone := readAll(t, l, &tr); gone == 0 {
+		t.Error("nothing is gone")
+	}
+	a.most.Store(1 << 30)
+	fill(t, l, &tr, 2<<20)
+	l.spiller.Wait()
+	if more := l.Stats().DiskBytes; more <= s.DiskBytes {
+		t.Errorf("with room again %d bytes are on disk, as %d before", more, s.DiskBytes)
+	}
+	saved, err := l.Save()
+	if err != nil || a.bytes.Load() != 0 {
+		t.Errorf("a saved log counts %d bytes, %v", a.bytes.Load(), err)
+	}
+	if l, err = OpenLog(LogOptions{Dir: l.dir, Account: &a}, saved); err != nil ||
+		a.bytes.Load() != l.Stats().DiskBytes || a.bytes.Load() == 0 {
+		t.Errorf("an open log counts %d bytes, %v", a.bytes.Load(), err)
+	}
+	if err := l.Close(); err != nil || a.bytes.Load() != 0 {
+		t.Errorf("a closed log counts %d bytes, %v", a.bytes.Load(), err)
+	}
+}

@@ -78,7 +78,7 @@ const (
 )
 
 // OperatorTenant is the tenant of the server's own token. No claim of a provider can name it.
-const OperatorTenant = "local"
+const OperatorTenant = tenant.Operator
 
 // User is a user who has signed in.
 type User struct {

@@ -48,6 +48,9 @@ type Config struct {
 	QueueWait time.Duration
 	// Tenants has the quotas; nil means that there are no quotas.
 	Tenants *tenant.Store
+	// Shares are the quotas on this node of tenants that have none, other than the operator's. Only
+	// Snapshots and KeepAlive are used.
+	Shares tenant.Quota
 	// Ledger has the use of other nodes; nil means that there are no other nodes.
 	Ledger Ledger
 	// Refused is called for each request that a quota refuses.
@@ -78,6 +81,9 @@ func ForResume(h Holder, s tenant.Use) Request { return Request{h, s} }
 
 // ForSnapshot returns the request for a snapshot.
 func ForSnapshot(h Holder) Request { return Request{h, tenant.Use{Snapshots: 1, DiskBytes: 1}} }
+
+// ForKeepAlive returns the request to keep a session alive.
+func ForKeepAlive(h Holder) Request { return Request{h, tenant.Use{KeepAlive: 1}} }
 
 // ForStorage returns the request for bytes on disk, such as those of a template.
 func ForStorage(h Holder) Request { return Request{h, tenant.Use{DiskBytes: 1}} }

@@ -606,3 +606,61 @@ func TestHolderKeys(t *testing.T) {
 		t.Errorf("the keys are %q", keys)
 	}
 }
+
+// TestHardening_SharesOfSnapshotsAndKeptAlive: a tenant without a quota leaves a part of the node's
+// snapshots, and of the sessions that it keeps alive, to others. The operator has no share, and a quota
+// replaces it.
+func TestHardening_SharesOfSnapshotsAndKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, use := withTenants(t)
+		r := newRig(t, use, func(c *Config) {
+			c.Shares = tenant.Quota{Snapshots: 3, KeepAlive: 2}
+		})
+		for _, name := range []string{"a", tenant.Operator} {
+			r.node.sessions[Holder{name, "x"}] = tenant.Use{Sessions: 2, KeepAlive: 2}
+			r.node.snapshots[Holder{name, "x"}] = tenant.Use{Snapshots: 3}
+		}
+		snapshot := func(name string) error {
+			return r.CheckAll(t.Context(), "test", ForSnapshot(Holder{Tenant: name}))
+		}
+		keep := func(name string) error {
+			return r.CheckAll(t.Context(), "test", ForKeepAlive(Holder{Tenant: name}))
+		}
+		r.wantKind("a snapshot", snapshot("a"), fault.Exhausted, "quota.snapshots")
+		r.wantKind("a session kept alive", keep("a"), fault.Exhausted, "quota.keep_alive")
+		for _, name := range []string{"b", tenant.Operator} {
+			if err := errors.Join(snapshot(name), keep(name)); err != nil {
+				t.Errorf("the tenant %s: %v", name, err)
+			}
+		}
+		if err := store.SetQuota(t.Context(), "a",
+			&tenant.Quota{Snapshots: 4, KeepAlive: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(snapshot("a"), keep("a")); err != nil {
+			t.Errorf("with a quota: %v", err)
+		}
+	})
+}
+
+// TestDiskFull: a tenant or a key has no disk space left when its quota is used up.
+func TestDiskFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, use := withTenants(t)
+		r := newRig(t, use)
+		h := Holder{"a", "key:a"}
+		r.node.sessions[h] = tenant.Use{Sessions: 1, DiskBytes: 60}
+		r.node.snapshots[Holder{"a", "key:b"}] = tenant.Use{Snapshots: 1, DiskBytes: 40}
+		for quota, want := range map[int64]bool{0: false, 101: false, 100: true} {
+			if err := store.SetQuota(t.Context(), "a", &tenant.Quota{DiskBytes: quota}); err != nil {
+				t.Fatal(err)
+			}
+			if most, full := r.DiskFull(h); full != want || full && most != quota {
+				t.Errorf("with a quota of %d: %d, %v", quota, most, full)
+			}
+		}
+		if _, full := r.DiskFull(Holder{Tenant: "b"}); full {
+			t.Error("another tenant is full")
+		}
+	})
+}

@@ -43,14 +43,22 @@ func (c *Controller) bounded(r Request) bool {
 		return false
 	}
 	x, _ := c.cfg.Tenants.Index()
-	return x.Quota(r.Tenant) != tenant.Quota{} || x.KeyQuota(r.Subject) != tenant.Quota{}
+	return c.quota(x, r.Tenant) != tenant.Quota{} || x.KeyQuota(r.Subject) != tenant.Quota{}
+}
+
+// quota returns the quota of a tenant, with its shares.
+func (c *Controller) quota(x *tenant.Index, name string) tenant.Quota {
+	if name == tenant.Operator {
+		return x.Quota(name)
+	}
+	return x.Quota(name).WithShares(c.cfg.Shares)
 }
 
 // exceeded returns the error of a request that exceeds a quota of its tenant or its key, and the
 // quota's name. The tenant uses all, and the key own.
 func (c *Controller) exceeded(op string, r Request, all, own tenant.Use) (quota string, err error) {
 	x, _ := c.cfg.Tenants.Index()
-	if quota = x.Quota(r.Tenant).Breach(all, r.use); quota != "" {
+	if quota = c.quota(x, r.Tenant).Breach(all, r.use); quota != "" {
 		return quota, tenant.Exceeded(op, "tenant", quota, quotaRetry)
 	}
 	if quota = x.KeyQuota(r.Subject).Breach(own, r.use); quota != "" {
@@ -82,15 +90,39 @@ func (c *Controller) CheckAll(ctx context.Context, op string, r Request) error {
 	if !c.bounded(r) {
 		return nil
 	}
-	all, own := c.cfg.Node.SnapshotUse(r.Tenant, r.Subject)
-	a, o := c.SessionUse(r.Tenant, r.Subject)
-	all.Add(a)
-	own.Add(o)
+	all, own := c.both(r.Holder)
 	quota, err := c.exceeded(op, r, all, own)
 	if err := c.refuse(r, quota, err); err != nil {
 		return err
 	}
 	return c.Confirm(ctx, op, r)
+}
+
+// both returns the use of a tenant on this node, and the part of its subject.
+func (c *Controller) both(h Holder) (all, own tenant.Use) {
+	all, own = c.cfg.Node.SnapshotUse(h.Tenant, h.Subject)
+	a, o := c.SessionUse(h.Tenant, h.Subject)
+	all.Add(a)
+	own.Add(o)
+	return all, own
+}
+
+// DiskFull reports whether a holder has used up its quota of disk space on this node, and the quota
+// in bytes. The caller writes nothing else for the holder.
+func (c *Controller) DiskFull(h Holder) (quota int64, full bool) {
+	if c.cfg.Tenants == nil || h.Tenant == noderpc.GatewayTenant {
+		return 0, false
+	}
+	x, _ := c.cfg.Tenants.Index()
+	most, mine := x.Quota(h.Tenant).DiskBytes, x.KeyQuota(h.Subject).DiskBytes
+	if most == 0 && mine == 0 {
+		return 0, false
+	}
+	all, own := c.both(h)
+	if most > 0 && all.DiskBytes >= most {
+		return most, true
+	}
+	return mine, mine > 0 && own.DiskBytes >= mine
 }
 
 // freedByEviction reports whether the eviction of an idle session reduces the use of a quota.

@@ -51,17 +51,21 @@ func AmountsOf(u tenant.Use) cluster.Amounts {
 	}
 	return cluster.Amounts{
 		float64(u.Sessions), float64(u.Running), u.CPUs, float64(u.MemoryBytes),
-		float64(u.DiskBytes), float64(u.Snapshots),
+		float64(u.DiskBytes), float64(u.Snapshots), float64(u.KeepAlive),
 	}
 }
 
-// useOf is the inverse of AmountsOf.
+// useOf is the inverse of AmountsOf. A node of an earlier version reports no sessions that are kept
+// alive.
 func useOf(a cluster.Amounts) (u tenant.Use) {
-	if len(a) == 6 {
+	if len(a) >= 6 {
 		u = tenant.Use{
 			Sessions: int(a[0]), Running: int(a[1]), CPUs: a[2],
 			MemoryBytes: int64(a[3]), DiskBytes: int64(a[4]), Snapshots: int(a[5]),
 		}
+	}
+	if len(a) > 6 {
+		u.KeepAlive = int(a[6])
 	}
 	return u
 }
@@ -145,6 +149,7 @@ func (c *Controller) Confirm(ctx context.Context, op string, r Request) error {
 			u.Add(others[i])
 			u.Sessions, u.Running, u.Snapshots = u.Sessions-more.Sessions, u.Running-more.Running,
 				u.Snapshots-more.Snapshots
+			u.KeepAlive -= more.KeepAlive
 			u.CPUs, u.MemoryBytes = u.CPUs-more.CPUs, u.MemoryBytes-more.MemoryBytes
 			limits := x.Quota(h.Tenant)
 			if whose = "tenant"; h.Subject != "" {

@@ -43,29 +43,23 @@ func tenantColumns() []output.Column[protocol.Tenant] {
 	return []output.Column[protocol.Tenant]{
 		{Name: "TENANT", Text: func(t protocol.Tenant) string { return t.Name }},
 		{Name: "SESSIONS", Text: func(t protocol.Tenant) string {
-			return fmt.Sprint(
-				t.Use.Sessions)
+			return fmt.Sprint(t.Use.Sessions)
 		}},
-		{
-			Name: "RUNNING", Text: func(t protocol.Tenant) string {
-				return fmt.Sprint(
-					t.Use.Running)
-			},
-		},
+		{Name: "RUNNING", Text: func(t protocol.Tenant) string {
+			return fmt.Sprint(t.Use.Running)
+		}},
 		{Name: "CPUS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.CPUs) }},
 		{Name: "MEMORY", Text: func(t protocol.Tenant) string {
-			return output.Size(
-				t.Use.MemoryBytes)
+			return output.Size(t.Use.MemoryBytes)
 		}},
-		{
-			Name: "DISK", Text: func(t protocol.Tenant) string {
-				return output.Size(
-					t.Use.DiskBytes)
-			},
-		},
+		{Name: "DISK", Text: func(t protocol.Tenant) string {
+			return output.Size(t.Use.DiskBytes)
+		}},
 		{Name: "SNAPSHOTS", Text: func(t protocol.Tenant) string {
-			return fmt.Sprint(
-				t.Use.Snapshots)
+			return fmt.Sprint(t.Use.Snapshots)
+		}},
+		{Name: "KEPT ALIVE", Wide: true, Text: func(t protocol.Tenant) string {
+			return fmt.Sprint(t.Use.KeepAlive)
 		}},
 		{Name: "KEYS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Keys) }},
 		{
@@ -104,8 +98,9 @@ func quotaFlags(set *pflag.FlagSet, q *protocol.Quota) {
 	set.Var(flags.Size{N: &q.MemoryBytes}, "max-memory",
 		"quota: total memory of sessions with a sandbox, a `size`")
 	set.Var(flags.Size{N: &q.DiskBytes}, "max-disk",
-		"quota: disk of snapshots, templates and hibernated sessions, a `size`")
+		"quota: disk of snapshots, templates, hibernated sessions, volumes and output, a `size`")
 	set.IntVar(&q.Snapshots, "max-snapshots", 0, "quota: snapshots")
+	set.IntVar(&q.KeepAlive, "max-keep-alive", 0, "quota: sessions that are kept alive")
 	set.Float64Var(&q.RequestsPerSecond, "max-requests", 0, "quota: requests a second")
 }
 
@@ -123,6 +118,7 @@ func quotaText(q protocol.Quota) string {
 	add("memory", q.MemoryBytes != 0, config.Size(q.MemoryBytes))
 	add("disk", q.DiskBytes != 0, config.Size(q.DiskBytes))
 	add("snapshots", q.Snapshots != 0, q.Snapshots)
+	add("kept alive", q.KeepAlive != 0, q.KeepAlive)
 	add("requests/s", q.RequestsPerSecond != 0, q.RequestsPerSecond)
 	if len(all) == 0 {
 		return "-"

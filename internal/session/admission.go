@@ -6,6 +6,11 @@ import (
 	"github.com/sandgate/sandgate/internal/warm"
 )
 
+// diskUser is a part of the node that writes to disk for tenants.
+type diskUser interface {
+	DiskUse(tenant, subject string) (all, own int64)
+}
+
 // admissionNode adapts a manager to package admission. It implements
 // admission.Node and admission.Evictor.
 type admissionNode struct{ m *Manager }
@@ -17,6 +22,10 @@ func (n admissionNode) MemoryShort() bool { return n.m.cfg.MemoryShort(warm.Sand
 func (n admissionNode) SessionUse(name, subject string) (all, own tenant.Use) {
 	all, own = n.m.totals.UseOf(name, subject)
 	all.DiskBytes += n.m.warm.Stored()[name]
+	for _, x := range []diskUser{n.m.volumes, n.m.logs} {
+		a, o := x.DiskUse(name, subject)
+		all.DiskBytes, own.DiskBytes = all.DiskBytes+a, own.DiskBytes+o
+	}
 	return all, own
 }
 
@@ -26,6 +35,9 @@ func (n admissionNode) SnapshotUse(name, subject string) (all, own tenant.Use) {
 
 func (n admissionNode) Holders() []admission.Holder {
 	all := n.m.totals.Owners()
+	for _, h := range n.m.volumes.Holders() {
+		all = append(all, admission.Holder{Tenant: h[0], Subject: h[1]})
+	}
 	for name := range n.m.warm.Stored() {
 		all = append(all, admission.Holder{Tenant: name})
 	}

@@ -108,14 +108,12 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal,
 // reserve reserves a place. The caller is then counted in work.
 func (c *creation) reserve(ctx context.Context) (err error) {
 	const op = protocol.OpSessionCreate
-	m := c.m
+	m, keep := c.m, c.asked.KeepAlive
 	c.place, err = m.admission.Reserve(ctx, op,
 		"this node has all the sessions it can; delete one or try again later",
-		m.cfg.SessionRequest(c.owner, c.want.Limits), func() error {
-			if c.asked.KeepAlive {
-				if err := m.totals.CheckKeepAlive(op, m.cfg.MaxKeepAlive); err != nil {
-					return err
-				}
+		m.cfg.SessionRequest(c.owner, c.want.Limits, keep), func() error {
+			if err := m.totals.CheckKeepAlive(op, keep, m.cfg.MaxKeepAlive); err != nil {
+				return err
 			}
 			m.work.Add(1)
 			return nil

@@ -27,10 +27,10 @@ type branch struct {
 }
 
 // reservePlaces reserves places for n sessions until release is called. Idle
-// sessions are evicted for them. enter is called before each reservation, and may
-// refuse it. The caller is counted in work meanwhile.
+// sessions are evicted for them. keepAlive says that they will be kept alive. The caller is
+// counted in work meanwhile.
 func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc.Principal,
-	l protocol.Limits, enter func() error,
+	l protocol.Limits, keepAlive bool,
 ) (release func(), err error) {
 	var all []*admission.Reservation
 	releaseAll := sync.OnceFunc(func() {
@@ -48,11 +48,9 @@ func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc
 	for range n {
 		r, err := m.admission.Reserve(ctx, op,
 			"this node has not the room for so many more sessions; delete some or try again later",
-			m.cfg.SessionRequest(p, l), func() error {
-				if enter != nil {
-					if err := enter(); err != nil {
-						return err
-					}
+			m.cfg.SessionRequest(p, l, keepAlive), func() error {
+				if err := m.totals.CheckKeepAlive(op, keepAlive, m.cfg.MaxKeepAlive); err != nil {
+					return err
 				}
 				m.work.Add(1)
 				return nil
@@ -101,7 +99,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session,
 			m.names.Free(ids...)
 		}
 	}()
-	release, err := m.reservePlaces(ctx, op, n, p, s.spec.Limits, nil)
+	release, err := m.reservePlaces(ctx, op, n, p, s.spec.Limits, false)
 	if err != nil {
 		return none, err
 	}

@@ -94,8 +94,7 @@ func New(cfg Config) (*Manager, error) {
 		stats: newStats(cfg), names: names.New(cfg.Names),
 	}
 	m.logs = channel.NewLogs(channel.LogsConfig{
-		Dir: m.dirs.Logs(), Memory: cfg.LogMemory,
-		Disk: cfg.LogDisk, Logger: m.log,
+		Dir: m.dirs.Logs(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log,
 	})
 	m.owner = ownership.New(ownership.Config{
 		Directory: cfg.Directory, Retention: cfg.Retention(), Fenced: &m.stats.Fenced.Int64,
@@ -112,7 +111,7 @@ func New(cfg Config) (*Manager, error) {
 	m.admission = admission.New(admission.Config{
 		Node: admissionNode{m}, Evictor: admissionNode{m}, MaxSessions: cfg.MaxSessions,
 		Queue: cfg.Queue, QueueWait: cfg.QueueWait,
-		Tenants: cfg.Tenants, Ledger: cfg.Ledger,
+		Tenants: cfg.Tenants, Ledger: cfg.Ledger, Shares: cfg.Shares(),
 		Refused: func(tenant, quota string) {
 			m.stats.QuotaRefused(quota)
 			m.emit(event.Quota(tenant, quota))
@@ -145,6 +144,7 @@ func New(cfg Config) (*Manager, error) {
 	m.warm.Start()
 	m.work.Go(newJanitor(m).run)
 	m.work.Go(func() { m.volumes.Watch(m.ctx, m.volumeUsers) })
+	m.work.Go(func() { m.logs.LimitDisk(m.ctx, m.admission.DiskFull) })
 	m.migration.Run()
 	m.audit(protocol.AuditEntry{Event: "node.start"})
 	m.work.Go(m.admission.Run)
@@ -163,6 +163,13 @@ func openStores(m *Manager) (err error) {
 	if m.volumes, err = volume.New(volume.Config{
 		Dir: filepath.Join(cfg.DataDir, "volumes"), Max: cfg.MaxVolumes,
 		MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log,
+		Admit: func(op, tenant, subject string) error {
+			return m.admission.CheckAll(m.ctx, op,
+				admission.ForStorage(admission.Holder{Tenant: tenant, Subject: subject}))
+		},
+		DiskFull: func(tenant, subject string) (int64, bool) {
+			return m.admission.DiskFull(admission.Holder{Tenant: tenant, Subject: subject})
+		},
 	}); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
@@ -22,6 +23,12 @@ func (m *Manager) Update(ctx context.Context, p noderpc.Principal, s *Session,
 	network, err := m.cfg.Egress.CheckUpdate(s.egress, s.spec.Tenant, r.Network)
 	if err != nil {
 		return err
+	}
+	if next.Policy.KeepAlive && !now.Policy.KeepAlive {
+		if err := m.admission.CheckAll(ctx, protocol.OpSessionUpdate,
+			admission.ForKeepAlive(s.spec.Holder())); err != nil {
+			return err
+		}
 	}
 	if r.Name != nil && *r.Name != now.Name {
 		if s.IsLost() {
@@ -43,11 +50,10 @@ func applyUpdate(m *Manager, s *Session, now, next snapshot.Status, r protocol.S
 ) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if next.Policy.KeepAlive && !now.Policy.KeepAlive {
-		if err := m.totals.CheckKeepAlive(protocol.OpSessionUpdate,
-			m.cfg.MaxKeepAlive); err != nil {
-			return err
-		}
+	keep := next.Policy.KeepAlive && !now.Policy.KeepAlive
+	if err := m.totals.CheckKeepAlive(protocol.OpSessionUpdate, keep,
+		m.cfg.MaxKeepAlive); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,12 +54,7 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal,
 	if err != nil {
 		return nil, err
 	}
-	release, err := m.reservePlaces(ctx, op, 1, p, c.Limits, func() error {
-		if !r.KeepAlive {
-			return nil
-		}
-		return m.totals.CheckKeepAlive(op, m.cfg.MaxKeepAlive)
-	})
+	release, err := m.reservePlaces(ctx, op, 1, p, c.Limits, r.KeepAlive)
 	if err != nil {
 		return nil, err
 	}

@@ -30,11 +30,11 @@ func (u volumeUser) Hold() *volume.Hold { return u.volumes }
 
 func (u volumeUser) Running() bool { return u.is(running) }
 
-func (u volumeUser) NotifyFull(name string, limit int64) {
+func (u volumeUser) NotifyFull(name, limit string, bytes int64) {
 	for _, c := range u.channels.All() {
 		if c.Queue() != nil {
 			c.NoteLimit(0, protocol.Reached{
-				Limit: "volume_bytes", Max: limit,
+				Limit: limit, Max: bytes,
 				Lost: "the right to write to the volume " + name,
 			})
 		}

@@ -62,6 +62,8 @@ func (q Quota) bound(op string, child Quota) (Quota, error) {
 		return fail(QuotaDisk)
 	case exceeds(q.Snapshots, &child.Snapshots):
 		return fail(QuotaSnapshots)
+	case exceeds(q.KeepAlive, &child.KeepAlive):
+		return fail(QuotaKeepAlive)
 	case exceeds(q.RequestsPerSecond, &child.RequestsPerSecond):
 		return fail(QuotaRequests)
 	}

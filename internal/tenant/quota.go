@@ -1,10 +1,14 @@
 package tenant
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/sandgate/sandgate/protocol/fault"
 )
+
+// Operator is the tenant of the server's own token. No credential of a provider can name it.
+const Operator = "local"
 
 // Quota limits the resources that a tenant or a key uses at once. A zero field sets no limit.
 type Quota struct {
@@ -15,10 +19,12 @@ type Quota struct {
 	// CPUs and MemoryBytes limit the sum of the limits of all sessions with a sandbox.
 	CPUs        float64 `json:"cpus,omitempty"`
 	MemoryBytes int64   `json:"memory_bytes,omitempty"`
-	// DiskBytes is the size of snapshots, templates and hibernated sessions.
+	// DiskBytes is the size of snapshots, templates, hibernated sessions, volumes and logs.
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
 	// Snapshots is the number of snapshots that users have taken.
 	Snapshots int `json:"snapshots,omitempty"`
+	// KeepAlive is the number of sessions that are kept alive.
+	KeepAlive int `json:"keep_alive,omitempty"`
 	// RequestsPerSecond is the rate of HTTP requests and of requests over WebSockets. Twice as many
 	// may arrive at once.
 	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
@@ -32,6 +38,7 @@ const (
 	QuotaMemory    = "memory_bytes"
 	QuotaDisk      = "disk_bytes"
 	QuotaSnapshots = "snapshots"
+	QuotaKeepAlive = "keep_alive"
 	QuotaRequests  = "requests_per_second"
 )
 
@@ -39,7 +46,7 @@ const (
 func QuotaNames() []string {
 	return []string{
 		QuotaSessions, QuotaRunning, QuotaCPUs, QuotaMemory, QuotaDisk, QuotaSnapshots,
-		QuotaRequests,
+		QuotaKeepAlive, QuotaRequests,
 	}
 }
 
@@ -64,6 +71,7 @@ func (q Quota) check(op string) error {
 		{QuotaMemory, float64(q.MemoryBytes)},
 		{QuotaDisk, float64(q.DiskBytes)},
 		{QuotaSnapshots, float64(q.Snapshots)},
+		{QuotaKeepAlive, float64(q.KeepAlive)},
 		{QuotaRequests, q.RequestsPerSecond},
 	} {
 		if f.value < 0 || f.value > 1<<50 || math.IsNaN(f.value) {
@@ -81,6 +89,7 @@ type Use struct {
 	MemoryBytes int64   `json:"memory_bytes"`
 	DiskBytes   int64   `json:"disk_bytes"`
 	Snapshots   int     `json:"snapshots"`
+	KeepAlive   int     `json:"keep_alive"`
 }
 
 // Add adds v to u.
@@ -91,6 +100,15 @@ func (u *Use) Add(v Use) {
 	u.MemoryBytes += v.MemoryBytes
 	u.DiskBytes += v.DiskBytes
 	u.Snapshots += v.Snapshots
+	u.KeepAlive += v.KeepAlive
+}
+
+// WithShares returns the quota with the shares of a tenant that has no quota of snapshots, or of
+// sessions that are kept alive.
+func (q Quota) WithShares(shares Quota) Quota {
+	q.Snapshots = cmp.Or(q.Snapshots, shares.Snapshots)
+	q.KeepAlive = cmp.Or(q.KeepAlive, shares.KeepAlive)
+	return q
 }
 
 // Breach returns the name of the quota that u and more together would exceed, or "". It does not
@@ -103,6 +121,8 @@ func (q Quota) Breach(u, more Use) string {
 		return QuotaSessions
 	case q.Snapshots > 0 && more.Snapshots > 0 && u.Snapshots+more.Snapshots > q.Snapshots:
 		return QuotaSnapshots
+	case q.KeepAlive > 0 && more.KeepAlive > 0 && u.KeepAlive+more.KeepAlive > q.KeepAlive:
+		return QuotaKeepAlive
 	case q.Running > 0 && more.Running > 0 && u.Running+more.Running > q.Running:
 		return QuotaRunning
 	case q.CPUs > 0 && more.CPUs > 0 && u.CPUs+more.CPUs > q.CPUs+rounding:

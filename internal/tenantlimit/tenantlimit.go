@@ -16,6 +16,8 @@ type Name string
 const (
 	TemplateUploads Name = "template_uploads"
 	ImageBuilds     Name = "image_builds"
+	Snapshots       Name = "snapshots"
+	KeptAlive       Name = "keep_alive"
 	Keys            Name = "keys"
 	ShareLinks      Name = "share_links"
 	Tickets         Name = "tickets"
@@ -46,6 +48,8 @@ func Table() []Row {
 	return []Row{
 		{TemplateUploads, "node", 4, 16, "uploads of templates at a time", 1},
 		{ImageBuilds, "node", 1, 2, "builds of images at a time", 1},
+		{Snapshots, "node", 75, 100, "snapshots", 0},
+		{KeptAlive, "node", 3, 4, "sessions that are kept alive", 0},
 		{Keys, "cluster", 200, 5000, "keys", 0},
 		{ShareLinks, "cluster", 1000, 10_000, "share links", 0},
 		{Tickets, "gateway", 1250, 10_000, "unused tickets", 30},

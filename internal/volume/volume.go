@@ -58,6 +58,7 @@ type volume struct {
 	used     usage
 	measured time.Time
 	cost     time.Duration // the duration of the last measurement
+	stale    bool          // a session may have written to it since
 	grows    bool          // it held more at the last measurement than at the one before
 	gone     bool
 	// measuring is set while Watch measures it.
@@ -75,6 +76,11 @@ type Config struct {
 	// Every is the longest time between two measurements of a volume that a
 	// session writes to. Default DefaultEvery.
 	Every time.Duration
+	// Admit returns an error if a tenant and subject may not create a volume; nil admits all.
+	Admit func(op, tenant, subject string) error
+	// DiskFull reports whether a tenant or a subject has used up its quota of disk space, and the
+	// quota in bytes; nil means never.
+	DiskFull func(tenant, subject string) (quota int64, full bool)
 	// Log receives warnings.
 	Log *slog.Logger
 }
@@ -146,6 +152,7 @@ func (v *Store) load() error {
 			// Users' data stays although its record cannot be read.
 			v.cfg.Log.Error("a volume cannot be read; it is kept", "volume", e.Name(), "error", err)
 		default:
+			one.stale = true
 			v.all[key(one.Tenant, one.Name)] = one
 		}
 	}
@@ -184,6 +191,11 @@ func (v *Store) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.V
 	if r.MaxBytes < 0 || r.MaxBytes > most {
 		return none, fault.Invalid(op, "max_bytes", "a volume holds between 1 and %d bytes here",
 			most)
+	}
+	if v.cfg.Admit != nil {
+		if err := v.cfg.Admit(op, p.Tenant, p.Subject); err != nil {
+			return none, err
+		}
 	}
 	v.change.Lock()
 	defer v.change.Unlock()

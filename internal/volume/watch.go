@@ -16,8 +16,8 @@ type Session interface {
 	// Running reports whether its programs run. A session that begins to run
 	// calls Hold.NotifyRunning.
 	Running() bool
-	// NotifyFull reports to users that a volume is full and becomes read-only.
-	NotifyFull(volume string, limit int64)
+	// NotifyFull reports to users that a volume becomes read-only, because of a limit in bytes.
+	NotifyFull(volume, limit string, bytes int64)
 	// LockVolume makes a volume read-only in the sandbox. It reports whether it
 	// has. It may take a while. Errors: Conflict while files of the volume are open
 	// for writing.
@@ -118,8 +118,9 @@ const tidySlack = 1 << 20
 // full reports whether a volume exceeds its limit because of the session with a
 // hold. A session that finds a volume full may remove files, as long as the volume
 // does not grow. A volume that is too large to measure is full after
-// DefaultEvery.
-func (v *Store) full(one *volume, h *Hold) bool {
+// DefaultEvery. quota reports that the owner's quota of disk space is used up: a volume that has grown
+// since the session found it is full then.
+func (v *Store) full(one *volume, h *Hold, quota bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h.mu.Lock()
@@ -133,6 +134,9 @@ func (v *Store) full(one *volume, h *Hold) bool {
 	}
 	f.bytes = min(f.bytes, one.used.bytes)
 	h.found[one] = f
+	if quota && one.used.bytes > f.bytes+tidySlack {
+		return true
+	}
 	if one.used.beyond {
 		return time.Since(f.at) >= DefaultEvery
 	}
@@ -188,12 +192,17 @@ func (v *Store) measureDue(all []Session, due map[*volume]time.Time) time.Durati
 				due[one] = time.Now().Add(v.wait(one))
 			}
 			seen[one] = true
-			if v.full(one, h) {
-				v.lock(s, one)
+			quota, over := v.quotaOf(one)
+			if v.full(one, h, over) {
+				v.lock(s, one, quota)
 			}
 		}
 	}
 	next := v.cfg.Every
+	if one := v.stale(seen); one != nil {
+		v.measureBriefly(one)
+		next = growingEvery
+	}
 	for one, at := range due {
 		if !seen[one] {
 			delete(due, one)
@@ -206,8 +215,9 @@ func (v *Store) measureDue(all []Session, due map[*volume]time.Time) time.Durati
 
 // lock makes a full volume read-only for a session, and notifies the session. The sandbox may be
 // busy, so this continues in the background. While files there are open for writing, later calls
-// try again. A session that writes far more through such a file ends.
-func (v *Store) lock(s Session, one *volume) {
+// try again. A session that writes far more through such a file ends. quota is the quota of disk
+// space that is used up, or 0 if the volume is over its own limit.
+func (v *Store) lock(s Session, one *volume, quota int64) {
 	h := s.Hold()
 	h.mu.Lock()
 	reported, locking, resets := h.reported[one], h.locking[one], h.resets
@@ -218,7 +228,11 @@ func (v *Store) lock(s Session, one *volume) {
 	}
 	if !reported {
 		v.exceeded.Add(1)
-		s.NotifyFull(one.Name, one.MaxBytes)
+		if quota > 0 {
+			s.NotifyFull(one.Name, "quota.disk_bytes", quota)
+		} else {
+			s.NotifyFull(one.Name, "volume_bytes", one.MaxBytes)
+		}
 	}
 	v.pending.Go(func() {
 		locked, err := s.LockVolume(one.Name)
@@ -237,6 +251,18 @@ func (v *Store) lock(s Session, one *volume) {
 			h.locked[one] = locked && err == nil
 		}
 	})
+}
+
+// quotaOf returns the quota of disk space that the owner of a volume has used up.
+func (v *Store) quotaOf(one *volume) (quota int64, full bool) {
+	v.mu.Lock()
+	one.stale = true
+	ask := v.cfg.DiskFull != nil && one.used.bytes <= one.MaxBytes
+	v.mu.Unlock()
+	if !ask {
+		return 0, false
+	}
+	return v.cfg.DiskFull(one.Tenant, one.Subject)
 }
 
 // look makes Watch look at the volumes now.

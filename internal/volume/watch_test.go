@@ -54,7 +54,7 @@ func TestVolumeWait(t *testing.T) {
 		{1<<30 + 1, true},
 	} {
 		one.used.bytes = c.used
-		if got := v.full(one, h); got != c.full {
+		if got := v.full(one, h, false); got != c.full {
 			t.Errorf("step %d, with %d bytes: full is %v", i, c.used, got)
 		}
 	}
@@ -76,10 +76,10 @@ type writer struct {
 	locked chan string
 }
 
-func (w writer) Hold() *Hold            { return w.hold }
-func (writer) Running() bool            { return true }
-func (writer) NotifyFull(string, int64) {}
-func (writer) End(string)               {}
+func (w writer) Hold() *Hold                    { return w.hold }
+func (writer) Running() bool                    { return true }
+func (writer) NotifyFull(string, string, int64) {}
+func (writer) End(string)                       {}
 func (w writer) LockVolume(name string) (bool, error) {
 	w.locked <- name
 	return true, nil

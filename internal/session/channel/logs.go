@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -25,14 +26,18 @@ type LogsConfig struct {
 type Logs struct {
 	cfg LogsConfig
 
-	mu     sync.Mutex // guards all below; a leaf
-	open   map[*stream.Log]struct{}
-	closed stream.LogStats // the counters of the logs that were closed
+	mu   sync.Mutex // guards all below; a leaf
+	open map[*stream.Log]*account
+	// accounts count the bytes on disk of the logs of each holder.
+	accounts map[admission.Holder]*account
+	closed   stream.LogStats // the counters of the logs that were closed
 }
 
 // NewLogs returns an empty collection. The folder exists.
 func NewLogs(cfg LogsConfig) *Logs {
-	return &Logs{cfg: cfg, open: map[*stream.Log]struct{}{}}
+	return &Logs{
+		cfg: cfg, open: map[*stream.Log]*account{}, accounts: map[admission.Holder]*account{},
+	}
 }
 
 // Dir returns the folder of a session's logs.
@@ -41,44 +46,55 @@ func (x *Logs) Dir(session string) string { return filepath.Join(x.cfg.Dir, sess
 // Memory returns how many bytes a log holds in memory at most.
 func (x *Logs) Memory() int64 { return x.cfg.Memory }
 
-// Create returns a new log for a channel.
-func (x *Logs) Create(session, channel string) (*stream.Log, error) {
-	return x.add(stream.NewLog(x.options(session, channel)))
+// Create returns a new log for a channel of a holder's session.
+func (x *Logs) Create(h admission.Holder, session, channel string) (*stream.Log, error) {
+	a := x.account(h)
+	return x.add(a, func() (*stream.Log, error) {
+		return stream.NewLog(x.options(a, session, channel))
+	})
 }
 
 // Open returns the log of a channel that was saved.
-func (x *Logs) Open(session, channel string, saved stream.Saved) (*stream.Log, error) {
-	return x.add(stream.OpenLog(x.options(session, channel), saved))
+func (x *Logs) Open(h admission.Holder, session, channel string, saved stream.Saved,
+) (*stream.Log, error) {
+	a := x.account(h)
+	return x.add(a, func() (*stream.Log, error) {
+		return stream.OpenLog(x.options(a, session, channel), saved)
+	})
 }
 
-func (x *Logs) options(session, channel string) stream.LogOptions {
+func (x *Logs) options(a *account, session, channel string) stream.LogOptions {
 	return stream.LogOptions{
 		Dir: filepath.Join(x.Dir(session), channel), Memory: x.cfg.Memory,
-		Disk: x.cfg.Disk,
+		Disk: x.cfg.Disk, Account: a,
 	}
 }
 
-func (x *Logs) add(l *stream.Log, err error) (*stream.Log, error) {
-	if err != nil {
-		return nil, err
-	}
+func (x *Logs) add(a *account, open func() (*stream.Log, error)) (*stream.Log, error) {
+	l, err := open()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.open[l] = struct{}{}
+	if err != nil {
+		x.uncountLog(a)
+		return nil, err
+	}
+	x.open[l] = a
 	return l, nil
 }
 
 // Save closes a log and keeps its files.
 func (x *Logs) Save(l *stream.Log) (stream.Saved, error) {
-	x.unlist(l)
+	defer x.closeAccount(x.unlist(l))
 	return l.Save()
 }
 
 // Drop closes a log and removes its files. It does nothing for a log that is closed.
 func (x *Logs) Drop(l *stream.Log) {
-	if !x.unlist(l) {
+	a := x.unlist(l)
+	if a == nil {
 		return
 	}
+	defer x.closeAccount(a)
 	if err := l.Close(); err != nil {
 		x.cfg.Logger.Warn("a log was not wholly removed", "error", err)
 	}
@@ -88,17 +104,18 @@ func (x *Logs) Drop(l *stream.Log) {
 // folder stays, and the log's last reader calls RemoveDir again.
 func (x *Logs) RemoveDir(session string) { _ = os.Remove(x.Dir(session)) }
 
-// unlist removes a log from the collection and keeps its counters. It reports whether the log was
-// open.
-func (x *Logs) unlist(l *stream.Log) bool {
+// unlist removes a log from the collection and keeps its counters. It returns the log's account, or
+// nil for a log that is closed. The caller releases the account when the log's files are gone.
+func (x *Logs) unlist(l *stream.Log) *account {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, open := x.open[l]; !open {
-		return false
+	a := x.open[l]
+	if a == nil {
+		return nil
 	}
 	delete(x.open, l)
 	addCounters(&x.closed, l.Stats())
-	return true
+	return a
 }
 
 // Sweep removes the folders of sessions that keep does not accept.
@@ -122,7 +139,7 @@ func (x *Logs) Sweep(keep func(session string) bool) error {
 func (x *Logs) Close() {
 	x.mu.Lock()
 	all := x.open
-	x.open = map[*stream.Log]struct{}{}
+	x.open, x.accounts = map[*stream.Log]*account{}, map[admission.Holder]*account{}
 	x.mu.Unlock()
 	var errs []error
 	for l := range all {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/protocol/frame"
 )
 
@@ -27,7 +28,7 @@ func exists(t *testing.T, path string) bool {
 // the counters include both.
 func TestLogs(t *testing.T) {
 	x := newTestLogs(t)
-	l, err := x.Create("s_a", "k1")
+	l, err := x.Create(admission.Holder{Tenant: "t"}, "s_a", "k1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func TestLogs(t *testing.T) {
 	if !exists(t, x.Dir("s_a")) {
 		t.Fatal("the folder of a saved log was removed")
 	}
-	if l, err = x.Open("s_a", "k1", saved); err != nil {
+	if l, err = x.Open(admission.Holder{Tenant: "t"}, "s_a", "k1", saved); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.Bounds().End; got != end {
@@ -78,7 +79,7 @@ func TestLogsSweep(t *testing.T) {
 	if !exists(t, x.Dir("s_known")) || exists(t, x.Dir("s_unknown")) {
 		t.Error("the sweep removed the wrong folder")
 	}
-	if _, err := x.Create("s_open", "k1"); err != nil {
+	if _, err := x.Create(admission.Holder{Tenant: "t"}, "s_open", "k1"); err != nil {
 		t.Fatal(err)
 	}
 	x.Close()

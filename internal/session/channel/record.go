@@ -134,7 +134,7 @@ func (t *terminal) record() *snapshot.Terminal {
 // else uses it.
 func (x *Set) Restore(v snapshot.Record) error {
 	for _, sc := range v.Channels {
-		l, err := x.cfg.Logs.Open(x.cfg.ID, sc.ID, sc.Log)
+		l, err := x.cfg.Logs.Open(x.cfg.holder(), x.cfg.ID, sc.ID, sc.Log)
 		if err != nil {
 			return err
 		}

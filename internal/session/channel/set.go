@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/lockorder"
@@ -55,6 +56,10 @@ type Config struct {
 	Logs   *Logs
 	Stats  *stats.Stats
 	Meter  *usage.Meter
+}
+
+func (c Config) holder() admission.Holder {
+	return admission.Holder{Tenant: c.Tenant, Subject: c.Subject}
 }
 
 // Set has the channels of one session. Its methods are safe for concurrent use.
@@ -189,7 +194,7 @@ func (x *Set) add(r protocol.ChannelOpen, language string, argv []string) (*Chan
 	if removed != nil {
 		removed.retire()
 	}
-	log, err := x.cfg.Logs.Create(x.cfg.ID, id)
+	log, err := x.cfg.Logs.Create(x.cfg.holder(), x.cfg.ID, id)
 	if err != nil {
 		x.unreserve()
 		return nil, err

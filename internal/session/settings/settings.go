@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/internal/session/ownership"
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -255,10 +256,23 @@ func (c Config) Language(name string) (kernel.Manifest, bool) {
 	return m, err == nil
 }
 
-// SessionRequest returns the request for the place of a new session.
-func (c Config) SessionRequest(p noderpc.Principal, l protocol.Limits) admission.Request {
-	holder := admission.Holder{Tenant: p.Tenant, Subject: p.Subject}
-	return admission.ForSession(holder, c.SandboxUse(l))
+// SessionRequest returns the request for the place of a new session, which may be kept alive.
+func (c Config) SessionRequest(p noderpc.Principal, l protocol.Limits, keepAlive bool,
+) admission.Request {
+	holder, use := admission.Holder{Tenant: p.Tenant, Subject: p.Subject}, c.SandboxUse(l)
+	if keepAlive {
+		use.KeepAlive = 1
+	}
+	return admission.ForSession(holder, use)
+}
+
+// Shares returns the parts of the node's snapshots and sessions that are kept alive, that one tenant
+// without a quota may have.
+func (c Config) Shares() tenant.Quota {
+	return tenant.Quota{
+		Snapshots: tenantlimit.Lookup(tenantlimit.Snapshots).Scale(c.MaxSnapshots).Tenant,
+		KeepAlive: tenantlimit.Lookup(tenantlimit.KeptAlive).Scale(c.MaxKeepAlive).Tenant,
+	}
 }
 
 // SandboxUse returns the part of its tenant's quota that a session with a sandbox

@@ -56,14 +56,15 @@ type Share struct {
 
 // holding is the sum of some sessions' shares.
 type holding struct {
-	listed, sessions, running int
-	nanoCPUs, memory, disk    int64
+	listed, sessions, running, keptAlive int
+	nanoCPUs, memory, disk               int64
 }
 
 func (c Share) holding() holding {
 	return holding{
 		listed: count(c.Listed), sessions: count(c.Alive), running: count(c.Sandbox && c.Alive),
-		nanoCPUs: c.NanoCPUs, memory: c.Memory, disk: c.Disk,
+		keptAlive: count(c.KeptAlive),
+		nanoCPUs:  c.NanoCPUs, memory: c.Memory, disk: c.Disk,
 	}
 }
 
@@ -78,6 +79,7 @@ func (h holding) plus(o holding, sign int) holding {
 	n := int64(sign)
 	return holding{
 		h.listed + sign*o.listed, h.sessions + sign*o.sessions, h.running + sign*o.running,
+		h.keptAlive + sign*o.keptAlive,
 		h.nanoCPUs + n*o.nanoCPUs, h.memory + n*o.memory, h.disk + n*o.disk,
 	}
 }
@@ -86,6 +88,7 @@ func (h holding) use() tenant.Use {
 	return tenant.Use{
 		Sessions: h.sessions, Running: h.running,
 		CPUs: float64(h.nanoCPUs) / 1e9, MemoryBytes: h.memory, DiskBytes: h.disk,
+		KeepAlive: h.keptAlive,
 	}
 }
 
@@ -157,12 +160,12 @@ func (t *Totals[S]) Residents() []S {
 	return slices.Collect(maps.Keys(t.resident))
 }
 
-// CheckKeepAlive returns the error Exhausted if the limit of sessions that are kept alive is
-// reached.
-func (t *Totals[S]) CheckKeepAlive(op string, limit int) error {
+// CheckKeepAlive returns the error Exhausted if a session is to be kept alive and the limit of such
+// sessions is reached.
+func (t *Totals[S]) CheckKeepAlive(op string, want bool, limit int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.keptAlive >= limit {
+	if want && t.keptAlive >= limit {
 		return &fault.Error{
 			Kind: fault.Exhausted, Op: op, Field: "keep_alive", RetryAfter: 60,
 			Message: "this node keeps as many sessions alive as it may",

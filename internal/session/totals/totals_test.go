@@ -29,10 +29,13 @@ func TestReplace(t *testing.T) {
 	if r := all.Residents(); all.WithSandbox() != 1 || len(r) != 1 || r[0] != "one" {
 		t.Errorf("residents are %v", r)
 	}
-	if err := all.CheckKeepAlive("op", 1); !fault.Is(err, fault.Exhausted) {
+	if err := all.CheckKeepAlive("op", true, 1); !fault.Is(err, fault.Exhausted) {
 		t.Errorf("at the limit of sessions that are kept alive: %v", err)
 	}
-	if err := all.CheckKeepAlive("op", 2); err != nil {
+	if err := all.CheckKeepAlive("op", false, 1); err != nil {
+		t.Error(err)
+	}
+	if err := all.CheckKeepAlive("op", true, 2); err != nil {
 		t.Error(err)
 	}
 
