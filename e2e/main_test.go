@@ -46,9 +46,15 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		lobe, err := newLobeHub()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer lobe.close()
 		server, err = Start(ctx, "pool: {size: 2}\nlimits: {memory: 1GiB}\n"+
 			"webhooks: {allow: [127.0.0.0/8]}\nlibrechat: {jwt_keys: "+keys+"}\n"+
-			"surfaces: {fastgpt: {timeout: 2s}}")
+			lobe.config+"\nsurfaces: {fastgpt: {timeout: 2s}}")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

@@ -50,6 +50,8 @@ type Config struct {
 	E2BOpenInterpreter bool
 	// LibreChat configures the surface for LibreChat.
 	LibreChat LibreChat
+	// Onlyboxes configures the surface for LobeHub.
+	Onlyboxes Onlyboxes
 	// Settings are the settings of surfaces for chat applications, by name. A surface without an
 	// entry has its defaults.
 	Settings map[string]surfaces.Settings

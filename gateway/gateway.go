@@ -24,6 +24,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/librechat"
 	"github.com/sandgate/sandgate/gateway/native"
+	"github.com/sandgate/sandgate/gateway/onlyboxes"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/relay"
 	"github.com/sandgate/sandgate/gateway/run"
@@ -60,6 +61,7 @@ type Gateway struct {
 	health      *health.Surface
 	e2b         *e2b.Surface
 	libreChat   *librechat.Surface
+	onlyboxes   *onlyboxes.Surface
 	stats       *counters
 	audit       *auditLog
 	credentials *credentialAPI
@@ -160,7 +162,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	if g.e2b, err = newE2B(g); err != nil {
 		return nil, err
 	}
-	if g.libreChat, err = newLibreChat(g); err != nil {
+	if err := openChats(g); err != nil {
 		return nil, err
 	}
 	if err := g.build(); err != nil {

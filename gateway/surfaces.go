@@ -52,6 +52,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		g.libreChat,
 		newDify(g),
 		newRAGFlow(g),
+		g.onlyboxes,
 	}, g.cfg.Surfaces...)
 }
 

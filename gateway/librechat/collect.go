@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/librechat/store"
+	"github.com/sandgate/sandgate/gateway/sessionfile"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -78,8 +79,9 @@ func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer
 // keep stores a file of a run.
 func (s *Surface) keep(ctx context.Context, u store.User, session, storage, name string,
 ) (resultRef, error) {
-	content, err := store.Read(ctx, s.cfg.Node, u.Who,
-		protocol.FileRef{Session: session, Path: folder + "/" + name})
+	content, err := sessionfile.Read(ctx, s.cfg.Node, u.Who, protocol.FileRead{
+		FileRef: protocol.FileRef{Session: session, Path: folder + "/" + name},
+	})
 	if err != nil {
 		return resultRef{}, err
 	}

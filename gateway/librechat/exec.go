@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/librechat/store"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/gateway/turn"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -99,7 +100,8 @@ func (s *Surface) run(ctx context.Context, u store.User, q *request, inputs []in
 	if at.runtime == "" {
 		defer s.discard(u, at.session)
 	} else {
-		release, err := s.takeTurn(ctx, u, at.session, q)
+		release, err := turn.Turns{Node: s.cfg.Node, Log: s.cfg.Log, Call: s.cfg.Call}.TakeTurn(ctx,
+			u.Who, at.session, s.cfg.Timeout, q.timeout+2*s.cfg.Call+endGrace)
 		if err != nil {
 			return nil, err
 		}

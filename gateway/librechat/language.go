@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandgate/sandgate/gateway/librechat/store"
-	"github.com/sandgate/sandgate/internal/fileclient"
+	"github.com/sandgate/sandgate/gateway/sessionfile"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -111,13 +111,8 @@ func (s *Surface) prepare(ctx context.Context, u store.User, session string, q *
 // write writes a file of a session.
 func (s *Surface) write(ctx context.Context, u store.User, p protocol.FileWrite, content io.Reader,
 ) error {
-	l, err := s.cfg.Node.Open(ctx, u.Who)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = l.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	return fileclient.Write(l, protocol.OpFileWrite, p, content, s.cfg.Call, new(protocol.File))
+	_, err := sessionfile.Write(ctx, s.cfg.Node, u.Who, p, content, s.cfg.Call)
+	return err
 }
 
 // missing returns the text for the model if err says that the server has no such language; empty

@@ -14,6 +14,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/conversation"
 	"github.com/sandgate/sandgate/gateway/librechat/store"
 	"github.com/sandgate/sandgate/gateway/librechat/toolcalls"
+	"github.com/sandgate/sandgate/gateway/sessionfile"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/processclient"
 	"github.com/sandgate/sandgate/protocol"
@@ -249,7 +250,9 @@ func (s *programs) continueProgram(ctx context.Context, u store.User, name strin
 func (s *programs) readJSON(ctx context.Context, u store.User, session, path string, limit int64,
 	v any,
 ) error {
-	r, err := store.Read(ctx, s.cfg.Node, u.Who, protocol.FileRef{Session: session, Path: path})
+	r, err := sessionfile.Read(ctx, s.cfg.Node, u.Who, protocol.FileRead{
+		FileRef: protocol.FileRef{Session: session, Path: path},
+	})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sandgate/sandgate/gateway/librechat/store"
+	"github.com/sandgate/sandgate/gateway/sessionfile"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -120,8 +121,9 @@ const (
 // readKnown returns the known of a session; an empty one if it has none.
 func (s *Surface) readKnown(ctx context.Context, u store.User, session string) known {
 	k := known{}
-	r, err := store.Read(ctx, s.cfg.Node, u.Who,
-		protocol.FileRef{Session: session, Path: knownFile})
+	r, err := sessionfile.Read(ctx, s.cfg.Node, u.Who, protocol.FileRead{
+		FileRef: protocol.FileRef{Session: session, Path: knownFile},
+	})
 	if err != nil {
 		return k
 	}

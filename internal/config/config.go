@@ -49,6 +49,7 @@ type Config struct {
 	Gateway   Gateway   `yaml:"gateway"`
 	OIDC      OIDC      `yaml:"oidc"`
 	LibreChat LibreChat `yaml:"librechat"`
+	Onlyboxes Onlyboxes `yaml:"onlyboxes"`
 	Surfaces  Surfaces  `yaml:"surfaces" doc:"Settings of the surfaces for chat applications and agents, by the name of the surface. The table below has the settings of each surface."`
 	Pool      Pool      `yaml:"pool"`
 	Limits    Limits    `yaml:"limits"`
@@ -453,6 +454,12 @@ func (c *Config) validateReferences(op string) error {
 		return err
 	}
 	if _, err := c.WebhookNetworks(); err != nil {
+		return err
+	}
+	if _, err := egress.ParseList("onlyboxes.export_hosts", c.Onlyboxes.Hosts); err != nil {
+		return err
+	}
+	if _, err := c.ExportNetworks(); err != nil {
 		return err
 	}
 	if _, err := c.PrivateNetworks(); err != nil {

@@ -151,6 +151,7 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 		"platform":            "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole",
 		"insecure_egress_to_private_networks": "10.0.0.0/8,fd00::/8",
 		"webhooks.allow":                      "10.0.0.0/8,fd00::/8",
+		"onlyboxes.export_networks":           "10.0.0.0/8,fd00::/8",
 		"egress.resolver":                     "10.0.0.2:53",
 		"tls.listen":                          ":443",
 		"tracing.endpoint":                    "http://127.0.0.1:4318/v1/traces",
@@ -208,6 +209,7 @@ func TestShowRoundTrip(t *testing.T) {
 	for _, c := range []*Config{want, got} { // nil and empty mean the same
 		c.Origins, c.Private, c.Egress.Allow, c.Egress.Tenants = nil, nil, nil, nil
 		c.Webhooks.Allow, c.TLS.Certificates = nil, nil
+		c.Onlyboxes = Onlyboxes{Tenant: c.Onlyboxes.Tenant}
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -17,6 +17,8 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/librechat"
 	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
+	"github.com/sandgate/sandgate/gateway/onlyboxes/export"
+	"github.com/sandgate/sandgate/gateway/onlyboxes/jittoken"
 	"github.com/sandgate/sandgate/internal/certificate"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
@@ -172,6 +174,10 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	if selfCheck == 0 {
 		selfCheck = -1
 	}
+	lobeHub, err := onlyboxes(cfg, in.OnlyboxesKey)
+	if err != nil {
+		return err
+	}
 	allow, err := cfg.WebhookNetworks()
 	if err != nil {
 		closeAll(lns)
@@ -196,6 +202,7 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		PortsDomain:    cfg.Ports,
 		E2BDomain:      cfg.E2B, E2BOpenInterpreter: cfg.E2BOpen,
 		LibreChat: libreChat(cfg, in.LibreChatKeys),
+		Onlyboxes: lobeHub,
 		Settings:  surfaceSettings(cfg),
 		SignIn:    signIn(cfg, in.OIDCSecret),
 		Times:     gateway.Times{SelfCheck: selfCheck},
@@ -250,6 +257,17 @@ func libreChat(cfg *config.Config, keys []byte) gateway.LibreChat {
 			Keys: keys, KeyID: c.KeyID, Issuer: c.Issuer, Audience: c.Audience,
 		},
 	}
+}
+
+// onlyboxes configures the surface for LobeHub.
+func onlyboxes(cfg *config.Config, key []byte) (gateway.Onlyboxes, error) {
+	c := cfg.Onlyboxes
+	stores, err := cfg.ExportNetworks()
+	return gateway.Onlyboxes{
+		Tenant: c.Tenant,
+		Tokens: jittoken.Config{Key: key, Issuers: c.Issuers},
+		Export: export.Config{Hosts: c.Hosts, Private: stores},
+	}, err
 }
 
 // signIn configures the sign-in of browsers' users; nil without a provider.

@@ -26,6 +26,8 @@ type gatewayInput struct {
 	OIDCSecret string `json:"oidc_secret,omitempty"`
 	// LibreChatKeys is the content of librechat.jwt_keys.
 	LibreChatKeys []byte `json:"librechat_keys,omitempty"`
+	// OnlyboxesKey is the content of onlyboxes.jit_key_file.
+	OnlyboxesKey []byte `json:"onlyboxes_key,omitempty"`
 	// Certificates are those of tls.certificates.
 	Certificates []certificate.Pair `json:"certificates,omitempty"`
 	// Cluster is nil without a cluster.
@@ -56,6 +58,9 @@ func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
 	if err := in.addLibreChatKeys(cfg); err != nil {
 		return nil, err
 	}
+	if err := in.addOnlyboxesKey(cfg); err != nil {
+		return nil, err
+	}
 	var err error
 	if in.Certificates, err = certificate.ReadAll(cfg.TLS.Certificates); err != nil {
 		return nil, err
@@ -83,6 +88,9 @@ func readGatewaySettings(cfg *config.Config) (gatewayInput, error) {
 	if err := in.addLibreChatKeys(cfg); err != nil {
 		return in, err
 	}
+	if err := in.addOnlyboxesKey(cfg); err != nil {
+		return in, err
+	}
 	if in.Certificates, err = certificate.ReadAll(cfg.TLS.Certificates); err != nil {
 		return in, err
 	}
@@ -102,20 +110,36 @@ func (in *gatewayInput) addSecret(cfg *config.Config) error {
 	if cfg.OIDC.Issuer == "" || path == "" {
 		return nil
 	}
+	secret, err := readSecret(op, path, "the client's secret")
+	in.OIDCSecret = secret
+	return err
+}
+
+// readSecret reads a file with a secret, without blanks around it. Errors: Host if others can read it.
+func readSecret(op, path, what string) (string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return &fault.Error{
-			Kind: fault.Host, Op: op,
-			Message: "cannot read the client's secret from " + path, Err: err,
+		return "", &fault.Error{
+			Kind: fault.Host, Op: op, Message: "cannot read " + what + " from " + path, Err: err,
 		}
 	}
 	info, err := os.Stat(path)
 	if err == nil && !private(info) {
-		return fault.New(fault.Host, op,
+		return "", fault.New(fault.Host, op,
 			"users other than its owner can read %s; chmod 600 the file", path)
 	}
-	in.OIDCSecret = strings.TrimSpace(string(b))
-	return nil
+	return strings.TrimSpace(string(b)), nil
+}
+
+// addOnlyboxesKey reads the key of LobeHub's tokens.
+func (in *gatewayInput) addOnlyboxesKey(cfg *config.Config) error {
+	path := cfg.Onlyboxes.KeyFile
+	if path == "" {
+		return nil
+	}
+	key, err := readSecret("onlyboxes.key", path, "the key of LobeHub's tokens")
+	in.OnlyboxesKey = []byte(key)
+	return err
 }
 
 // addLibreChatKeys reads the public keys of LibreChat's tokens.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/fileclient"
+	"github.com/sandgate/sandgate/gateway/sessionfile"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -98,16 +98,9 @@ func (s *Store) Create(ctx context.Context, u User, f File, content io.Reader, l
 		return f, err
 	}
 	f.ID = NewID()
-	l, err := s.Node.Open(ctx, u.Who)
-	if err != nil {
-		return f, err
-	}
-	defer func() { _ = l.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	var written protocol.File
-	err = fileclient.Write(l, protocol.OpFileWrite, protocol.FileWrite{
+	written, err := sessionfile.Write(ctx, s.Node, u.Who, protocol.FileWrite{
 		FileRef: protocol.FileRef{Session: session, Path: f.path()},
-	}, &bounded{content, limit}, s.Call, &written)
+	}, &bounded{content, limit}, s.Call)
 	f.Size, f.ETag, f.Modified = written.Size, written.ETag, time.UnixMilli(written.ModifiedMS)
 	return f, err
 }
@@ -156,34 +149,9 @@ func (s *Store) Open(ctx context.Context, u User, f File) (io.ReadCloser, error)
 	if session == "" {
 		return nil, errMissing()
 	}
-	return Read(ctx, s.Node, u.Who, protocol.FileRef{Session: session, Path: f.path()})
-}
-
-// Read reads a file of a session. The caller closes the reader. The end of ctx ends it.
-func Read(ctx context.Context, node Node, who noderpc.Principal, file protocol.FileRef,
-) (io.ReadCloser, error) {
-	l, err := node.Open(ctx, who)
-	if err != nil {
-		return nil, err
-	}
-	var part protocol.FilePart
-	r, err := fileclient.Open(ctx, l, protocol.OpFileRead, protocol.FileRead{FileRef: file}, &part)
-	if err != nil {
-		_ = l.Close()
-		return nil, err
-	}
-	return &reading{r, l, context.AfterFunc(ctx, func() { _ = l.Close() })}, nil
-}
-
-type reading struct {
-	*fileclient.Reader
-	link nodecall.Link
-	stop func() bool
-}
-
-func (r *reading) Close() error {
-	r.stop()
-	return r.link.Close()
+	return sessionfile.Read(ctx, s.Node, u.Who, protocol.FileRead{
+		FileRef: protocol.FileRef{Session: session, Path: f.path()},
+	})
 }
 
 func errMissing() error {
