@@ -114,7 +114,7 @@ export default function Home() {
           {error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">Your sessions could not be listed. {explain(error)}</span>{mayHelp(error) && <button type="button" class="button" onClick={() => void look()}>Try again</button>}</div>}
           {!list && !error && <ul class="sessions" aria-busy="true">{[1, 2].map((i) => <li key={i} class="session skeleton" />)}</ul>}
           {list?.length === 0 && <div class="empty-box"><p>None yet. Choose a language above: the machine is there in a moment.</p><p class="muted">What you leave here stays, also overnight: variables, files and what runs. A link to a session opens it and runs nothing.</p></div>}
-          {list && list.length > 0 && <ul class="sessions">{list.map((s) => <Row key={s.id} session={s} changed={look} />)}</ul>}
+          {list && list.length > 0 && <ul class="sessions">{[...list].sort((a, b) => b.info.active_ms - a.info.active_ms).map((s) => <Row key={s.id} session={s} changed={look} />)}</ul>}
         </section>
         <Volumes />
       </main>

@@ -49,9 +49,13 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
   )
 }
 
-/** Shows a button to run or stop, the progress, and a grip to drag the cell. */
+/**
+ * Shows a button to run or stop, the progress, and a grip to drag the cell. The second click of a
+ * double click does not stop what the first one began.
+ */
 function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellModel; box: { current: HTMLElement | null } }) {
   const state = c.state.value
+  const started = useRef(-Infinity)
   if (c.type.value !== 'code') return <div class="gutter" />
   return (
     <div class="gutter" draggable={!n.readOnly} onDragStart={(e) => {
@@ -62,8 +66,8 @@ function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellM
       {n.readOnly
         ? c.busy && <span class="run busy"><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /></span>
         : c.busy
-        ? <button type="button" class="run busy" aria-label="Stop" title="Stop (I I)" onClick={() => void n.interrupt()}><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /><span class="stop-mark"><Icon name="stop" /></span></button>
-        : <button type="button" class="run" aria-label="Run this cell" title="Run (Ctrl+Enter)" onClick={() => { n.select(c.id); n.run([c]) }}><Icon name="play" /></button>}
+        ? <button type="button" class="run busy" aria-label="Stop" title="Stop (I I)" onClick={(e) => { if (e.timeStamp - started.current > 500) void n.interrupt() }}><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /><span class="stop-mark"><Icon name="stop" /></span></button>
+        : <button type="button" class="run" aria-label="Run this cell" title="Run (Ctrl+Enter)" onClick={(e) => { started.current = e.timeStamp; n.select(c.id); n.run([c]) }}><Icon name="play" /></button>}
       <span class="count num" aria-hidden="true">{state === 'queued' ? '…' : c.count.value ?? ''}</span>
     </div>
   )
@@ -146,6 +150,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
         effect(() => void editor.setLanguage(c.type.value === 'code' ? c.language.value : '')),
         effect(() => editor.setNumbers(n.lineNumbers.value)),
         effect(() => editor.setErrorLine(c.errorLine.value)),
+        effect(() => editor.setReached(n.mode.value === 'edit' && n.active.value === c.id)),
         () => editor.destroy(),
       )
       setReady(true)

@@ -34,6 +34,11 @@ function show(n: Notebook): void {
   n.focus()
 }
 
+/** Restarts a kernel, that of the active cell by default, after the user has confirmed it. */
+export async function restart(n: Notebook, language?: string): Promise<void> {
+  if (await confirm({ title: 'Restart the kernel?', text: 'Its variables are lost. Files stay.', yes: 'Restart', danger: true })) await n.restart(language)
+}
+
 export const commands: Record<string, Command> = {
   'run-next': { name: 'Run the cell and go to the next', run(n) {
     n.run()
@@ -57,9 +62,7 @@ export const commands: Record<string, Command> = {
   'run-above': { name: 'Run all cells above', run: (n) => n.runAbove() },
   'run-below': { name: 'Run the cell and all below', run: (n) => n.runBelow() },
   interrupt: { name: 'Interrupt what runs', run: (n) => void n.interrupt() },
-  restart: { name: 'Restart the kernel…', async run(n) {
-    if (await confirm({ title: 'Restart the kernel?', text: 'Its variables are lost. Files stay.', yes: 'Restart', danger: true })) await n.restart()
-  } },
+  restart: { name: 'Restart the kernel…', run: (n) => void restart(n) },
   'restart-run': { name: 'Restart the kernel and run all cells…', async run(n) {
     if (!await confirm({ title: 'Restart the kernel and run all cells?', text: 'Its variables are lost. Files stay.', yes: 'Restart and run', danger: true })) return
     await n.restart()

@@ -92,6 +92,7 @@ export class Editor {
   readonly view: EditorView
   readonly #language = new Compartment()
   readonly #numbers = new Compartment()
+  readonly #reached = new Compartment()
   readonly #host: EditorHost
   #wanted = ''
 
@@ -105,7 +106,7 @@ export class Editor {
           highlightSpecialChars(), history(), drawSelection(), EditorState.allowMultipleSelections.of(true), rectangularSelection(), indentOnInput(),
           indentUnit.of('    '), EditorState.tabSize.of(4), syntaxHighlighting(highlight), bracketMatching(), closeBrackets(), EditorView.lineWrapping,
           ...(readOnly ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })] : []),
-          look, errorLine, tip, this.#language.of([]), this.#numbers.of([]),
+          look, errorLine, tip, this.#language.of([]), this.#numbers.of([]), this.#reached.of([]),
           autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
           EditorView.contentAttributes.of({ 'aria-label': label, autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
@@ -144,6 +145,11 @@ export class Editor {
 
   setNumbers(on: boolean): void {
     this.view.dispatch({ effects: this.#numbers.reconfigure(on ? lineNumbers() : []) })
+  }
+
+  /** Sets whether the Tab key reaches the editor, which then takes the Tab key for itself. */
+  setReached(on: boolean): void {
+    this.view.dispatch({ effects: this.#reached.reconfigure(on ? [] : EditorView.contentAttributes.of({ tabindex: '-1' })) })
   }
 
   setErrorLine(n: number): void {

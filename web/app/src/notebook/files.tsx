@@ -7,6 +7,7 @@ import { bytes } from '../ui/bytes'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import { failed } from '../ui/toast'
+import { bringsFiles, dropped, type Dropped } from './drop'
 import type { PaneProps } from './pane'
 import { save } from './rich'
 
@@ -69,7 +70,7 @@ export function Files({ notebook: n }: PaneProps) {
     }
   }
 
-  const send = async (files: { name: string; file: File }[]) => {
+  const send = async (files: Dropped[]) => {
     const taken = new Set(list?.entries.map((e) => e.path.split('/').pop()))
     const clash = files.filter((f) => taken.has(f.name))
     if (clash.length && !await confirm({ title: `Replace ${clash.length === 1 ? clash[0]!.name : `${clash.length} files`}?`, text: 'There are files of that name.', yes: 'Replace', danger: true })) return
@@ -92,10 +93,14 @@ export function Files({ notebook: n }: PaneProps) {
   }
   const drop = async (e: DragEvent) => {
     setOver(false)
-    const items = [...(e.dataTransfer?.items ?? [])].map((i) => i.webkitGetAsEntry?.()).filter((x) => x !== null && x !== undefined)
-    if (items.length) void send((await Promise.all(items.map((i) => walk(i, '')))).flat())
-    else void send([...(e.dataTransfer?.files ?? [])].map((file) => ({ name: file.name, file })))
+    void send(await dropped(e))
   }
+  const incoming = n.incoming.value
+  useEffect(() => {
+    if (!incoming || !list) return
+    n.incoming.value = undefined
+    void send(incoming)
+  }, [incoming, list])
   const download = async (e: FileInfo) => {
     try {
       const d = await s.files.open(e.path)
@@ -110,9 +115,9 @@ export function Files({ notebook: n }: PaneProps) {
 
   return (
     <div class={over ? 'files over' : 'files'}
-      onDragOver={(e) => { if (!n.readOnly && e.dataTransfer?.types.includes('Files')) { e.preventDefault(); setOver(true) } }}
+      onDragOver={(e) => { if (!n.readOnly && bringsFiles(e)) { e.preventDefault(); setOver(true) } }}
       onDragLeave={(e) => { if (!e.currentTarget.contains(e.relatedTarget as Node | null)) setOver(false) }}
-      onDrop={(e) => { if (!n.readOnly && e.dataTransfer?.types.includes('Files')) { e.preventDefault(); void drop(e) } }}>
+      onDrop={(e) => { if (!n.readOnly && bringsFiles(e)) { e.preventDefault(); void drop(e) } }}>
       <div class="row">
         {!n.readOnly && <button type="button" class="button" onClick={() => chooser.current?.click()}><Icon name="upload" />Upload</button>}
         {listing && !n.readOnly && <button type="button" class="button" onClick={async () => {
@@ -177,17 +182,4 @@ export function Files({ notebook: n }: PaneProps) {
       )}
     </div>
   )
-}
-
-/** Lists the dropped files, and folders with their content. */
-async function walk(e: FileSystemEntry, at: string): Promise<{ name: string; file: File }[]> {
-  const name = at + e.name
-  if (e.isFile) return [{ name, file: await new Promise<File>((ok, no) => (e as FileSystemFileEntry).file(ok, no)) }]
-  const reader = (e as FileSystemDirectoryEntry).createReader()
-  const out: { name: string; file: File }[] = []
-  for (;;) {
-    const batch = await new Promise<FileSystemEntry[]>((ok, no) => reader.readEntries(ok, no))
-    if (batch.length === 0) return out
-    for (const b of batch) out.push(...await walk(b, `${name}/`))
-  }
 }

@@ -2,6 +2,7 @@ import { computed, signal, type Signal } from '@preact/signals'
 import { SandgateError, type Cell as Run, type CellEvent, type Kernel, type Position, type Sandbox } from '@sandgate/client/base'
 import { explain } from '../ui/again'
 import type { CellModel } from './cell'
+import { newKey, parseKey } from './cellkey'
 import { drawn } from './frames'
 import type { Bundle } from './ipynb'
 import type { WidgetHost } from './widgets/host'
@@ -37,6 +38,7 @@ export class KernelLink {
   readonly language: string
   readonly state: Signal<KernelState> = signal('none')
   readonly #session: Sandbox
+  readonly #file: string
   readonly #cells: Cells
   #kernel: Kernel | undefined
   #opening: Promise<Kernel> | undefined
@@ -55,8 +57,9 @@ export class KernelLink {
   #host: WidgetHost | undefined
   #log: Kernel | undefined
 
-  constructor(session: Sandbox, language: string, cells: Cells, readOnly: boolean, followed: Promise<void>) {
+  constructor(session: Sandbox, language: string, file: string, cells: Cells, readOnly: boolean, followed: Promise<void>) {
     this.#followed = followed
+    this.#file = file
     this.#readOnly = readOnly
     this.#session = session
     this.language = language
@@ -143,7 +146,7 @@ export class KernelLink {
       const kernel = await this.open()
       // The cell was interrupted before it was sent.
       if (cell.state.peek() !== 'queued') return
-      run = kernel.execute(code, { key: `nb.${cell.id}.${Math.random().toString(36).slice(2, 12)}` })
+      run = kernel.execute(code, { key: newKey(this.#file, cell.id) })
       this.#queued.set(cell, run)
       this.#own.set(cell, run)
       for await (const e of run) if (!(await this.#widget(e))) await this.#event(e, cell)
@@ -178,16 +181,22 @@ export class KernelLink {
       return
     }
     if (e.type === 'status' && this.state.peek() === 'starting') this.#settle()
-    if (e.type === 'execute_input') {
-      const id = /^nb\.([\w-]{1,64})\.\w+$/.exec(e.key)?.[1]
-      if (!id) return
-      const cell = this.#cells.find(id) ?? this.#cells.unknown(id, this.language, e.code)
-      if (!cell) return
-      if (this.#readOnly) cell.source.value = e.code // the file may contain it later
-      cell.output.clear()
-    }
-    const cell = e.type === 'execute_input' ? this.#cells.find(/^nb\.([\w-]+)\./.exec(e.key)![1]!) : this.#cellOf.get(e.cell)
+    const cell = e.type === 'execute_input' ? this.#begun(e.key, e.code) : this.#cellOf.get(e.cell)
     if (cell) await this.#event(e, cell)
+  }
+
+  /**
+   * Returns the cell of an execution that this page did not start; undefined if it is not one of this
+   * notebook. Another notebook can have cells with the same ids, such as a copy.
+   */
+  #begun(key: string, code: string): CellModel | undefined {
+    const k = parseKey(key)
+    if (!k || (k.file && k.file !== this.#file)) return undefined
+    const cell = this.#cells.find(k.cell) ?? (k.file ? this.#cells.unknown(k.cell, this.language, code) : undefined)
+    if (!cell) return undefined
+    if (this.#readOnly) cell.source.value = code // the file may contain it later
+    cell.output.clear()
+    return cell
   }
 
   async #event(e: CellEvent, cell: CellModel): Promise<void> {
@@ -328,6 +337,7 @@ export class Kernels {
   readonly all: Signal<KernelLink[]> = signal([])
   readonly busy = computed(() => this.all.value.some((k) => k.state.value === 'busy'))
   readonly #session: Sandbox
+  readonly #file: string
   readonly #cells: Cells
   readonly #readOnly: boolean
   /** The channels of kernels that other clients opened for themselves. */
@@ -335,8 +345,10 @@ export class Kernels {
   #settle: () => void = () => {}
   readonly #followed = new Promise<void>((resolve) => (this.#settle = resolve))
 
-  constructor(session: Sandbox, cells: Cells, readOnly: boolean) {
+  /** file is the tag of the notebook's file. */
+  constructor(session: Sandbox, file: string, cells: Cells, readOnly: boolean) {
     this.#session = session
+    this.#file = file
     this.#readOnly = readOnly
     this.#cells = cells
   }
@@ -344,7 +356,7 @@ export class Kernels {
   of(language: string): KernelLink {
     const there = this.all.peek().find((k) => k.language === language)
     if (there) return there
-    const fresh = new KernelLink(this.#session, language, this.#cells, this.#readOnly, this.#followed)
+    const fresh = new KernelLink(this.#session, language, this.#file, this.#cells, this.#readOnly, this.#followed)
     this.all.value = [...this.all.peek(), fresh]
     return fresh
   }

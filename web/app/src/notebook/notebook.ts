@@ -3,6 +3,8 @@ import type { SandgateError, Sandbox } from '@sandgate/client/base'
 import { restBlob } from '../rest'
 import { failed, toast } from '../ui/toast'
 import { CellModel } from './cell'
+import { fileTag } from './cellkey'
+import type { Dropped } from './drop'
 import { formatNotebook, parseNotebook, type CellJSON, type CellType, type NotebookJSON } from './ipynb'
 import { Kernels, type KernelLink, type Mark } from './kernels'
 import { facts, languageOf } from './languages'
@@ -41,6 +43,8 @@ export class Notebook {
   /** There was no file to open. */
   fresh = false
   readonly lineNumbers: Signal<boolean> = signal(false)
+  /** Files that were dropped on the notebook and are not yet uploaded. */
+  readonly incoming: Signal<Dropped[] | undefined> = signal(undefined)
   readonly kernels: Kernels
   /** A read-only user may change and run nothing. */
   readonly readOnly: boolean
@@ -76,7 +80,7 @@ export class Notebook {
     this.path = path
     this.language = signal(languageOf(session.info.language) ?? session.info.language)
     this.#store = new Store(session, path, () => void this.refresh())
-    this.kernels = new Kernels(session, {
+    this.kernels = new Kernels(session, fileTag(path), {
       find: (id) => this.find(id),
       unknown: (id, language, code) => this.#appear(id, language, code),
       changed: () => this.touch(),
@@ -96,6 +100,7 @@ export class Notebook {
       if (!this.readOnly) this.#draft()
       this.fresh = this.cells.peek().length === 0
       if (this.fresh) this.#set([new CellModel({ cell_type: 'code' }, this.language.peek())])
+      if (this.fresh && !this.readOnly) this.mode.value = 'edit' // what is typed is code
       this.active.value = this.anchor.value = this.cells.peek()[0]!.id
       const marks = object(object(this.#metadata.sandgate).kernels) as Record<string, Mark>
       const mine = object(this.#metadata.sandgate).session === this.session.id
@@ -358,16 +363,6 @@ export class Notebook {
     } catch {
       this.#forgetDraft()
     }
-  }
-
-  /** Replaces these cells by the cells of a file. */
-  import(text: string): void {
-    const n = parseNotebook(text)
-    this.#remember()
-    this.#take({ ...n, metadata: { ...n.metadata } })
-    if (this.cells.peek().length === 0) this.#set([new CellModel({}, this.language.peek())])
-    this.active.value = this.anchor.value = this.cells.peek()[0]!.id
-    this.touch()
   }
 
   // --- cells ---

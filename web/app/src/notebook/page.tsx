@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { SandgateError, Sandbox } from '@sandgate/client/base'
 import type { PageProps } from '../app'
-import { route, terminalPath } from '../router'
+import { navigate, notebookPath, route, terminalPath } from '../router'
 import { offers } from '../rest'
 import { client, languageName, languages, may } from '../server'
 import { explain, mayHelp } from '../ui/again'
@@ -14,7 +14,9 @@ import { Menu, MenuItem } from '../ui/menu'
 import { People, usePresence } from '../ui/presence'
 import { failed } from '../ui/toast'
 import { CellView, duration, type Editors } from './cell-view'
-import { allowed, commands, type Shell } from './commands'
+import { allowed, commands, restart, type Shell } from './commands'
+import { bringsFiles, dropped } from './drop'
+import { importNotebook } from './import'
 import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
 import { facts } from './languages'
 import { Notebook } from './notebook'
@@ -140,6 +142,23 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     document.title = `${n.kernels.busy.value ? '● ' : ''}${n.session.info.name || n.path.replace(/\.ipynb$/, '')} – Sandgate`
   })
   useEffect(() => () => void (document.title = 'Sandgate'), [])
+  useEffect(() => {
+    // The browser would open the file instead of the notebook, and the editor would insert its text.
+    const take = (e: DragEvent) => {
+      if (!bringsFiles(e) || (e.target as Element).closest?.('.files')) return
+      e.preventDefault()
+      e.stopPropagation()
+      if (e.type !== 'drop' || n.readOnly) return
+      void dropped(e).then((files) => {
+        n.incoming.value = files
+        setPane('files')
+      }, (error: unknown) => failed('The files were not read', error))
+    }
+    for (const type of ['dragover', 'drop'] as const) addEventListener(type, take, true)
+    return () => {
+      for (const type of ['dragover', 'drop'] as const) removeEventListener(type, take, true)
+    }
+  }, [n])
 
   const key = (e: KeyboardEvent) => {
     const target = e.target as Element
@@ -213,8 +232,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
         e.currentTarget.value = ''
         if (!file) return
         try {
-          n.import(await file.text())
-          n.focus()
+          navigate(`${notebookPath(n.session.id)}?file=${encodeURIComponent(await importNotebook(n.session, file))}`)
         } catch (error) {
           failed(file.name, error)
         }
@@ -239,13 +257,14 @@ function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; she
       {expiry(n.session.info) && <span class="muted wide expiry">{expiry(n.session.info)}</span>}
       {n.readOnly && <span class="badge">Watching</span>}
       <KernelChip notebook={n} shell={shell} />
-      {!n.readOnly && <StopButton notebook={n} />}
       {!n.readOnly && <span class="split-button">
         <button type="button" class="button" aria-label="Run all" title="Run all" onClick={() => n.runAll()}><Icon name="play" /><span class="wide">Run all</span></button>
         <Menu label="More ways to run" class="button icon" button={<Icon name="more" />}>
           {() => <>{['run', 'run-above', 'run-below'].map(item)}<hr />{['restart', 'restart-run', 'clear-outputs'].map(item)}</>}
         </Menu>
       </span>}
+      {/* It is no neighbour that moves under the pointer: a double click on Run all would stop it. */}
+      {!n.readOnly && <StopButton notebook={n} />}
       <span class="grow" />
       {people}
       <nav class="row pane-buttons" aria-label="Panes">
@@ -282,8 +301,8 @@ function KernelChip({ notebook: n, shell }: { notebook: Notebook; shell: Shell }
       {() => (
         <>
           {all.map((k) => (
-            <MenuItem key={k.language} disabled={n.readOnly} onClick={() => void n.restart(k.language)}>
-              <i class="dot" style={{ background: facts(k.language).colour }} />{languageName(k.language)}: {k.state.value}{!n.readOnly && <kbd>restart</kbd>}
+            <MenuItem key={k.language} disabled={n.readOnly} onClick={() => void restart(n, k.language)}>
+              <i class="dot" style={{ background: facts(k.language).colour }} />{languageName(k.language)}: {k.state.value}{!n.readOnly && <span class="muted">Restart…</span>}
             </MenuItem>
           ))}
           {all.length > 0 && <hr />}
@@ -354,7 +373,7 @@ function Welcome({ notebook: n }: { notebook: Notebook }) {
   return (
     <div class="welcome">
       <h1>{n.session.info.name || 'A new notebook'}</h1>
-      <p class="muted">Write code and press <kbd>Shift</kbd> <kbd>Enter</kbd>. Cells of all languages share one machine and its files. Everything stays when you close this page; what runs goes on. <kbd>H</kbd> shows all keys.</p>
+      <p class="muted">Write code and press <kbd>Shift</kbd> <kbd>Enter</kbd>. Cells of all languages share one machine and its files. Everything stays when you close this page; what runs goes on. <kbd>Esc</kbd> <kbd>H</kbd> shows all keys.</p>
     </div>
   )
 }

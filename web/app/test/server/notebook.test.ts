@@ -473,6 +473,82 @@ describe('the notebook', () => {
     }
   })
 
+  it('gives a second notebook none of the cells of the first, and opens a file as its own', async () => {
+    const { page, complaints, id, close } = await notebook()
+    // A new notebook takes what is typed as code.
+    await page.locator('.cell.active[data-mode="edit"] .cm-content:focus').waitFor()
+    await page.keyboard.type('print("of the first")')
+    await page.keyboard.press('Shift+Enter')
+    await shows(page, 0, 'of the first')
+    await saved(page)
+    const text = JSON.stringify({
+      cells: ['a', 'b'].map((c) => ({ cell_type: 'code', id: c, execution_count: null, metadata: {}, outputs: [], source: [`"${c}"`] })),
+      metadata: {}, nbformat: 4, nbformat_minor: 5,
+    })
+    const choose = () => page.locator('input[accept*=ipynb]').setInputFiles({ name: 'notebook.ipynb', mimeType: 'application/json', buffer: Buffer.from(text) })
+    await choose()
+    await page.waitForURL(/file=notebook-2\.ipynb/)
+    await page.getByText('"b"').waitFor()
+    await cell(page, 0).locator('.cm-content').click()
+    await page.keyboard.press('Shift+Enter')
+    await shows(page, 0, "'a'") // the kernel's log was read up to here
+    await saved(page)
+    expect(await page.locator('.cell').count()).toBe(2)
+    expect((await file(id, 'notebook-2.ipynb')).cells).toHaveLength(2)
+    expect((await file(id)).cells[0]!.source.join('')).toBe('print("of the first")')
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('scrolls over output, leaves the editor with Tab, and stops nothing with a double click', async () => {
+    const { page, complaints, close } = await notebook()
+    await run(page, 'kept = "value"\nfor i in range(60): print("line", i)')
+    await state(page, 0, 'ok')
+    // The wheel over short output moves the page.
+    await run(page, 'print("short")')
+    await shows(page, 1, 'short')
+    for (let i = 0; i < 12; i++) await run(page, `${i}`)
+    await state(page, 13, 'ok')
+    await cell(page, 1).locator('.out-text').scrollIntoViewIfNeeded()
+    await cell(page, 1).locator('.out-text').hover()
+    const top = () => page.evaluate(() => scrollY)
+    const before = await top()
+    await page.mouse.wheel(0, 200)
+    await expect.poll(top).toBeGreaterThan(before)
+    // In command mode the Tab key passes the editor.
+    await page.keyboard.press('Escape')
+    await page.locator('.cell.active[data-mode="command"]:focus').waitFor()
+    const source = await page.locator('.cell.active .cm-content').innerText()
+    for (let i = 0; i < 12; i++) {
+      await page.keyboard.press('Tab')
+      expect(await page.evaluate(() => document.activeElement?.closest('.cm-editor') === null)).toBe(true)
+    }
+    expect(await page.locator('.cell.active .cm-content').innerText()).toBe(source)
+    // Restarting a kernel in the menu is confirmed.
+    await page.getByRole('button', { name: /^Kernels/ }).click()
+    await page.getByRole('menuitem', { name: /^Python/ }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    await page.locator('.cell').last().locator('.cm-content').click()
+    await page.keyboard.insertText('import time; time.sleep(1); print(kept)')
+    // The second click does not hit a button that takes the place of the first one.
+    await page.locator('.cell').last().getByRole('button', { name: 'Run this cell' }).dblclick()
+    await page.locator('.cell').last().locator('.output').getByText('value').waitFor()
+    await page.getByRole('button', { name: 'Run all', exact: true }).dblclick()
+    await page.locator('.cell').last().locator('.output').getByText('value').waitFor()
+    await expect.poll(() => page.locator('.cell[data-state="ok"]').count()).toBe(15)
+    // A file that is dropped on a cell is uploaded.
+    const data = await page.evaluateHandle(() => {
+      const d = new DataTransfer()
+      d.items.add(new File(['dropped'], 'dropped.txt', { type: 'text/plain' }))
+      return d
+    })
+    await page.locator('.cell').last().locator('.cm-content').dispatchEvent('drop', { dataTransfer: data })
+    await page.locator('.file-list').getByText('dropped.txt').waitFor()
+    expect(await page.locator('.cell').last().locator('.cm-content').innerText()).not.toContain('dropped')
+    expect(complaints).toEqual([])
+    await close()
+  })
+
   it('imports and exports a notebook that comes out as it went in', async () => {
     const { page, close } = await notebook()
     const text = `${JSON.stringify({
@@ -483,6 +559,7 @@ describe('the notebook', () => {
       metadata: { kernelspec: { display_name: 'Python 3', language: 'python', name: 'python3' }, other: 1 }, nbformat: 4, nbformat_minor: 5,
     }, null, 1)}\n`
     await page.locator('input[accept*=ipynb]').setInputFiles({ name: 'x.ipynb', mimeType: 'application/json', buffer: Buffer.from(text) })
+    await page.waitForURL(/file=x\.ipynb/)
     await page.locator('.markdown h1', { hasText: 'Title' }).waitFor()
     let html = ''
     for (const [name, check] of [
