@@ -25,6 +25,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/librechat"
 	"github.com/sandgate/sandgate/gateway/native"
 	"github.com/sandgate/sandgate/gateway/onlyboxes"
+	"github.com/sandgate/sandgate/gateway/places"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/relay"
 	"github.com/sandgate/sandgate/gateway/run"
@@ -68,7 +69,7 @@ type Gateway struct {
 	files       *files.Surface
 	webhooks    *webhook.Worker
 	metrics     *metrics
-	places      places
+	places      places.Places
 	// base ends when requests that still run are abandoned.
 	base   context.Context
 	giveUp context.CancelFunc
@@ -114,7 +115,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		openAPIDocument: document,
 		cfg:             cfg, node: n, log: log, stats: newCounters(),
 		ports:  domain,
-		places: newPlaces(cfg.Limits.InFlight),
+		places: places.New(cfg.Limits.InFlight),
 		own:    make(map[string]bool),
 	}
 	g.webhooks = newWebhooks(g)

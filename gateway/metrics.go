@@ -41,6 +41,7 @@ const (
 	limitJupyter     limit = "jupyter_of_a_tenant"
 	limitMCP         limit = "mcp_connections"
 	limitLibreChat   limit = "librechat_runs_of_a_user"
+	limitTerminals   limit = "terminal_websockets"
 )
 
 // limits returns the values of the label limit.
@@ -51,6 +52,7 @@ func limits() []string {
 		limitTenant, limitKey, limitVisits, limitPasswords, limitSandboxes, limitJupyter,
 		limitMCP,
 		limitLibreChat,
+		limitTerminals,
 	}
 	names := make([]string, len(all))
 	for i, l := range all {
@@ -127,7 +129,7 @@ func newMetrics(g *Gateway) *metrics {
 		func() int64 { _, dropped := g.cfg.Tracer.Counts(); return dropped })
 	m.gauge("connections", "Connections that are open.", g.stats.connections.Load)
 	m.gauge("requests_under_way", "HTTP requests that are in progress.",
-		func() int64 { n, _, _ := g.places.requests.Counts(); return int64(n) })
+		g.places.UnderWay)
 	prometheus.WrapRegistererWithPrefix(metricPrefix, m.registry).
 		MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.initLabels(g)

@@ -112,7 +112,7 @@ func (q *request) handle() error {
 	if q.route.Upgrade { // counted as a connection, not as a request
 		return q.answer()
 	}
-	leave, err := g.places.occupy(q.who.Tenant, q.route.standard != nil)
+	leave, err := g.places.Occupy(q.who.Tenant, q.route.standard != nil)
 	if err != nil {
 		g.full(limitInFlight)
 		return err

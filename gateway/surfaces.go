@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/librechat"
 	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
 	"github.com/sandgate/sandgate/gateway/mcp"
+	"github.com/sandgate/sandgate/gateway/openterminal"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/recording"
 	"github.com/sandgate/sandgate/gateway/run"
@@ -49,6 +50,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		g.e2b,
 		newJupyter(g),
 		newMCP(g, commands),
+		newOpenTerminal(g, commands),
 		g.libreChat,
 		newDify(g),
 		newRAGFlow(g),
@@ -181,6 +183,17 @@ func newMCP(g *Gateway, commands *exec.Surface) *mcp.Surface {
 		Preview: previews{g}.linkPort, Upload: g.files.Upload, Log: g.log,
 		Full: func() { g.full(limitMCP) }, Go: g.start, Version: g.cfg.Version, Base: g.base,
 		Call: g.cfg.Times.Call, KeepAlive: g.cfg.Times.KeepAlive,
+	})
+}
+
+// newOpenTerminal returns the surface for Open Terminal.
+func newOpenTerminal(g *Gateway, commands *exec.Surface) *openterminal.Surface {
+	return openterminal.New(openterminal.Config{
+		Settings: g.cfg.settings(surfaces.OpenTerminal), Node: surfaceNode{g}, Auth: g.auth,
+		Commands: commands, Ports: g.portSurface.Handler(), Upload: g.files.Upload, Log: g.log,
+		Full: func() { g.full(limitTerminals) }, Leaving: g.leaving, Base: g.base,
+		Version: g.cfg.Version, MaxFile: g.cfg.Limits.File, Call: g.cfg.Times.Call,
+		Write: 3 * g.cfg.Times.Write, Ping: g.cfg.Times.Ping, Pong: g.cfg.Times.Pong,
 	})
 }
 

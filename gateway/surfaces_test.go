@@ -199,7 +199,7 @@ func TestSurfaceLimits(t *testing.T) {
 	_ = waiting.Body.Close()
 	<-d.Left
 	testenv.Eventually(t, "a free place", func() bool {
-		n, _, _ := w.g.places.requests.Counts()
+		n := w.g.places.UnderWay()
 		return n == 0
 	})
 	if body := read(t, w.do("POST", "/demo/size", tokenAll, strings.NewReader("12345"),

@@ -357,7 +357,7 @@ func TestStreamFloods(t *testing.T) {
 			}
 			for i := uint32(0); err == nil && i < most; i++ {
 				err = flood(f, i)
-				if n, _, _ := w.g.places.requests.Counts(); n > 513 {
+				if n := w.g.places.UnderWay(); n > 513 {
 					t.Fatalf("%d requests run", n)
 				}
 			}
@@ -371,7 +371,7 @@ func TestStreamFloods(t *testing.T) {
 		})
 	}
 	testenv.Eventually(t, "their places are free", func() bool {
-		n, _, _ := w.g.places.requests.Counts()
+		n := w.g.places.UnderWay()
 		return n == 0
 	})
 }

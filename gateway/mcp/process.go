@@ -8,17 +8,16 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandgate/sandgate/gateway/process"
 	"github.com/sandgate/sandgate/internal/kernelclient"
-	"github.com/sandgate/sandgate/internal/processclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // Limits of reading the output of a process.
 const (
-	maxWait   = 60       // seconds
-	maxRead   = 30 << 10 // bytes, beyond which no more output is read
-	readAhead = 16 << 10 // bytes that the node sends ahead
+	maxWait = 60       // seconds
+	maxRead = 30 << 10 // bytes, beyond which no more output is read
 )
 
 // startedProcess is the structured result of start_process.
@@ -45,15 +44,8 @@ func startProcess(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ch protocol.Channel
-	for _, shell := range []string{"bash", "sh"} { // an image may have no bash
-		err = c.node(ctx, protocol.OpChannelOpen, protocol.ChannelOpen{
-			Session: s.id, Kind: "process", Argv: []string{shell, "-c", p.Command}, Cwd: p.Cwd,
-		}, &ch)
-		if !fault.Is(err, fault.NotFound) || fault.PublicOf(err).Field != "argv" {
-			break
-		}
-	}
+	open := protocol.ChannelOpen{Session: s.id, Cwd: p.Cwd}
+	ch, err := c.processCaller().Start(ctx, open, p.Command)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +89,7 @@ func readOutput(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 		return c.processes(ctx, s.id)
 	}
 	out, err := c.read(ctx, protocol.Attach{
-		Session: s.id, Channel: p.Process, Offset: p.Offset, Window: readAhead, ReadOnly: true,
+		Session: s.id, Channel: p.Process, Offset: p.Offset, ReadOnly: true,
 	}, time.Duration(p.Wait)*time.Second)
 	if err != nil {
 		return nil, err
@@ -131,73 +123,29 @@ const (
 	stateExited  = "exited"
 )
 
+// processCaller works with the processes of the call.
+func (c *call) processCaller() process.Caller {
+	return process.Caller{Node: c.cfg.Node, Who: c.who, Call: c.cfg.Call}
+}
+
 // read reads the output of a process to its present end. If there is none, it waits until some comes
 // or the time to wait is over.
 func (c *call) read(ctx context.Context, attach protocol.Attach, wait time.Duration,
 ) (processOutput, error) {
 	out := processOutput{Process: attach.Channel, State: stateRunning}
-	start, cancel := context.WithTimeout(ctx, c.cfg.Call)
-	defer cancel()
-	link, err := c.cfg.Node.Open(start, c.who)
-	if err != nil {
-		return out, err
-	}
-	client, err := processclient.Attach(start, link, attach)
-	if err != nil {
+	part, err := c.processCaller().Read(ctx, attach, wait, maxRead)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return out, canceled(c)
+	case err != nil:
 		return out, missingProcess(err, attach.Channel)
 	}
-	defer client.Close()
-	defer context.AfterFunc(ctx, client.Close)()
-	view := client.View()
-	_, at := client.Position()
-	if view.Exit != nil && at >= view.End {
-		out.exited(*view.Exit)
+	if part.Exit != nil {
+		out.exited(*part.Exit)
 	}
-	var text strings.Builder
-	var decoder kernelclient.TextDecoder
-	over := time.AfterFunc(max(wait, time.Millisecond), client.Close)
-	defer over.Stop()
-	for at < view.End || text.Len() == 0 && out.State == stateRunning && wait > 0 {
-		if at < view.End {
-			over.Reset(c.cfg.Call) // this output is there
-		}
-		batch, err := client.Next()
-		if err != nil {
-			if ctx.Err() != nil {
-				return out, canceled(c)
-			}
-			if at < view.End || wait == 0 || fault.Is(err, fault.SandboxLost) {
-				return out, err
-			}
-			break // the time to wait is over
-		}
-		out.add(batch, &text, &decoder)
-		if out.State != stateRunning {
-			break
-		}
-		if err := client.Ack(); err != nil {
-			return out, err
-		}
-		_, at = client.Position()
-		if text.Len() > maxRead {
-			out.More = at < view.End
-			break
-		}
-	}
-	out.Output, out.NextOffset = kernelclient.Plain(text.String()+decoder.End()), at
+	out.Output, out.NextOffset = kernelclient.Plain(part.Text), part.Next
+	out.More, out.LostBytes = part.More, part.Lost
 	return out, nil
-}
-
-func (x *processOutput) add(batch []processclient.Output, text *strings.Builder,
-	decoder *kernelclient.TextDecoder,
-) {
-	for _, o := range batch {
-		x.LostBytes += o.Gap
-		text.WriteString(decoder.Decode(append(o.Stdout, o.Stderr...)))
-		if o.Exit != nil {
-			x.exited(*o.Exit)
-		}
-	}
 }
 
 func (x *processOutput) exited(exit protocol.Exit) {
@@ -227,22 +175,14 @@ type listedProcess struct {
 
 // processes lists the processes of a session.
 func (c *call) processes(ctx context.Context, session string) (*sdk.CallToolResult, error) {
-	var list protocol.ChannelList
-	if err := c.node(ctx, protocol.OpChannelList, protocol.ChannelsWanted{Session: session},
-		&list); err != nil {
+	list, err := c.processCaller().List(ctx, session)
+	if err != nil {
 		return nil, err
 	}
 	found := []listedProcess{}
 	var b strings.Builder
-	for _, ch := range list.Channels {
-		if ch.Kind != "process" {
-			continue
-		}
-		command := strings.Join(ch.Argv, " ")
-		if len(ch.Argv) == 3 && ch.Argv[1] == "-c" {
-			command = ch.Argv[2]
-		}
-		command = kernelclient.Clip(command, 200)
+	for _, ch := range list {
+		command := kernelclient.Clip(process.Command(ch), 200)
 		found = append(found, listedProcess{ch.ID, command, ch.State})
 		fmt.Fprintf(&b, "%s %s: %s\n", ch.ID, ch.State, command)
 	}

@@ -27,6 +27,7 @@ const (
 	WebSockets      Name = "websockets"
 	JupyterSockets  Name = "jupyter_websockets"
 	JupyterContents Name = "jupyter_contents"
+	TerminalSockets Name = "terminal_websockets"
 )
 
 // Row is a thing that tenants share.
@@ -60,6 +61,7 @@ func Table() []Row {
 		{WebSockets, "gateway", 2500, 10_000, "WebSockets", 5},
 		{JupyterSockets, "gateway", 500, 2000, "WebSockets of Jupyter", 5},
 		{JupyterContents, "gateway", 4, 16, "large contents of Jupyter's files at a time", 1},
+		{TerminalSockets, "gateway", 500, 2000, "WebSockets of terminals", 5},
 	}
 }
 
