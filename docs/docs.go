@@ -6,7 +6,8 @@ import (
 	"io/fs"
 )
 
-//go:embed llms.txt dify.md librechat.md protocol.md ragflow.md guides/*.md reference/*.md
+//go:embed llms.txt dify.md fastgpt.md librechat.md lobehub.md protocol.md ragflow.md
+//go:embed guides/*.md reference/*.md
 var pages embed.FS
 
 // Pages returns llms.txt and the pages, by their paths below this folder.

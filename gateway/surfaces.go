@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandgate/sandgate/gateway/applications"
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/docs"
 	"github.com/sandgate/sandgate/gateway/e2b"
@@ -52,10 +53,10 @@ func (g *Gateway) surfaces() []surface.Surface {
 		newMCP(g, commands),
 		newOpenTerminal(g, commands),
 		g.libreChat,
-		newDify(g),
-		newRAGFlow(g),
 		g.onlyboxes,
-	}, g.cfg.Surfaces...)
+	}, append(applications.New(applications.Config{
+		Keys: g.auth, Runs: g.runs, Settings: g.cfg.settings, Go: g.start,
+	}), g.cfg.Surfaces...)...)
 }
 
 func (g *Gateway) runConfig() run.Config {

@@ -26,7 +26,7 @@ const (
 type Programs interface {
 	Run(ctx context.Context, p oneshot.Program) (oneshot.Outcome, error)
 	// Packages lists the packages of Python.
-	Packages(ctx context.Context, p oneshot.Program) ([]oneshot.Package, error)
+	Packages(ctx context.Context, p oneshot.Program) (oneshot.Packages, error)
 }
 
 // Config configures a Surface. Every field is required.

@@ -22,10 +22,10 @@ func (p *Programs) Run(_ context.Context, q oneshot.Program) (oneshot.Outcome, e
 }
 
 // Packages returns numpy and pillow, or the error.
-func (p *Programs) Packages(_ context.Context, q oneshot.Program) ([]oneshot.Package, error) {
+func (p *Programs) Packages(_ context.Context, q oneshot.Program) (oneshot.Packages, error) {
 	p.Last = q
-	return []oneshot.Package{
-		{Name: "numpy", Version: "2.0", Modules: []string{"numpy"}},
-		{Name: "pillow", Version: "11.0", Modules: []string{"PIL"}},
+	return oneshot.Packages{
+		Packages: []oneshot.Package{{Name: "numpy", Version: "2.0"}, {Name: "pillow", Version: "11.0"}},
+		Modules:  []string{"PIL", "numpy"},
 	}, p.Err
 }
