@@ -157,6 +157,8 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 		t.Errorf("a page of the proxy gets %d, a foreign page %d", own, foreign)
 	}
 
+	otherTargets(t, srv, address, trusted)
+
 	c, err := wire.New(url, srv.Token, wire.Options{HTTP: https})
 	check(t, err)
 	made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "python"})
@@ -239,4 +241,34 @@ func mustRead(t *testing.T, name string) []byte {
 	b, err := os.ReadFile(name)
 	check(t, err)
 	return b
+}
+
+// otherTargets sends requests whose target names another host than their header. A proxy passes one
+// of the two names on. The gateway answers if that one is its own.
+func otherTargets(t *testing.T, srv *Server, address string, trusted *x509.CertPool) {
+	t.Helper()
+	const evil = "evil.example"
+	for _, c := range []struct{ target, host string }{
+		{"http://" + evil, proxyName},
+		{"https://" + proxyName, evil},
+		{"http://" + evil, evil},
+		{"", evil},
+	} {
+		conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: trusted, ServerName: proxyName})
+		check(t, err)
+		check(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+		_, err = io.WriteString(conn, "GET "+c.target+"/v1 HTTP/1.1\r\nHost: "+c.host+
+			"\r\nAuthorization: Bearer "+srv.Token+"\r\nConnection: close\r\n\r\n")
+		check(t, err)
+		answer, err := io.ReadAll(conn)
+		check(t, err)
+		conn.Close()
+		own := strings.Contains(c.target+c.host, proxyName)
+		if got := strings.Contains(string(answer), `"protocol":`); got && !own {
+			t.Errorf("GET %s/v1 with the host %s: %s", c.target, c.host, answer)
+		}
+		if strings.Contains(string(answer), evil) {
+			t.Errorf("the answer names the other host: %s", answer)
+		}
+	}
 }

@@ -122,6 +122,7 @@ type Log struct {
 	segments []*segment // sorted by offset; the last one may be open in file
 	onDisk   int64
 	spilling bool
+	resting  bool // the spiller writes all blocks and frees their memory
 	stalled  bool
 	retryAt  time.Time
 	room     chan struct{} // closed at the spiller's next progress; nil when nobody waits

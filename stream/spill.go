@@ -26,11 +26,11 @@ func createSegment(path string) (segmentFile, error) {
 
 // diskUsable reports whether blocks may be written now. Needs the lock.
 func (l *Log) diskUsable(now time.Time) bool {
-	return l.dir != "" && !l.stalled && !now.Before(l.retryAt) && !l.full()
+	return l.dir != "" && !l.stalled && !now.Before(l.retryAt) && !full(l)
 }
 
 // full reports whether the account of the log forbids writing. Needs the lock.
-func (l *Log) full() bool { return l.account != nil && l.account.Full() }
+func full(l *Log) bool { return l.account != nil && l.account.Full() }
 
 // addOnDisk changes the number of bytes on disk. Needs the lock.
 func (l *Log) addOnDisk(bytes int64) {
@@ -53,7 +53,7 @@ func (l *Log) startSpill(now time.Time) {
 // toSpill returns the oldest complete block that is not written, if such blocks
 // fill half of the memory or an Append waits. Needs the lock.
 func (l *Log) toSpill() *block {
-	if l.dirty <= l.memory/2 && l.room == nil {
+	if l.dirty <= l.memory/2 && l.room == nil && !l.resting {
 		return nil
 	}
 	for i := l.find(l.spillAt); i < len(l.blocks); i++ {
@@ -69,6 +69,45 @@ func (l *Log) toSpill() *block {
 	return nil
 }
 
+// restAbove is the memory that a log without output keeps, in bytes.
+const restAbove = 16 << 10
+
+// Rest writes the output that is in memory to disk and frees its memory, if it is more than a little.
+// It does not wait for the disk. The caller expects no output for a while.
+func (l *Log) Rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if l.closed || l.mem <= restAbove || !l.diskUsable(now) {
+		return
+	}
+	l.seal()
+	l.active = nil
+	l.resting = true
+	l.startSpill(now)
+	if !l.spilling {
+		freeRested(l)
+	}
+}
+
+// freeRested frees the memory of all blocks on disk, if Rest was called. Needs the lock.
+func freeRested(l *Log) {
+	if !l.resting {
+		return
+	}
+	l.resting = false
+	for _, b := range l.blocks {
+		if b.buf == nil {
+			continue
+		}
+		if b.seg == nil || b.writing || b == l.active {
+			break // memory holds the newest blocks, without a hole
+		}
+		l.release(b)
+		l.memAt = b.end()
+	}
+}
+
 // spilled records that a block need not be written. Needs the lock.
 func (l *Log) spilled(b *block) {
 	l.spillAt = b.end()
@@ -80,8 +119,9 @@ func (l *Log) spill() {
 	for {
 		l.mu.Lock()
 		b := l.toSpill()
-		if b == nil || l.closed || l.now().Before(l.retryAt) || l.full() {
+		if b == nil || l.closed || l.now().Before(l.retryAt) || full(l) {
 			l.spilling = false
+			freeRested(l)
 			l.signalRoom()
 			l.mu.Unlock()
 			return

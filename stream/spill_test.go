@@ -560,3 +560,28 @@ func TestAccount(t *testing.T) {
 		t.Errorf("a closed log counts %d bytes, %v", a.bytes.Load(), err)
 	}
 }
+
+// TestRest: after Rest a log has its output on disk and holds little memory. All of the output can be
+// read, and more can be appended.
+func TestRest(t *testing.T) {
+	l, err := NewLog(LogOptions{Dir: t.TempDir(), Memory: 1 << 20, Disk: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var tr truth
+	for round := range 3 {
+		fill(t, l, &tr, 900<<10)
+		if l.Stats().MemoryBytes < 512<<10 {
+			t.Fatalf("%d bytes in memory before", l.Stats().MemoryBytes)
+		}
+		l.Rest()
+		l.spiller.Wait()
+		if n := l.Stats().MemoryBytes; n > restAbove {
+			t.Errorf("round %d: a log at rest has %d bytes in memory", round, n)
+		}
+	}
+	if gone := readAll(t, l, &tr); gone != 0 {
+		t.Errorf("%d bytes are gone", gone)
+	}
+}

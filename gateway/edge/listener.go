@@ -50,6 +50,8 @@ type Listener struct {
 	// done is closed with the listener.
 	done chan struct{}
 	once sync.Once
+	// lingering has an element for each connection that may discard lingerBytes.
+	lingering chan struct{}
 
 	mu   sync.Mutex // guards all fields below
 	open map[*transport]struct{}
@@ -59,7 +61,7 @@ type Listener struct {
 func Listen(ln net.Listener, cfg Config, secure bool) *Listener {
 	l := &Listener{
 		Listener: ln, cfg: cfg, secure: secure, done: make(chan struct{}),
-		open: make(map[*transport]struct{}),
+		open: make(map[*transport]struct{}), lingering: make(chan struct{}, maxLingering),
 	}
 	if secure {
 		l.ready, l.failed = make(chan net.Conn), make(chan error)
@@ -289,8 +291,14 @@ func (c *Conn) CloseWrite() error {
 }
 
 // lingerBytes is the most that Close discards, in at most one second. A client on the same machine
-// can send that much before it has seen the answer.
-const lingerBytes = 256 << 20
+// can send that much before it has seen the answer. That takes time of the processor outside the
+// limits of requests, so only maxLingering connections may discard so much at a time, and the others
+// busyLingerBytes.
+const (
+	lingerBytes     = 256 << 20
+	busyLingerBytes = 1 << 20
+	maxLingering    = 32
+)
 
 func (c *Conn) Close() error {
 	if c.closed.Swap(true) {
@@ -298,7 +306,19 @@ func (c *Conn) Close() error {
 	}
 	if c.linger.Load() && c.CloseWrite() == nil {
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
-		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
+		c.below.l.discard(c.Conn)
 	}
 	return c.Conn.Close()
+}
+
+// discard reads what a client is still sending.
+func (l *Listener) discard(from io.Reader) {
+	most := int64(busyLingerBytes)
+	select {
+	case l.lingering <- struct{}{}:
+		defer func() { <-l.lingering }()
+		most = lingerBytes
+	default:
+	}
+	_, _ = io.CopyN(io.Discard, from, most)
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -108,4 +109,28 @@ func TestHibernatedFromPause(t *testing.T) {
 		t.Errorf("it was seen as %q, and then as %q", before, v.State)
 	}
 	must[struct{}](r, protocol.OpSessionDelete, ref)
+}
+
+// TestHibernatedLogsLeaveMemory: the output of a hibernated session is on disk only, and is complete.
+func TestHibernatedLogsLeaveMemory(t *testing.T) {
+	r := newRig(t)
+	r.host.canRestore = true
+	s := r.create()
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	line := strings.Repeat("x", 60_000)
+	for range 5 {
+		p.run(1, "print "+line)
+	}
+	if n := r.m.logs.Stats().MemoryBytes; n < 300_000 {
+		t.Fatalf("%d bytes in memory before", n)
+	}
+	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
+	eventually(t, "the output leaves the memory", func() bool {
+		return r.m.logs.Stats().MemoryBytes <= 16<<10
+	})
+	o := r.open()
+	o.attach(1, s.ID, "k1")
+	o.printed(1, line)
+	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
@@ -157,6 +158,7 @@ func (h hibernation) checkpoint(ctx context.Context, machine sandbox.Machine, di
 		s.agent.End()
 		return errors.Join(s.LostError(), os.RemoveAll(s.m.dirs.Session(s.spec.ID)))
 	}
+	channel.RestLogs(s.channels)
 	s.m.stats.Hibernated(time.Since(begin))
 	s.m.log.Info("session hibernated", "session", s.spec.ID, "took", time.Since(begin))
 	s.channels.Viewers().NotifyState(protocol.StateChange{State: hibernated.String()})

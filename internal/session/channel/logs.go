@@ -182,3 +182,11 @@ func addCounters(sum *stream.LogStats, s stream.LogStats) {
 	sum.Stalls += s.Stalls
 	sum.Gaps += s.Gaps
 }
+
+// RestLogs frees the memory of the logs of all channels of a set. The caller expects no output for a
+// while.
+func RestLogs(x *Set) {
+	for _, c := range x.All() {
+		c.log.Rest()
+	}
+}
