@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -125,11 +126,10 @@ func newMetrics(g *Gateway) *metrics {
 		func() int64 { sent, _ := g.cfg.Tracer.Counts(); return sent })
 	m.counter("trace_spans_dropped_total",
 		"Spans that were dropped because the queue was full or the collector did not accept them.",
-		nil,
-		func() int64 { _, dropped := g.cfg.Tracer.Counts(); return dropped })
+		nil, func() int64 { _, dropped := g.cfg.Tracer.Counts(); return dropped })
 	m.gauge("connections", "Connections that are open.", g.stats.connections.Load)
-	m.gauge("requests_under_way", "HTTP requests that are in progress.",
-		g.places.UnderWay)
+	m.gauge("requests_under_way", "HTTP requests that are in progress.", g.places.UnderWay)
+	m.gauge("goroutines", "Goroutines.", func() int64 { return int64(runtime.NumGoroutine()) })
 	prometheus.WrapRegistererWithPrefix(metricPrefix, m.registry).
 		MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.initLabels(g)

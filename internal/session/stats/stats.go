@@ -4,6 +4,7 @@
 package stats
 
 import (
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -150,7 +151,10 @@ func New(cfg Config) *Stats {
 
 	s.observers(cfg)
 	processes := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
-	prometheus.WrapRegistererWithPrefix(prefix, s.registry).MustRegister(processes)
+	goroutines := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "goroutines", Help: "Goroutines.",
+	}, func() float64 { return float64(runtime.NumGoroutine()) })
+	prometheus.WrapRegistererWithPrefix(prefix, s.registry).MustRegister(processes, goroutines)
 	return s
 }
 
