@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/librechat"
 	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
+	"github.com/sandgate/sandgate/gateway/onlyboxes"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/surfaces"
@@ -51,7 +52,7 @@ type Config struct {
 	// LibreChat configures the surface for LibreChat.
 	LibreChat LibreChat
 	// Onlyboxes configures the surface for LobeHub.
-	Onlyboxes Onlyboxes
+	Onlyboxes onlyboxes.Options
 	// Settings are the settings of surfaces for chat applications, by name. A surface without an
 	// entry has its defaults.
 	Settings map[string]surfaces.Settings

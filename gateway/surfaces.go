@@ -54,6 +54,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		newOpenTerminal(g, commands),
 		g.libreChat,
 		g.onlyboxes,
+		newOpenSandbox(g, commands),
 	}, append(applications.New(applications.Config{
 		Keys: g.auth, Runs: g.runs, Settings: g.cfg.settings, Go: g.start,
 	}), g.cfg.Surfaces...)...)

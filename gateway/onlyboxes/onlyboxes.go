@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/conversation"
 	"github.com/sandgate/sandgate/gateway/onlyboxes/export"
 	"github.com/sandgate/sandgate/gateway/onlyboxes/jittoken"
@@ -22,6 +23,7 @@ import (
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/surfaces"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -44,30 +46,52 @@ type Node interface {
 	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 }
 
-// Config configures a Surface. Every field except Tokens is required.
+// Options are the operator's settings of tokens and exports.
+type Options struct {
+	// Tokens says which tokens are accepted. Without a key there are none.
+	Tokens jittoken.Config
+	// Tenant is the tenant of the users that tokens state.
+	Tenant string
+	// Export says where files may go.
+	Export export.Config
+}
+
+// Config configures a Surface. Every field is required.
 type Config struct {
+	Options
 	Settings surfaces.Settings
 	Node     Node
 	Keys     surface.Keys
-	// Tokens verifies the tokens of users; nil means that the server accepts none.
-	Tokens *jittoken.Verifier
-	// Tenant is the tenant of the users that tokens state.
-	Tenant string
-	Export *export.Exporter
-	Log    *slog.Logger
+	Log      *slog.Logger
 	// Call is how long a request to the node may take.
 	Call time.Duration
 }
 
 // Surface serves LobeHub.
 type Surface struct {
-	cfg   Config
-	turns turn.Turns
+	cfg      Config
+	turns    turn.Turns
+	exporter *export.Exporter
+	tokens   *jittoken.Verifier // nil if the server accepts none
 }
 
-// New returns a Surface.
-func New(cfg Config) *Surface {
-	return &Surface{cfg, turn.Turns{Node: cfg.Node, Log: cfg.Log, Call: cfg.Call}}
+// New returns a Surface. Errors: InvalidArgument for a key, a tenant or a host that is not valid.
+func New(cfg Config) (*Surface, error) {
+	s := &Surface{cfg: cfg, turns: turn.Turns{Node: cfg.Node, Log: cfg.Log, Call: cfg.Call}}
+	var err error
+	if s.exporter, err = export.New(cfg.Export); err != nil {
+		return nil, err
+	}
+	if len(cfg.Tokens.Key) == 0 {
+		return s, nil
+	}
+	const op = "onlyboxes.tenant"
+	if err := tenant.CheckName(op, cfg.Tenant); err != nil || cfg.Tenant == auth.OperatorTenant {
+		return nil, fault.Invalid(op, "onlyboxes.jit_tenant",
+			"%.80q cannot be the tenant of LobeHub's users", cfg.Tenant)
+	}
+	s.tokens, err = jittoken.New(cfg.Tokens)
+	return s, err
 }
 
 // Routes returns the routes.
@@ -95,10 +119,10 @@ func (s *Surface) Routes() []surface.Route {
 // authenticate finds the user of a request: by a token, or by a key, which is one user.
 func (s *Surface) authenticate(r *http.Request) (context.Context, noderpc.Principal, error) {
 	secret := surface.Secret(r)
-	if !jittoken.Is(secret) || s.cfg.Tokens == nil {
+	if !jittoken.Is(secret) || s.tokens == nil {
 		return surface.ByKey(s.cfg.Keys)(r)
 	}
-	u, err := s.cfg.Tokens.Verify(secret, time.Now())
+	u, err := s.tokens.Verify(secret, time.Now())
 	if err != nil {
 		return nil, noderpc.Principal{}, err
 	}

@@ -321,7 +321,7 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, q *submission) 
 	if err := surface.CheckPath(op, in.Path); err != nil {
 		return err
 	}
-	if err := s.cfg.Export.Check(in.URL, in.Headers); err != nil {
+	if err := s.exporter.Check(in.URL, in.Headers); err != nil {
 		return err
 	}
 	who := surface.CallOf(r).Who
@@ -345,7 +345,7 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, q *submission) 
 	if kind == "" {
 		kind = "application/octet-stream"
 	}
-	if err := s.cfg.Export.Export(ctx, in.URL, in.Headers, f, f.Part.Length, kind); err != nil {
+	if err := s.exporter.Export(ctx, in.URL, in.Headers, f, f.Part.Length, kind); err != nil {
 		return gone(r, err)
 	}
 	return surface.WriteJSON(w, http.StatusOK, snapshot{

@@ -82,9 +82,7 @@ func Read(ctx context.Context, c *processclient.Client, limit int64, wait time.D
 				errors.add(o.Stderr)
 			}
 		}
-		if result.Exit == nil {
-			_ = c.Ack() // Next has the reason
-		}
+		_ = c.Ack() // Next has the reason
 	}
 	result.Stdout, result.StdoutCut = out.whole()
 	result.Stderr, result.StderrCut = errors.whole()

@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/librechat"
 	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
+	"github.com/sandgate/sandgate/gateway/onlyboxes"
 	"github.com/sandgate/sandgate/gateway/onlyboxes/export"
 	"github.com/sandgate/sandgate/gateway/onlyboxes/jittoken"
 	"github.com/sandgate/sandgate/internal/certificate"
@@ -174,7 +175,7 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	if selfCheck == 0 {
 		selfCheck = -1
 	}
-	lobeHub, err := onlyboxes(cfg, in.OnlyboxesKey)
+	lobeHub, err := onlyboxesOptions(cfg, in.OnlyboxesKey)
 	if err != nil {
 		return err
 	}
@@ -259,11 +260,11 @@ func libreChat(cfg *config.Config, keys []byte) gateway.LibreChat {
 	}
 }
 
-// onlyboxes configures the surface for LobeHub.
-func onlyboxes(cfg *config.Config, key []byte) (gateway.Onlyboxes, error) {
+// onlyboxesOptions configures the surface for LobeHub.
+func onlyboxesOptions(cfg *config.Config, key []byte) (onlyboxes.Options, error) {
 	c := cfg.Onlyboxes
 	stores, err := cfg.ExportNetworks()
-	return gateway.Onlyboxes{
+	return onlyboxes.Options{
 		Tenant: c.Tenant,
 		Tokens: jittoken.Config{Key: key, Issuers: c.Issuers},
 		Export: export.Config{Hosts: c.Hosts, Private: stores},
