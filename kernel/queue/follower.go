@@ -54,6 +54,9 @@ func (f *follower) setTimeout() (stop func()) {
 	return func() { t.Stop() }
 }
 
+// forced is the shortest grace that is one. A shorter one is a request to kill the kernel.
+const forced = 50 * time.Millisecond
+
 // setGrace starts the time until the kernel is killed, unless it already runs. After four fifths of
 // it the cell is interrupted once more, because an end without a kill keeps the variables.
 func (f *follower) setGrace(d time.Duration, why string) {
@@ -67,6 +70,9 @@ func (f *follower) setGrace(d time.Duration, why string) {
 	context.AfterFunc(f.ctx, func() { second.Stop() })
 	f.again = second.C
 	f.late = fmt.Sprintf("the kernel was killed: the cell did not end within %s of %s", d, why)
+	if d < forced {
+		f.late = "the kernel was killed, because the cell was stopped by force"
+	}
 }
 
 // timedOut interrupts a cell that has reached its time limit.

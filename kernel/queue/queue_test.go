@@ -508,6 +508,20 @@ func TestQueueTimeout(t *testing.T) {
 	})
 }
 
+// TestForcedStop checks the message of a kernel that is killed with the shortest grace.
+func TestForcedStop(t *testing.T) {
+	for grace, want := range map[time.Duration]string{
+		time.Millisecond: "the kernel was killed, because the cell was stopped by force",
+		time.Second:      "the kernel was killed: the cell did not end within 1s of the interrupt",
+	} {
+		f := &follower{ctx: t.Context()}
+		f.setGrace(grace, "the interrupt")
+		if f.late != want {
+			t.Errorf("%s: %q, want %q", grace, f.late, want)
+		}
+	}
+}
+
 func TestQueueKernelDies(t *testing.T) {
 	b := newBench(t)
 	b.submit(t, "hang")

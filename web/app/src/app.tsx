@@ -42,7 +42,7 @@ function useOffered() {
     if (!given) return
     void confirm({
       title: 'Use the access token of this address?',
-      text: 'You are signed in with another token. The sender of the address may see everything that you do with its token. Continue only if the address is yours.',
+      text: 'You are signed in with another token. The sender of the address may see everything that you do with this token. Continue only if the address is yours.',
       yes: 'Use the other token',
     }).then((yes) => {
       offered.value = ''
@@ -63,7 +63,7 @@ function Content() {
         <Bar />
         <main class="centred">
           <Icon name="warning" />
-          <h1>The server cannot be used</h1>
+          <h1>The server cannot be reached</h1>
           <p>{explain(e)}</p>
           <div class="row">
             {mayHelp(e) && <button type="button" class="button primary" onClick={() => void describe(client.value!)}>Try again</button>}
@@ -87,7 +87,7 @@ function Loaded({ page, session }: { page: Exclude<Route['page'], 'missing'>; se
       here = false
     }
   }, [page])
-  if (error) return <main class="centred"><h1>This page could not be loaded</h1><p>{error.message}</p><button type="button" class="button primary" onClick={() => location.reload()}>Load it again</button></main>
+  if (error) return <main class="centred"><h1>This page could not be loaded</h1><p>{error.message}</p><button type="button" class="button primary" onClick={() => location.reload()}>Reload</button></main>
   // The rights of the user decide what a page shows.
   return Page && description.value ? <Page session={session} /> : <Bar />
 }
@@ -96,7 +96,7 @@ function Missing() {
   return (
     <>
       <Bar />
-      <main class="centred"><h1>There is no such page</h1><p>The address may be cut short.</p><a class="button" href="/">All sessions</a></main>
+      <main class="centred"><h1>Page not found</h1><p>The address may be incomplete.</p><a class="button" href="/">All sessions</a></main>
     </>
   )
 }

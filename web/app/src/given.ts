@@ -36,7 +36,7 @@ export function takeGiven(): void {
       stop()
       const lines = given.code.split('\n')
       const name = await ask({
-        title: `Open ${languageName(given.language)} code of another page?`, yes: 'Open in a new session', value: given.code.slice(0, 60).split('\n')[0]!.trim(),
+        title: `Open ${languageName(given.language)} code from another page?`, yes: 'Open in a new session', value: given.code.slice(0, 60).split('\n')[0]!.trim(),
         text: `It has ${lines.length} ${lines.length === 1 ? 'line' : 'lines'} and becomes a cell, which runs when you run it. Name the session:`,
       })
       if (name === undefined) return
@@ -47,7 +47,7 @@ export function takeGiven(): void {
         await s.files.write('notebook.ipynb', asNotebook(given.code))
         navigate(notebookPath(s.id))
       } catch (e) {
-        failed('No session could be made', e)
+        failed('The session was not created', e)
       }
     })
   })

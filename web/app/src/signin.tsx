@@ -16,7 +16,7 @@ export function SignIn() {
         <Bar />
         <main class="centred">
           <h1>This link has ended</h1>
-          <p>A link for viewing ends with its time or its session, or when its maker ends it. Ask whoever sent it for another.</p>
+          <p>A link for viewing ends when it expires, when its session ends, or when its owner ends it. Ask the sender for a new one.</p>
           <button type="button" class="button primary" onClick={signOut}>Sign in instead</button>
         </main>
       </>

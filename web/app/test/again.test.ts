@@ -15,7 +15,7 @@ it('offers to try again only what may help', () => {
 })
 
 it('says what happened, and what that means', () => {
-  expect(explain(new SandgateError('deadline_exceeded', 'the request took too long'))).toBe('The request took too long. There was no answer in time. What was asked for may be done still: look before you do it again.')
-  expect(explain(new SandgateError('not_found', 'there is no such session'))).toBe('There is no such session. It has ended, or it is not yours.')
+  expect(explain(new SandgateError('deadline_exceeded', 'the request took too long'))).toBe('The request took too long. The server did not answer in time. It may still carry out the request: check before you repeat it.')
+  expect(explain(new SandgateError('not_found', 'there is no such session'))).toBe('There is no such session. It has ended, or it belongs to somebody else.')
   expect(explain(new Error('no'))).toBe('No.')
 })

@@ -34,10 +34,10 @@ it('reads volumes, and says which line is none', () => {
   expect(parseVolumes('a\n\n b:/data\nc::ro\nd_1.x:/home/user/d:ro\ne:/e:rw')).toEqual([
     { name: 'a' }, { name: 'b', path: '/data' }, { name: 'c', read_only: true }, { name: 'd_1.x', path: '/home/user/d', read_only: true }, { name: 'e', path: '/e' },
   ])
-  for (const none of ['-a', 'a:b', 'a:/b:x', 'a b']) expect(() => parseVolumes(none), none).toThrow('is no volume')
+  for (const none of ['-a', 'a:b', 'a:/b:x', 'a b']) expect(() => parseVolumes(none), none).toThrow('is not a volume')
 })
 
 it('reads an environment, and says which line is none', () => {
   expect(parseEnv('A=1\n\n B_2=x=y \n')).toEqual({ A: '1', B_2: 'x=y ' })
-  expect(() => parseEnv('A=1\nno value')).toThrow('“no value” is no NAME=value')
+  expect(() => parseEnv('A=1\nno value')).toThrow('“no value” is not of the form NAME=value')
 })

@@ -15,7 +15,7 @@ export function BuildLog({ name, onClose }: { name: string; onClose(): void }) {
         <h2>Build of {name}</h2>
         {error && <p class="bad" role="alert">{explain(error)}</p>}
         {found?.error && <p class="bad">{explain(new Error(found.error))}</p>}
-        {found && <pre class="build-log" tabIndex={0} aria-label="What it printed">{found.log || 'It has printed nothing.'}</pre>}
+        {found && <pre class="build-log" tabIndex={0} aria-label="Build output">{found.log || 'The build printed nothing.'}</pre>}
         <div class="actions"><button type="button" class="button" onClick={onClose}>Close</button></div>
       </div>
     </Dialog>

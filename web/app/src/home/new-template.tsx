@@ -18,7 +18,7 @@ export function packageOf(file: string): { manager: 'python' | 'javascript' | 'j
 export function parseEnv(text: string): Record<string, string> {
   return Object.fromEntries(text.split('\n').filter((l) => l.trim()).map((l) => {
     const m = /^\s*([A-Za-z_]\w*)=(.*)$/.exec(l)
-    if (!m) throw new Error(`“${l.trim().slice(0, 40)}” is no NAME=value`)
+    if (!m) throw new Error(`“${l.trim().slice(0, 40)}” is not of the form NAME=value`)
     return [m[1]!, m[2]!]
   }))
 }
@@ -27,7 +27,7 @@ export function parseEnv(text: string): Record<string, string> {
 export function parseVolumes(text: string): { name: string; path?: string; read_only?: boolean }[] {
   return text.split('\n').map((l) => l.trim()).filter(Boolean).map((l) => {
     const m = /^([A-Za-z0-9][\w.-]*)(?::(\/[^:]*)?)?(?::(ro|rw))?$/.exec(l)
-    if (!m) throw new Error(`“${l.slice(0, 40)}” is no volume: NAME, NAME:/PATH or NAME:/PATH:ro`)
+    if (!m) throw new Error(`“${l.slice(0, 40)}” is not a volume: NAME, NAME:/PATH or NAME:/PATH:ro`)
     return { name: m[1]!, ...(m[2] ? { path: m[2] } : {}), ...(m[3] === 'ro' ? { read_only: true } : {}) }
   })
 }
@@ -89,14 +89,14 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
     <Dialog label="New template" class="wide-dialog" onClose={onClose}>
       <form class="dialog" onSubmit={(e) => { e.preventDefault(); void build() }}>
         <h2>New template</h2>
-        <p class="muted">What sessions start from, ready at once: packages that are installed, code that has run. It is built once, which takes a minute or so.</p>
+        <p class="muted">Sessions start from a template at once, with its packages installed and its startup code already run. The server builds it once, which takes about a minute.</p>
         <div class="two">
           <label class="labelled">Name<input class="field" value={name} required maxLength={63} pattern="[a-z0-9][a-z0-9\-]*" title="Lower-case letters, digits and hyphens" autofocus autocomplete="off" spellcheck={false} onInput={(e) => setName(e.currentTarget.value)} /></label>
           <label class="labelled">Description<input class="field" value={description} maxLength={200} onInput={(e) => setDescription(e.currentTarget.value)} /></label>
         </div>
-        {taken.includes(name.trim()) && <p class="hint">There is a template of that name: it is replaced. Its sessions go on.</p>}
+        {taken.includes(name.trim()) && <p class="hint">A template with this name exists. It is replaced. Its sessions keep running.</p>}
         <fieldset class="choices">
-          <legend>Languages <span class="muted">the first one is warm</span></legend>
+          <legend>Languages <span class="muted">the first one starts at once</span></legend>
           {languages.value.map((l) => (
             <label key={l.name}><input type="checkbox" checked={chosen.includes(l.name)} onChange={(e) => setChosen(e.currentTarget.checked ? [...chosen, l.name] : chosen.filter((c) => c !== l.name))} />
               {l.display_name.replace(' and TypeScript', ' / TS')}{chosen.length > 1 && chosen[0] === l.name && <span class="badge">warm</span>}</label>
@@ -114,15 +114,15 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
             <div class="choices"><label><input type="checkbox" checked={buildOut} onChange={(e) => setBuildOut(e.currentTarget.checked)} /> The build may reach what the server lets out; nothing of that is left for sessions</label></div>
           </div>
         </details>
-        <label class="labelled">Code that has run <span class="muted">in the warm language, before a session begins</span>
+        <label class="labelled">Startup code <span class="muted">runs once, in the first language</span>
           <textarea class="field code" rows={4} value={code} spellcheck={false} placeholder="import pandas as pd" onInput={(e) => setCode(e.currentTarget.value)} /></label>
         <details>
           <summary>Commands, environment, volumes, network</summary>
           <div class="more-fields">
-            <label class="labelled">Commands <span class="muted">one a line, run once in a shell</span><textarea class="field code" rows={2} value={run} spellcheck={false} onInput={(e) => setRun(e.currentTarget.value)} /></label>
+            <label class="labelled">Commands <span class="muted">one per line, run once in a shell</span><textarea class="field code" rows={2} value={run} spellcheck={false} onInput={(e) => setRun(e.currentTarget.value)} /></label>
             <label class="labelled">Environment <span class="muted">NAME=value, one a line</span><textarea class="field code" rows={2} value={env} spellcheck={false} onInput={(e) => setEnv(e.currentTarget.value)} /></label>
-            <label class="labelled">Volumes <span class="muted">of each session, one a line: NAME:/PATH, or NAME:/PATH:ro to read alone</span><textarea class="field code" rows={2} value={volumes} spellcheck={false} onInput={(e) => setVolumes(e.currentTarget.value)} /></label>
-            <div class="choices"><label><input type="checkbox" checked={sessionsOut} onChange={(e) => setSessionsOut(e.currentTarget.checked)} /> Its sessions may reach what the server lets out</label></div>
+            <label class="labelled">Volumes <span class="muted">of each session, one per line: NAME:/PATH, or NAME:/PATH:ro for read-only</span><textarea class="field code" rows={2} value={volumes} spellcheck={false} onInput={(e) => setVolumes(e.currentTarget.value)} /></label>
+            <div class="choices"><label><input type="checkbox" checked={sessionsOut} onChange={(e) => setSessionsOut(e.currentTarget.checked)} /> Its sessions may use the network, as far as the server allows</label></div>
           </div>
         </details>
         {error && <p class="bad" role="alert" ref={(el) => el?.scrollIntoView({ block: 'nearest' })}>The template was not made. {error}</p>}

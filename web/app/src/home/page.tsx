@@ -83,7 +83,7 @@ export default function Home() {
       })
       navigate(terminal ? terminalPath(s.id) : notebookPath(s.id))
     } catch (e) {
-      failed('There is no new session', e)
+      failed('The session was not created', e)
       setMaking(undefined)
     }
   }
@@ -94,7 +94,7 @@ export default function Home() {
       <main class="page home">
         {may('sessions:manage') && <section aria-labelledby="new">
           <h1 id="new">{list?.length === 0 ? 'What would you like to run?' : 'New session'}</h1>
-          <p class="muted lead">A session is a machine of your own, with a notebook and terminals. All languages work in it; the one you choose is ready at once.</p>
+          <p class="muted lead">A session is your own machine, with a notebook and terminals. It has all languages. The one that you choose starts at once.</p>
           <div class="languages">
             {languages.value.map((l) => (
               <button key={l.name} type="button" class="language-card" disabled={making !== undefined} onClick={() => void make(l.name)}>
@@ -113,7 +113,7 @@ export default function Home() {
           <h2 id="yours">Your sessions</h2>
           {error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">Your sessions could not be listed. {explain(error)}</span>{mayHelp(error) && <button type="button" class="button" onClick={() => void look()}>Try again</button>}</div>}
           {!list && !error && <ul class="sessions" aria-busy="true">{[1, 2].map((i) => <li key={i} class="session skeleton" />)}</ul>}
-          {list?.length === 0 && <div class="empty-box"><p>None yet. Choose a language above: the machine is there in a moment.</p><p class="muted">What you leave here stays, also overnight: variables, files and what runs. A link to a session opens it and runs nothing.</p></div>}
+          {list?.length === 0 && <div class="empty-box"><p>No sessions yet. Choose a language above to start one.</p><p class="muted">Variables, files and running programs stay when you leave. A link to a session opens it and runs nothing.</p></div>}
           {list && list.length > 0 && <ul class="sessions">{[...list].sort((a, b) => b.info.active_ms - a.info.active_ms).map((s) => <Row key={s.id} session={s} changed={look} />)}</ul>}
         </section>
         <Volumes />
@@ -156,22 +156,22 @@ function Row({ session: s, changed }: { session: Sandbox; changed: () => Promise
             {!lost && <MenuItem onClick={() => navigate(notebookPath(s.id))}><Icon name="notebook" />Open</MenuItem>}
             <MenuItem onClick={async () => {
               const to = await ask({ title: 'Rename the session', value: i.name ?? '', placeholder: name, yes: 'Rename' })
-              if (to !== undefined && to !== (i.name ?? '')) act('It was not renamed', () => rest('PATCH', at(''), { name: to }))
+              if (to !== undefined && to !== (i.name ?? '')) act('The session was not renamed', () => rest('PATCH', at(''), { name: to }))
             }}><Icon name="edit" />Rename…</MenuItem>
-            {offers('POST /v1/sessions/{id}/fork') && !lost && <MenuItem onClick={() => act('It was not forked', async () => {
+            {offers('POST /v1/sessions/{id}/fork') && !lost && <MenuItem onClick={() => act('The session was not forked', async () => {
               const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', at('fork'), { name: `${name} (copy)` })
               toast('The copy has all variables, files and programs', { label: 'Open', run: () => navigate(notebookPath(copy!.id)) })
             })}><Icon name="fork" />Fork</MenuItem>}
-            {offers('POST /v1/sessions/{id}/pause') && i.state === 'running' && <MenuItem onClick={() => act('It was not paused', () => rest('POST', at('pause')))}><Icon name="pause" />Pause</MenuItem>}
+            {offers('POST /v1/sessions/{id}/pause') && i.state === 'running' && <MenuItem onClick={() => act('The session was not paused', () => rest('POST', at('pause')))}><Icon name="pause" />Pause</MenuItem>}
             {i.state === 'running' || i.state === 'paused'
-              ? <MenuItem onClick={() => act('It was not put to disk', () => rest('POST', at('hibernate')))}><Icon name="moon" />Hibernate</MenuItem>
-              : !lost && <MenuItem onClick={() => act('It was not woken', () => rest('POST', at('resume')))}><Icon name="sun" />Wake</MenuItem>}
-            {i.state === 'paused' && <MenuItem onClick={() => act('It was not woken', () => rest('POST', at('resume')))}><Icon name="sun" />Wake</MenuItem>}
-            {!lost && <MenuItem onClick={() => act('It stays as it was', () => rest('PATCH', at(''), { keep_alive: !i.keep_alive }))}><Icon name="sun" />{i.keep_alive ? 'Let it sleep when idle' : 'Keep awake'}</MenuItem>}
+              ? <MenuItem onClick={() => act('The session was not hibernated', () => rest('POST', at('hibernate')))}><Icon name="moon" />Hibernate</MenuItem>
+              : !lost && <MenuItem onClick={() => act('The session was not resumed', () => rest('POST', at('resume')))}><Icon name="play" />Resume</MenuItem>}
+            {i.state === 'paused' && <MenuItem onClick={() => act('The session was not resumed', () => rest('POST', at('resume')))}><Icon name="play" />Resume</MenuItem>}
+            {!lost && <MenuItem onClick={() => act('The session was not changed', () => rest('PATCH', at(''), { keep_alive: !i.keep_alive }))}><Icon name="sun" />{i.keep_alive ? 'Pause when idle' : 'Keep awake'}</MenuItem>}
             <hr />
             <MenuItem danger onClick={async () => {
-              if (await confirm({ title: lost ? `Remove “${name}”?` : `End “${name}”?`, text: lost ? 'It is gone already; this takes it off the list.' : 'Everything in it is deleted: variables, files and what runs. Download what you need first.', yes: lost ? 'Remove' : 'End session', danger: true })) {
-                act('It was not ended', () => s.delete())
+              if (await confirm({ title: lost ? `Remove “${name}”?` : `End “${name}”?`, text: lost ? 'Its sandbox is already gone. This removes it from the list.' : 'Its variables, files and running programs are deleted. Download the files that you need first.', yes: lost ? 'Remove' : 'End session', danger: true })) {
+                act('The session was not ended', () => s.delete())
               }
             }}><Icon name="trash" />{lost ? 'Remove' : 'End session…'}</MenuItem>
           </>

@@ -50,7 +50,7 @@ export function Templates({ disabled, make }: { disabled: boolean; make: (templa
         <span class="grow" />
         {mayMake && <button type="button" class="button" onClick={create}><Icon name="add" />New template</button>}
       </div>
-      {all.length === 0 && <p class="muted">Packages that are installed and code that has run, ready when a session begins.</p>}
+      {all.length === 0 && <p class="muted">Sessions start from a template with its packages installed and its startup code run.</p>}
       <ul class="templates">
         {all.map((t) => (
           <li key={t.name} class="template">
@@ -58,13 +58,13 @@ export function Templates({ disabled, make }: { disabled: boolean; make: (templa
               <span class="language-badge" style={{ background: facts(t.languages[0] ?? '').colour }} aria-hidden="true">{facts(t.languages[0] ?? '').short}</span>
               <span class="grow">
                 <strong>{t.name}</strong>
-                <span class={t.state === 'failed' ? 'bad ellipsis' : 'muted ellipsis'} title={t.error}>{{ ready: t.spec.description || t.languages.map(languageName).join(', '), building: 'Being built…' }[t.state] ?? `Not built: ${t.error ?? t.state}`}</span>
+                <span class={t.state === 'failed' ? 'bad ellipsis' : 'muted ellipsis'} title={t.error}>{{ ready: t.spec.description || t.languages.map(languageName).join(', '), building: 'Building…' }[t.state] ?? `Build failed: ${t.error ?? t.state}`}</span>
               </span>
               {t.state === 'building' && <Icon name="spinner" spin />}
             </button>
             <Menu label={`More for template ${t.name}`} button={<Icon name="more" />}>
-              {() => <><MenuItem onClick={() => log(t.name)}><Icon name="list" />What its build printed</MenuItem>{mayMake && <MenuItem danger onClick={async () => {
-                if (!await confirm({ title: `Delete the template “${t.name}”?`, text: 'Sessions that began with it go on.', yes: 'Delete', danger: true })) return
+              {() => <><MenuItem onClick={() => log(t.name)}><Icon name="list" />Build output…</MenuItem>{mayMake && <MenuItem danger onClick={async () => {
+                if (!await confirm({ title: `Delete the template “${t.name}”?`, text: 'Sessions that started from it keep running.', yes: 'Delete', danger: true })) return
                 rest('DELETE', `/v1/templates/${encodeURIComponent(t.name)}`).then(lookAtTemplates, (e: unknown) => failed('It was not deleted', e))
               }}><Icon name="trash" />Delete…</MenuItem>}</>}
             </Menu>

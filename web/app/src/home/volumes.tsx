@@ -26,7 +26,7 @@ export async function lookAtVolumes(): Promise<void> {
 }
 
 async function create(): Promise<void> {
-  const name = await ask({ title: 'New volume', text: 'A folder that outlives sessions. Those that have it share it, as /volumes/NAME.', value: '', placeholder: 'Name, such as data', yes: 'Create' })
+  const name = await ask({ title: 'New volume', text: 'A folder that outlives sessions. Sessions share it as /volumes/NAME.', value: '', placeholder: 'Name, such as data', yes: 'Create' })
   if (!name?.trim()) return
   try {
     await rest('POST', '/v1/volumes', { name: name.trim() })
@@ -61,7 +61,7 @@ export function Volumes() {
     <section aria-labelledby="volumes">
       <div class="heading"><h2 id="volumes">Volumes</h2><span class="grow" />{may('sessions:manage') && <button type="button" class="button" onClick={() => void create()}><Icon name="add" />New volume</button>}</div>
       {volumes.value.length === 0
-        ? <p class="muted">Files that outlive their session live in a volume, which several sessions can have at once.</p>
+        ? <p class="muted">A volume keeps files when a session ends. Several sessions can use it at once.</p>
         : (
           <ul class="sessions">
             {volumes.value.map((v) => (
@@ -73,7 +73,7 @@ export function Volumes() {
                     <span>{v.sessions === 0 ? 'in no session' : v.sessions === 1 ? 'in 1 session' : `in ${v.sessions} sessions`}</span></p>
                 </div>
                 {may('sessions:manage') && <button type="button" class="button icon quiet" aria-label={`Delete volume ${v.name}`} title={v.sessions ? 'End its sessions first' : 'Delete'} disabled={v.sessions > 0} onClick={async () => {
-                  if (!await confirm({ title: `Delete the volume “${v.name}”?`, text: 'With all files in it. They cannot be brought back.', yes: 'Delete', danger: true })) return
+                  if (!await confirm({ title: `Delete the volume “${v.name}”?`, text: 'All its files are deleted. This cannot be undone.', yes: 'Delete', danger: true })) return
                   await rest('DELETE', `/v1/volumes/${encodeURIComponent(v.name)}`).catch((e: unknown) => failed('It was not deleted', e))
                   await lookAtVolumes().catch(() => {})
                 }}><Icon name="trash" /></button>}

@@ -241,7 +241,7 @@ function Status({ cell: c }: { cell: CellModel; notebook: Notebook }) {
   if (state === 'none') return null
   const time = state === 'running' ? Math.max(0, now - c.started.value) : c.elapsed.value
   const text = {
-    queued: 'Waiting for its turn', running: `Running ${duration(time)}`, ok: `Done in ${duration(time)}`, error: `Failed after ${duration(time)}`,
+    queued: 'Queued', running: `Running ${duration(time)}`, ok: `Done in ${duration(time)}`, error: `Failed after ${duration(time)}`,
     aborted: 'Not run', lost: 'Lost',
   }[state]
   return <div class={`cell-status ${state}`}><Icon name={({ ok: 'check', error: 'warning', aborted: 'close', lost: 'warning', queued: 'queue', running: 'spinner' } as const)[state]} spin={state === 'running'} /><span class="num">{text}</span></div>

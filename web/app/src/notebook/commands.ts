@@ -1,4 +1,5 @@
-import { castPath, navigate } from '../router'
+import { castPath, navigate, terminalPath } from '../router'
+import { theme } from '../theme'
 import { confirm } from '../ui/dialog'
 import { toast } from '../ui/toast'
 import type { Notebook } from './notebook'
@@ -23,7 +24,7 @@ export interface Command {
 /** The commands for users who may change nothing. */
 const looking = new Set([
   'up', 'down', 'extend-up', 'extend-down', 'first', 'last', 'scroll-down', 'scroll-up', 'select-all', 'copy', 'line-numbers', 'fold-output', 'scroll-output', 'replay', 'download-output',
-  'palette', 'help', 'search', 'files', 'outline', 'export-ipynb', 'export-html', 'export-script',
+  'palette', 'help', 'search', 'files', 'outline', 'terminal', 'home', 'theme-light', 'theme-dark', 'theme-system', 'export-ipynb', 'export-html', 'export-script',
 ])
 export const allowed = (id: string, n: Notebook): boolean => !n.readOnly || looking.has(id)
 
@@ -61,7 +62,7 @@ export const commands: Record<string, Command> = {
   'run-all': { name: 'Run all cells', run: (n) => n.runAll() },
   'run-above': { name: 'Run all cells above', run: (n) => n.runAbove() },
   'run-below': { name: 'Run the cell and all below', run: (n) => n.runBelow() },
-  interrupt: { name: 'Interrupt what runs', run: (n) => void n.interrupt() },
+  interrupt: { name: 'Stop running cells', run: (n) => void n.interrupt() },
   restart: { name: 'Restart the kernel…', run: (n) => void restart(n) },
   'restart-run': { name: 'Restart the kernel and run all cells…', async run(n) {
     if (!await confirm({ title: 'Restart the kernel and run all cells?', text: 'Its variables are lost. Files stay.', yes: 'Restart and run', danger: true })) return
@@ -94,24 +95,24 @@ export const commands: Record<string, Command> = {
   'paste-below': { name: 'Paste cells below', run(n) { n.paste('below'); show(n) } },
   'paste-above': { name: 'Paste cells above', run(n) { n.paste('above'); show(n) } },
   delete: { name: 'Delete cells', run(n) { n.remove(); show(n) } },
-  undo: { name: 'Undo what was done with cells', run(n) { n.undo(); show(n) } },
+  undo: { name: 'Undo cell change', run(n) { n.undo(); show(n) } },
   'move-up': { name: 'Move cells up', run(n) { n.move(-1); show(n) } },
   'move-down': { name: 'Move cells down', run(n) { n.move(1); show(n) } },
-  'to-code': { name: 'Make it code', run(n) { n.setType('code'); show(n) } },
-  'to-markdown': { name: 'Make it text (Markdown)', run(n) { n.setType('markdown'); show(n) } },
-  'to-raw': { name: 'Make it raw', run(n) { n.setType('raw'); show(n) } },
-  ...Object.fromEntries([1, 2, 3, 4, 5, 6].map((i) => [`heading-${i}`, { name: `Make it a heading ${i}`, hidden: i > 3, run: (n: Notebook) => { n.heading(i); show(n) } }])),
+  'to-code': { name: 'Change to code', run(n) { n.setType('code'); show(n) } },
+  'to-markdown': { name: 'Change to text (Markdown)', run(n) { n.setType('markdown'); show(n) } },
+  'to-raw': { name: 'Change to raw', run(n) { n.setType('raw'); show(n) } },
+  ...Object.fromEntries([1, 2, 3, 4, 5, 6].map((i) => [`heading-${i}`, { name: `Change to heading ${i}`, hidden: i > 3, run: (n: Notebook) => { n.heading(i); show(n) } }])),
   merge: { name: 'Merge cells', run(n) { n.merge(); show(n) } },
   split: { name: 'Split the cell at the cursor', hidden: true, run: () => {} }, // the page knows the cursor
   'line-numbers': { name: 'Line numbers', run: (n) => (n.lineNumbers.value = !n.lineNumbers.value) },
-  'fold-output': { name: 'Fold or show the output', run(n) { for (const c of n.selected.peek()) c.folded.value = !c.folded.value } },
-  'scroll-output': { name: 'Show long output whole, or scroll it', run(n) { for (const c of n.selected.peek()) c.output.el.classList.toggle('whole') } },
+  'fold-output': { name: 'Hide or show the output', run(n) { for (const c of n.selected.peek()) c.folded.value = !c.folded.value } },
+  'scroll-output': { name: 'Expand or scroll long output', run(n) { for (const c of n.selected.peek()) c.output.el.classList.toggle('whole') } },
   'clear-outputs': { name: 'Clear all outputs', run: (n) => n.clearOutputs() },
   'clear-output': { name: 'Clear the output', run: (n) => n.clearOutputs(n.selected.peek()) },
   'download-output': { name: 'Download the output as text', run: (n) => { const c = n.activeCell; if (c) void n.download(c) } },
-  replay: { name: 'Replay what the cell has printed', run(n) {
+  replay: { name: 'Replay the output', run(n) {
     const c = n.activeCell
-    if (!c?.execution || !c.channel) return toast('The cell has not run while this page was open')
+    if (!c?.execution || !c.channel) return toast('Run the cell first: this page has not seen it run')
     navigate(castPath(n.session.id, c.channel, c.execution))
   } },
   save: { name: 'Save', run: (n) => void n.save() },
@@ -121,6 +122,11 @@ export const commands: Record<string, Command> = {
   files: { name: 'Files', run: (_, s) => s.pane('files') },
   variables: { name: 'Variables', run: (_, s) => s.pane('variables') },
   outline: { name: 'Outline', run: (_, s) => s.pane('outline') },
+  terminal: { name: 'Open the terminal', run: (n) => navigate(terminalPath(n.session.id)) },
+  home: { name: 'Home: all sessions', run: () => navigate('/') },
+  'theme-light': { name: 'Theme: light', run: () => (theme.value = 'light') },
+  'theme-dark': { name: 'Theme: dark', run: () => (theme.value = 'dark') },
+  'theme-system': { name: 'Theme: as the system', run: () => (theme.value = 'system') },
   'export-ipynb': { name: 'Download as notebook (.ipynb)', run: (_, s) => s.export('ipynb') },
   'export-html': { name: 'Download as page (.html)', run: (_, s) => s.export('html') },
   'export-script': { name: 'Download as script', run: (_, s) => s.export('script') },

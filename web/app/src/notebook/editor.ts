@@ -52,7 +52,7 @@ const look = EditorView.theme({
   '&.cm-focused .cm-matchingBracket': { backgroundColor: 'var(--accent-soft) !important', outline: '1px solid var(--line-strong)' },
   '.cm-matchingBracket, .cm-nonmatchingBracket': { backgroundColor: 'transparent !important', outline: 'none' },
   '.cm-tooltip': { border: '1px solid var(--line)', borderRadius: 'var(--radius)', backgroundColor: 'var(--raised)', color: 'var(--ink)', boxShadow: 'var(--shadow)', overflow: 'hidden' },
-  '.cm-tooltip-autocomplete > ul': { fontFamily: 'var(--mono)', fontSize: 'var(--code)', maxHeight: '16em' },
+  '.cm-tooltip.cm-tooltip-autocomplete > ul': { fontFamily: 'var(--mono)', fontSize: 'var(--code)', maxHeight: '16em' },
   '.cm-tooltip-autocomplete > ul > li': { padding: '3px 10px !important', lineHeight: '1.5' },
   '.cm-tooltip-autocomplete > ul > li[aria-selected]': { backgroundColor: 'var(--accent) !important', color: 'var(--accent-ink) !important' },
   '.cm-completionIcon': { display: 'none' },

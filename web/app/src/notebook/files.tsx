@@ -73,7 +73,7 @@ export function Files({ notebook: n }: PaneProps) {
   const send = async (files: Dropped[]) => {
     const taken = new Set(list?.entries.map((e) => e.path.split('/').pop()))
     const clash = files.filter((f) => taken.has(f.name))
-    if (clash.length && !await confirm({ title: `Replace ${clash.length === 1 ? clash[0]!.name : `${clash.length} files`}?`, text: 'There are files of that name.', yes: 'Replace', danger: true })) return
+    if (clash.length && !await confirm({ title: `Replace ${clash.length === 1 ? clash[0]!.name : `${clash.length} files`}?`, text: 'Files with these names exist.', yes: 'Replace', danger: true })) return
     const waiting = [...files]
     const one = async () => {
       for (let f = waiting.shift(); f; f = waiting.shift()) {
@@ -122,10 +122,10 @@ export function Files({ notebook: n }: PaneProps) {
         {!n.readOnly && <button type="button" class="button" onClick={() => chooser.current?.click()}><Icon name="upload" />Upload</button>}
         {listing && !n.readOnly && <button type="button" class="button" onClick={async () => {
           const name = await ask({ title: 'New folder', value: '', placeholder: 'Name', yes: 'Create' })
-          if (name) change('The folder was not made', () => rest('POST', filesPath(s.id, within(name)), { op: 'mkdir' }))
+          if (name) change('The folder was not created', () => rest('POST', filesPath(s.id, within(name)), { op: 'mkdir' }))
         }}><Icon name="folder" />New folder</button>}
         <span class="grow" />
-        {listing && <button type="button" class="button icon quiet" aria-label="Read again" title="Read again" onClick={again}><Icon name="restart" /></button>}
+        {listing && <button type="button" class="button icon quiet" aria-label="Refresh" title="Refresh" onClick={again}><Icon name="restart" /></button>}
         <input ref={chooser} type="file" multiple hidden aria-hidden="true" onChange={(e) => {
           const chosen = [...(e.currentTarget.files ?? [])]
           e.currentTarget.value = ''
@@ -146,7 +146,7 @@ export function Files({ notebook: n }: PaneProps) {
         </nav>
       )}
       {error && <p class="bad">{error.message}</p>}
-      {(!listing || (list && files.length === 0)) && uploads.length === 0 && <p class="muted empty">{n.readOnly ? 'There are no files here.' : 'Drop files here: they land beside the notebook, where every cell can read them.'}</p>}
+      {(!listing || (list && files.length === 0)) && uploads.length === 0 && <p class="muted empty">{n.readOnly ? 'There are no files here.' : 'Drop files here to upload them. Every cell can read them.'}</p>}
       {listing && (
         <ul class="file-list">
           {files.map((e) => {
@@ -164,10 +164,10 @@ export function Files({ notebook: n }: PaneProps) {
                       {!e.dir && <MenuItem onClick={() => void download(e)}>Download</MenuItem>}
                       {!n.readOnly && <MenuItem onClick={async () => {
                         const to = await ask({ title: 'Rename or move', value: short(e.path), yes: 'Move' })
-                        if (to && to !== short(e.path)) change('It was not moved', () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
+                        if (to && to !== short(e.path)) change('The file was not moved', () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
                       }}>Rename…</MenuItem>}
                       {!n.readOnly && <MenuItem danger onClick={async () => {
-                        if (await confirm({ title: `Delete ${name}?`, text: e.dir ? 'With everything in it.' : undefined, yes: 'Delete', danger: true })) {
+                        if (await confirm({ title: `Delete ${name}?`, text: e.dir ? 'All its files are deleted.' : undefined, yes: 'Delete', danger: true })) {
                           change('It was not deleted', () => rest('DELETE', `${filesPath(s.id, e.path)}${e.dir ? '?recursive=true' : ''}`))
                         }
                       }}>Delete…</MenuItem>}

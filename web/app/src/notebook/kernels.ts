@@ -249,13 +249,13 @@ export class KernelLink {
         break
       case 'input_request': {
         if (this.#readOnly) {
-          out.note('It waits for input, which you cannot give here.')
+          out.note('The cell waits for input. You cannot give it in this view.')
           break
         }
         const run = this.#own.get(cell)
         const answer = (value: string | undefined) => {
           const sent = run ? (value === undefined ? run.endInput() : run.input(value)) : this.#kernel!.input(e.cell, value, {}, e.request)
-          sent.catch((error: unknown) => this.#cells.failed('The answer was not taken', error))
+          sent.catch((error: unknown) => this.#cells.failed('The input was not sent', error))
         }
         out.ask({
           prompt: e.prompt, password: e.password,
@@ -278,7 +278,7 @@ export class KernelLink {
         cell.state.value = e.status
         cell.elapsed.value = e.elapsed_ms
         if (e.execution_count) cell.count.value = e.execution_count
-        if (e.status === 'aborted' && out.empty) out.note('Not run: something before it failed, or was interrupted.')
+        if (e.status === 'aborted' && out.empty) out.note('Not run: an earlier cell failed or was interrupted.')
         this.#running.delete(e.cell)
         this.#settle()
         this.#cells.ended(cell, this)

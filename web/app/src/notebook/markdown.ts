@@ -48,6 +48,8 @@ md.block.ruler.before('fence', 'math_block', (state, start, end, silent) => {
   return true
 }, { alt: ['paragraph', 'reference', 'blockquote', 'list'] })
 
+/** The elements whose text can have a direction of its own. */
+const directed = new Set(['p', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'li', 'blockquote', 'th', 'td'])
 const allowed = new Set([
   'p', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'ul', 'ol', 'li', 'blockquote', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'em', 'strong', 's', 'a', 'code', 'hr', 'br',
 ])
@@ -93,6 +95,7 @@ function build(tokens: Token[], attachments: Record<string, Bundle>): DocumentFr
       if (t.tag === 'a') link(el as HTMLAnchorElement, String(t.attrGet('href') ?? ''))
       const align = /text-align:(left|right|center)/.exec(String(t.attrGet('style') ?? ''))
       if (align) el.style.textAlign = align[1]!
+      else if (directed.has(t.tag)) el.dir = 'auto' // right-to-left text begins at the right
       const start = t.attrGet('start')
       if (t.tag === 'ol' && start) (el as HTMLOListElement).start = Number(start)
       here().appendChild(el)

@@ -557,14 +557,14 @@ export class Notebook {
   /** Interrupts the running cells of all languages. */
   async interrupt(grace?: number): Promise<void> {
     for (const c of this.cells.peek()) if (c.state.peek() === 'queued') c.state.value = 'aborted'
-    await Promise.all(this.kernels.all.peek().filter((k) => k.state.peek() === 'busy').map((k) => k.interrupt(grace))).catch((e: unknown) => failed('Nothing was interrupted', e))
+    await Promise.all(this.kernels.all.peek().filter((k) => k.state.peek() === 'busy').map((k) => k.interrupt(grace))).catch((e: unknown) => failed('The cell was not interrupted', e))
   }
 
   async restart(language = this.activeCell?.language.peek() ?? this.language.peek()): Promise<void> {
     try {
       await this.kernels.of(language).restart()
       this.turns.value++
-      this.said.value = 'The kernel is restarted'
+      this.said.value = 'The kernel has restarted'
     } catch (e) {
       failed('The kernel was not restarted', e)
     }
@@ -572,7 +572,7 @@ export class Notebook {
 
   /** Downloads the output of the cell's last execution, as far as the kernel's log still has it. */
   async download(c: CellModel): Promise<void> {
-    if (!c.execution || !c.channel) return toast('The cell has not run while this page was open')
+    if (!c.execution || !c.channel) return toast('Run the cell first: this page has not seen it run')
     try {
       saveFile(await restBlob(`/v1/sessions/${encodeURIComponent(this.session.id)}/channels/${encodeURIComponent(c.channel)}/text?cell=${c.execution}`), `cell-${c.count.peek() ?? c.execution}.txt`)
     } catch (e) {

@@ -23,7 +23,7 @@ export function Outline({ notebook: n }: PaneProps) {
     }
   }, [key])
   if (!entries) return null
-  if (entries.length === 0) return <p class="muted empty">Headings of text cells stand here. A text cell begins with <kbd>M</kbd>, a heading with <code>#</code>.</p>
+  if (entries.length === 0) return <p class="muted empty">Headings of text cells appear here. Make a text cell with <kbd>M</kbd>, a heading with <code>#</code>.</p>
   return (
     <nav class="outline" aria-label="Outline">
       {entries.map((e, i) => (

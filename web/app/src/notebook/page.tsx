@@ -83,8 +83,8 @@ function Broken({ problem, path }: { problem: Error; path: string }) {
     <>
       <Bar />
       <main class="centred">
-        <h1>{gone ? 'This session is gone' : `${path} could not be opened`}</h1>
-        <p>{gone ? 'It was ended, or its time was up. What was in it cannot be brought back.' : explain(problem)}</p>
+        <h1>{gone ? 'This session has ended' : `${path} could not be opened`}</h1>
+        <p>{gone ? 'It was ended, or it has expired. Its variables and files cannot be restored.' : explain(problem)}</p>
         <div class="row">
           {again && <button type="button" class="button primary" onClick={() => location.reload()}>Try again</button>}
           <a class={again ? 'button' : 'button primary'} href="/">All sessions</a>
@@ -219,7 +219,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
             const over = [...main.current!.querySelectorAll('.cell')].find((el) => e.clientY < el.getBoundingClientRect().top + el.getBoundingClientRect().height / 2)
             n.moveTo(id, over?.id.slice(5))
           }}>
-          {n.cells.value.length === 1 && n.cells.value[0]!.state.value === 'none' && (n.fresh || n.cells.value[0]!.source.value === '') && (n.readOnly ? <p class="welcome muted">Nothing is written here yet. What is, and what it prints, appears as it is saved.</p> : <Welcome notebook={n} />)}
+          {n.cells.value.length === 1 && n.cells.value[0]!.state.value === 'none' && (n.fresh || n.cells.value[0]!.source.value === '') && (n.readOnly ? <p class="welcome muted">This notebook is empty. Cells and their output appear here when they are saved.</p> : <Welcome notebook={n} />)}
           {n.cells.value.map((c, i) => <CellView key={c.id} notebook={n} cell={c} index={i} editors={editors} shell={shell} />)}
           {!n.readOnly && <AddBar notebook={n} />}
         </main>
@@ -373,7 +373,7 @@ function Welcome({ notebook: n }: { notebook: Notebook }) {
   return (
     <div class="welcome">
       <h1>{n.session.info.name || 'A new notebook'}</h1>
-      <p class="muted">Write code and press <kbd>Shift</kbd> <kbd>Enter</kbd>. Cells of all languages share one machine and its files. Everything stays when you close this page; what runs goes on. <kbd>Esc</kbd> <kbd>H</kbd> shows all keys.</p>
+      <p class="muted">Write code and press <kbd>Shift</kbd> <kbd>Enter</kbd>. Cells of all languages share one machine and its files. Everything stays when you close this page, and your code keeps running. <kbd>Esc</kbd> <kbd>H</kbd> shows all keys.</p>
     </div>
   )
 }

@@ -33,7 +33,7 @@ export function Palette({ what, notebook: n, shell, close }: { what: 'palette' |
   return (
     <Dialog label="All commands" class="palette" onClose={close}>
       <input class="field" autofocus role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={found[at] ? `palette-${found[at]![0]}` : undefined}
-        aria-label="Command" placeholder="What shall be done?" value={text} onInput={(e) => { setText(e.currentTarget.value); setAt(0) }}
+        aria-label="Command" placeholder="Search commands" value={text} onInput={(e) => { setText(e.currentTarget.value); setAt(0) }}
         onKeyDown={(e) => {
           const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[e.key]
           if (to !== undefined && found.length) {
@@ -50,7 +50,7 @@ export function Palette({ what, notebook: n, shell, close }: { what: 'palette' |
             <span class="grow">{c.name}</span>{keysOf(id)[0] && <kbd>{keysOf(id)[0]}</kbd>}
           </li>
         ))}
-        {found.length === 0 && <li class="muted">There is no such command.</li>}
+        {found.length === 0 && <li class="muted">No command matches.</li>}
       </ul>
     </Dialog>
   )

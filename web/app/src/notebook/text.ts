@@ -268,7 +268,7 @@ export class TextView {
           const all = document.createElement('button')
           all.type = 'button'
           all.className = 'button quiet'
-          all.textContent = 'Download all of it'
+          all.textContent = 'Download all output'
           all.addEventListener('click', this.download)
           this.#note.append(all)
         }

@@ -22,7 +22,7 @@ export function Variables({ notebook: n }: PaneProps) {
     }, (e: Error) => !stop.signal.aborted && setError(e.message))
     return () => stop.abort()
   }, [kernel, kernel?.kernel, turn, busy])
-  if (!kernel) return <p class="muted empty">No kernel runs yet. Run a cell, and its variables stand here.</p>
+  if (!kernel) return <p class="muted empty">No kernel is running. Run a cell to see its variables here.</p>
   const list = found?.language === kernel.language ? found.list : undefined
   return (
     <>
@@ -33,7 +33,7 @@ export function Variables({ notebook: n }: PaneProps) {
       )}
       {error && <p class="bad">{error}</p>}
       {!list && !error && <p class="muted empty">{busy ? 'The kernel is busy.' : 'Asking…'}</p>}
-      {list?.length === 0 && <p class="muted empty">There are none yet.</p>}
+      {list?.length === 0 && <p class="muted empty">No variables yet.</p>}
       {list && list.length > 0 && (
         <div class="table-box" tabIndex={0} role="region" aria-label="Variables">
           <table class="variables">

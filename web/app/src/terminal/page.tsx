@@ -143,7 +143,7 @@ function Terminals({ session: id }: PageProps) {
               class={t.panes.every((p) => ended[p]) ? 'tab over' : 'tab'} onClick={() => { setAt(i); setRung({}) }}
               onAuxClick={(e) => { if (e.button === 1) t.panes.forEach(close) }}>
               <Icon name="terminal" /><span class="ellipsis">{name(t, i)}</span>
-              {t !== tab && t.panes.some((p) => rung[p]) && <span class="bell" aria-label="has rung" />}
+              {t !== tab && t.panes.some((p) => rung[p]) && <span class="bell" aria-label="rang" />}
             </button>
           ))}
         </div>
@@ -168,7 +168,7 @@ function Terminals({ session: id }: PageProps) {
                 <hr />
                 <MenuItem onClick={() => navigate(`?cast=${encodeURIComponent(active)}`)}><Icon name="play" />Replay and record</MenuItem>
                 {mayWrite && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={() => setSharing(true)}><Icon name="share" />Share for viewing…</MenuItem>}
-                {mayWrite && <MenuItem onClick={() => navigate(`?${readOnly ? '' : 'watch'}`)}>{readOnly ? 'Take part' : 'Only watch'}</MenuItem>}
+                {mayWrite && <MenuItem onClick={() => navigate(`?${readOnly ? '' : 'watch'}`)}>{readOnly ? 'Allow typing' : 'Watch only'}</MenuItem>}
                 {!readOnly && <MenuItem danger keys="Ctrl+⇧+W" onClick={() => close(active)}>Close this terminal</MenuItem>}
               </>
             )}

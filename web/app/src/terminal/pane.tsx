@@ -131,7 +131,7 @@ function Find({ screen, onClose }: { screen: Screen; onClose(): void }) {
   return (
     <form class="find" role="search" onSubmit={(e) => { e.preventDefault(); look(true) }} onKeyDown={(e) => { if (e.key === 'Escape') onClose() }}>
       <input ref={field} class="field" type="search" aria-label="Find in the terminal" placeholder="Find" onInput={() => look(true)} />
-      <span role="status" class="muted">{none ? 'Not there' : ''}</span>
+      <span role="status" class="muted">{none ? 'No match' : ''}</span>
       <button type="button" class="button icon quiet" aria-label="Earlier" onClick={() => look(true)}><Icon name="up" /></button>
       <button type="button" class="button icon quiet" aria-label="Later" onClick={() => look(false)}><Icon name="down" /></button>
       <button type="button" class="button icon quiet" aria-label="Close the search" onClick={onClose}><Icon name="close" /></button>

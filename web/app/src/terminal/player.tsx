@@ -130,7 +130,7 @@ export function Player({ session, channel }: { session: string; channel: string 
       </Bar>
       <main class="player">
         {error && <div class="centred"><Icon name="warning" /><h1>The recording cannot be played</h1><p>{error}</p></div>}
-        {whole && whole.events.length === 0 && <div class="centred"><h1>Nothing has been printed yet</h1><p>A recording begins with the first output.</p></div>}
+        {whole && whole.events.length === 0 && <div class="centred"><h1>Nothing has been printed yet</h1><p>Recording starts with the first output.</p></div>}
         <div class="stage" ref={box} tabIndex={0} aria-label="The recorded terminal" hidden={!whole || whole.events.length === 0} />
       </main>
       {whole && whole.events.length > 0 && (

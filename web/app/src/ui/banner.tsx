@@ -17,14 +17,14 @@ function content() {
     return (
       <div class="banner bad">
         <span>The connection has ended. {explain(c.error)}</span>
-        {mayHelp(c.error) && <button type="button" class="button quiet" onClick={() => location.reload()}>Load the page again</button>}
+        {mayHelp(c.error) && <button type="button" class="button quiet" onClick={() => location.reload()}>Reload the page</button>}
       </div>
     )
   }
   if ((c?.state === 'waiting' || c?.state === 'connecting') && c.tries > 1 && !(route.value.page === 'terminal' && !route.value.query.has('cast'))) {
     return (
       <div class="banner">
-        <span>Reconnecting. What runs goes on, and its output will follow.</span>
+        <span>Reconnecting. Your code keeps running, and its output will follow.</span>
         <button type="button" class="button quiet" onClick={() => client.value?.reconnect()}>Try now</button>
       </div>
     )

@@ -17,7 +17,7 @@ export function Bar({ children }: { children?: ComponentChildren }) {
   )
 }
 
-const themes: [Theme, string][] = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark']]
+const themes: [Theme, string][] = [['system', 'System theme'], ['light', 'Light'], ['dark', 'Dark']]
 
 function Settings() {
   return (

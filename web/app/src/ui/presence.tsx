@@ -29,7 +29,7 @@ const people = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` :
 export function others(p: { drivers: number; viewers: number }, readOnly: boolean): string {
   const drivers = Math.max(0, p.drivers - (readOnly ? 0 : 1))
   const viewers = Math.max(0, p.viewers - (readOnly ? 1 : 0))
-  return [drivers > 0 && people(drivers, 'other can edit', 'others can edit'), viewers > 0 && people(viewers, 'watches', 'watch')].filter(Boolean).join(', ')
+  return [drivers > 0 && people(drivers, 'other can edit', 'others can edit'), viewers > 0 && people(viewers, 'viewer', 'viewers')].filter(Boolean).join(', ')
 }
 
 /** Shows the number of other users; nothing if there are none. */

@@ -43,7 +43,7 @@ export function Share({ session, at, onClose }: { session: Sandbox; at: string; 
       if (id === link?.id) setLink(undefined)
       said.current?.focus()
     } catch (e) {
-      setFailed('The link goes on.')
+      setFailed('The link was not ended')
       setError(e as Error)
     }
   }
@@ -54,7 +54,7 @@ export function Share({ session, at, onClose }: { session: Sandbox; at: string; 
       setLink(await rest<Link & { token: string }>('POST', links, { expires_seconds: life }))
       setTimeout(() => field.current?.select())
     } catch (e) {
-      setFailed('There is no link.')
+      setFailed('The link was not created')
       setError(e as Error)
     }
     setMaking(false)
@@ -65,10 +65,10 @@ export function Share({ session, at, onClose }: { session: Sandbox; at: string; 
     <Dialog label="Share for viewing" class="share" onClose={onClose}>
       <form class="dialog" onSubmit={(e) => { e.preventDefault(); if (!link) void make() }}>
         <h2 ref={said} tabIndex={-1}>Share for viewing</h2>
-        <p class="muted">Whoever has the link sees what is printed here, live, and can read this session’s files. They cannot run, type or change anything.</p>
+        <p class="muted">Everyone with the link sees the live output and can read the files of this session. They cannot run, type or change anything.</p>
         {!link && (
           <fieldset class="choices">
-            <legend>The link works for</legend>
+            <legend>The link expires after</legend>
             {lives.map(([seconds, words]) => (
               <label key={seconds}><input type="radio" name="life" checked={life === seconds} onChange={() => setLife(seconds)} />{words}</label>
             ))}
@@ -84,8 +84,8 @@ export function Share({ session, at, onClose }: { session: Sandbox; at: string; 
           </>
         )}
         {rows.length > 0 && (
-          <section class="links" aria-label="Links that work">
-            <h3>Links that work</h3>
+          <section class="links" aria-label="Active links">
+            <h3>Active links</h3>
             <ul>
               {rows.map((l) => (
                 <li key={l.id}>
@@ -99,7 +99,7 @@ export function Share({ session, at, onClose }: { session: Sandbox; at: string; 
         {error && <p class="bad" role="alert">{failed} {explain(error)}</p>}
         <div class="actions">
           <button type="button" class="button" onClick={onClose}>{link ? 'Done' : 'Cancel'}</button>
-          {!link && <button class="button primary" disabled={making}>{making ? 'Making the link…' : 'Make the link'}</button>}
+          {!link && <button class="button primary" disabled={making}>{making ? 'Creating the link…' : 'Create link'}</button>}
         </div>
       </form>
     </Dialog>

@@ -455,13 +455,13 @@ describe('the notebook', () => {
       const before = await top()
       cutter.cuts = 1000 // no connection succeeds until then
       cutter.cutNow()
-      await page.getByRole('status').getByText('Reconnecting. What runs goes on').waitFor()
+      await page.getByRole('status').getByText('Reconnecting. Your code keeps running').waitFor()
       expect(await top()).toBe(before) // it lies over the page and moves nothing
       await shot(page, 'notebook-away')
       await api('PUT', `/v1/sessions/${s.id}/files/stop`)
       await page.getByRole('button', { name: 'Try now' }).click() // it must fail, or the button might disappear first
       cutter.cuts = 0
-      await page.getByText('Reconnecting. What runs goes on').waitFor({ state: 'detached' })
+      await page.getByText('Reconnecting. Your code keeps running').waitFor({ state: 'detached' })
       await state(page, 0, 'ok')
       await shows(page, 0, 'over')
       const lines = (await cell(page, 0).locator('.out-text').innerText()).trimEnd().split('\n')
@@ -565,7 +565,7 @@ describe('the notebook', () => {
     for (const [name, check] of [
       ['Download as notebook', (s: string) => expect(s).toBe(text)],
       ['Download as script', (s: string) => expect(s).toContain('# %%\nprint(1)')],
-      ['Download as page', (s: string) => (html = s) && expect(s).toMatch(/^<!doctype html>[\s\S]*<h1>Title<\/h1>[\s\S]*print\(1\)/)],
+      ['Download as page', (s: string) => (html = s) && expect(s).toMatch(/^<!doctype html>[\s\S]*<h1 dir="auto">Title<\/h1>[\s\S]*print\(1\)/)],
     ] as const) {
       await page.getByRole('button', { name: 'Notebook', exact: true }).click()
       const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name }).click()])
@@ -607,7 +607,7 @@ describe('the notebook', () => {
     await state(page, n + 1, 'ok')
     await cell(page, n + 1).getByText(/^… \d+,\d{3} lines left out …$/).waitFor()
     const download = page.waitForEvent('download')
-    await cell(page, n + 1).getByRole('button', { name: 'Download all of it' }).click()
+    await cell(page, n + 1).getByRole('button', { name: 'Download all output' }).click()
     const lines = readFileSync(await (await download).path(), 'utf8').trimEnd().split('\n')
     expect([lines.length, lines[0], lines.at(-1)]).toEqual([230_000, 'more 0', 'more 229999'])
     expect(complaints).toEqual([])
@@ -677,7 +677,7 @@ describe('the notebook', () => {
     expect(await page.locator('.cell[data-state="none"]').count()).toBe(1)
     await s.end()
     await page.goto(`${url}/s/s-none`)
-    await page.getByRole('heading', { name: 'This session is gone' }).waitFor()
+    await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
     await context.close()
   })
 })

@@ -132,7 +132,7 @@ it('opens in a notebook of a new session, where it runs when somebody runs it', 
   await app.goto(`${url}/#token=${token}`)
   await app.goto('about:blank')
   await app.goto(address!)
-  await app.getByRole('heading', { name: /^Open .*code of another page/ }).waitFor()
+  await app.getByRole('heading', { name: /^Open .*code from another page/ }).waitFor()
   expect(app.url()).toBe(`${url}/`)
   expect(await made()).toEqual([])
   await app.getByRole('button', { name: 'Open in a new session' }).click()

@@ -207,7 +207,7 @@ it('finds text, and works on a phone', async () => {
   await page.getByRole('button', { name: 'Terminal', exact: true }).click()
   await page.getByRole('menuitem', { name: 'Find' }).click()
   await page.getByRole('searchbox').fill('nowhere-to-be-found')
-  await page.getByText('Not there').waitFor()
+  await page.getByText('No match').waitFor()
   await context.close()
 })
 
