@@ -7,6 +7,7 @@
 # make sbom   the SPDX document of the build, bin/sandgate.spdx.json
 # make reproduce  builds the programs and the image twice, and compares
 # make fuzz   each fuzz target for FUZZTIME, by default a minute
+# make soak   use with faults for SOAK, by default an hour, by SOAKUSERS users
 
 SHELL   := /bin/bash
 GO      ?= go
@@ -19,7 +20,7 @@ GO_ALL  := ./... github.com/sandgate/sandgate/protocol/... github.com/sandgate/s
 # Debian's Python, for which Debian has httpx, websockets and mypy.
 PYTHON  ?= /usr/bin/python3
 
-.PHONY: run build quick quick-go quick-web test lint unit web bench fuzz audit sbom reproduce clean setup app dist
+.PHONY: run build quick quick-go quick-web test lint unit web bench fuzz soak audit sbom reproduce clean setup app dist
 .PHONY: python python-source python-lint
 .PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs bin/versitygw
 
@@ -171,6 +172,13 @@ reproduce:
 FUZZTIME ?= 1m
 fuzz: build
 	@$(SUDO) env "PATH=$$PATH" GO="$(GO)" tools/fuzz $(FUZZTIME) $(FUZZ)
+
+SOAK      ?= 1h
+SOAKUSERS ?= 1
+
+soak: build
+	@$(GO) build -o bin/soak ./e2e/soak
+	@$(SUDO) env "PATH=$$PATH" bin/soak -for $(SOAK) -workers $(SOAKUSERS)
 
 clean:
 	rm -rf bin dist node_modules client/typescript/dist web/app/dist/site web/app/dist/site.key

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,20 +33,6 @@ func leftovers(s *Server) []string {
 	return append(found, state...)
 }
 
-// cgroup is the name of the cgroup of the server's node. It is made from the folder of the node's
-// state.
-func cgroup(s *Server) string {
-	sum := sha256.Sum256([]byte(filepath.Join(s.Dir, "run", "sandboxes")))
-	return "node-" + hex.EncodeToString(sum[:4])
-}
-
-// cgroups lists the cgroups of the server's node: one in each hierarchy while it runs.
-func cgroups(s *Server) []string {
-	one, _ := filepath.Glob("/sys/fs/cgroup/sandgate/" + cgroup(s))   // version 2
-	all, _ := filepath.Glob("/sys/fs/cgroup/*/sandgate/" + cgroup(s)) // version 1
-	return append(one, all...)
-}
-
 // TestNoLeftovers stops one server in order and kills another, and lists what
 // remains on the host.
 func TestNoLeftovers(t *testing.T) {
@@ -57,7 +41,7 @@ func TestNoLeftovers(t *testing.T) {
 	s, err := Start(ctx, "pool: {size: 1}")
 	check(t, err)
 	defer s.Stop()
-	if len(cgroups(s)) == 0 {
+	if len(s.Cgroups()) == 0 {
 		t.Error("a running node has no cgroup of the name that this test expects")
 	}
 	t.Run("use", func(t *testing.T) { open(t, s).run("ok", "1") })
@@ -89,7 +73,7 @@ func TestNoLeftovers(t *testing.T) {
 	if left := leftovers(s); len(left) > 0 {
 		t.Errorf("after SIGKILL and a new start: %s", strings.Join(left, "\n"))
 	}
-	if left := cgroups(s); len(left) > 0 {
+	if left := s.Cgroups(); len(left) > 0 {
 		t.Errorf("after a stop: %s", strings.Join(left, "\n"))
 	}
 }
