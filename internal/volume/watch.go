@@ -253,11 +253,12 @@ func (v *Store) lock(s Session, one *volume, quota int64) {
 	})
 }
 
-// quotaOf returns the quota of disk space that the owner of a volume has used up.
+// quotaOf returns the quota of disk space that the owner of a volume has used up. It asks only for a
+// volume that grows, because the answer takes time.
 func (v *Store) quotaOf(one *volume) (quota int64, full bool) {
 	v.mu.Lock()
 	one.stale = true
-	ask := v.cfg.DiskFull != nil && one.used.bytes <= one.MaxBytes
+	ask := v.cfg.DiskFull != nil && one.grows && one.used.bytes <= one.MaxBytes
 	v.mu.Unlock()
 	if !ask {
 		return 0, false
