@@ -152,10 +152,11 @@ func (s *soak) cgroups() (n int) {
 	return n
 }
 
-// size returns the bytes of all files in a folder.
+// size returns the bytes of all files in a folder. It leaves out uploads that a kill has cut short:
+// the sweep of the blob store removes them after a day.
 func size(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
+		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".partial-") {
 			return nil
 		}
 		if info, err := d.Info(); err == nil {
