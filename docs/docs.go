@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-//go:embed llms.txt dify.md fastgpt.md librechat.md lobehub.md protocol.md ragflow.md
+//go:embed llms.txt dify.md fastgpt.md librechat.md lobehub.md opensandbox.md protocol.md ragflow.md
 //go:embed guides/*.md reference/*.md
 var pages embed.FS
 
