@@ -6,8 +6,8 @@ import (
 	"io/fs"
 )
 
-//go:embed llms.txt dify.md fastgpt.md librechat.md lobehub.md opensandbox.md protocol.md ragflow.md
-//go:embed guides/*.md reference/*.md
+//go:embed llms.txt dify.md fastgpt.md librechat.md lobehub.md open-webui.md opensandbox.md
+//go:embed protocol.md ragflow.md guides/*.md reference/*.md
 var pages embed.FS
 
 // Pages returns llms.txt and the pages, by their paths below this folder.

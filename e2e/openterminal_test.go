@@ -132,6 +132,8 @@ func TestOpenTerminal(t *testing.T) {
 		{"users", terminalUsers},
 		{"ports", terminalPorts},
 		{"socket", terminalSocket},
+		{"tools", toolServer},
+		{"engine", jupyterEngine},
 	} {
 		t.Run(x.name, func(t *testing.T) { x.test(t, &openWebUI{t, ctx, ada.user, ada.chat}) })
 	}
@@ -399,4 +401,119 @@ func terminalSocket(t *testing.T, c *openWebUI) {
 		}
 		shown.Write(data)
 	}
+}
+
+// toolServer uses the operations of the document for tool servers. Variables of the path are in the
+// body too.
+func toolServer(t *testing.T, c *openWebUI) {
+	ask := func(method, path string, body map[string]any) (answer map[string]any, text string) {
+		raw, _ := json.Marshal(body)
+		req, err := http.NewRequestWithContext(c.ctx, method, server.URL+path, bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body == nil {
+			req.Body, req.ContentLength = nil, 0
+		}
+		req.Header.Set("Authorization", "Bearer "+server.Token)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		all, _ := io.ReadAll(res.Body)
+		if res.StatusCode > 299 {
+			t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, all)
+		}
+		_ = json.Unmarshal(all, &answer) // a file is none
+		return answer, string(all)
+	}
+	document, _ := ask("GET", "/v1/tools/openapi.json", nil)
+	if _, ok := document["paths"].(map[string]any)["/v1/sessions/{session}/exec"]; !ok {
+		t.Fatalf("%v", document)
+	}
+	run, _ := ask("POST", "/v1/run", map[string]any{
+		"code": "open('a.txt', 'w').write('text'); x = 6", "keep_seconds": 60, "language": nil,
+	})
+	session, _ := run["session"].(string)
+	path := "/v1/sessions/" + session
+	run, _ = ask("POST", "/v1/run", map[string]any{"session": session, "code": "x * 7"})
+	if data, _ := json.Marshal(run["data"]); !strings.Contains(string(data), "42") {
+		t.Errorf("%v", run)
+	}
+	run, _ = ask("POST", path+"/exec", map[string]any{"session": session, "cmd": "cat a.txt"})
+	if run["stdout"] != "text" {
+		t.Errorf("%v", run)
+	}
+	if _, text := ask("GET", path+"/files/a.txt", nil); text != "text" {
+		t.Errorf("%q", text)
+	}
+	link, _ := ask("POST", path+"/files/links", map[string]any{"session": session, "path": "a.txt"})
+	if link["url"] == nil {
+		t.Errorf("%v", link)
+	}
+	ask("DELETE", path, nil)
+}
+
+// jupyterEngine runs code as the engine of code blocks does.
+func jupyterEngine(t *testing.T, c *openWebUI) {
+	base, token := server.URL+"/jupyter/api/kernels", "?token="+server.Token
+	res, err := http.Post(base+token, "application/octet-stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kernel struct{ ID string }
+	err = json.NewDecoder(res.Body).Decode(&kernel)
+	_ = res.Body.Close()
+	if err != nil || res.StatusCode != 201 {
+		t.Fatalf("%d %v", res.StatusCode, err)
+	}
+	ws, _, err := websocket.Dial(c.ctx,
+		"ws"+strings.TrimPrefix(base, "http")+"/"+kernel.ID+"/channels"+token, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ws.CloseNow() }()
+	ws.SetReadLimit(1 << 20)
+	ask := `{"header":{"msg_id":"m","msg_type":"execute_request","username":"user","session":"s",` +
+		`"date":"","version":"5.3"},"parent_header":{},"metadata":{},"content":{"code":"print(6*7)",` +
+		`"silent":false,"store_history":true,"user_expressions":{},"allow_stdin":false,` +
+		`"stop_on_error":true},"channel":"shell"}`
+	if err := ws.Write(c.ctx, websocket.MessageText, []byte(ask)); err != nil {
+		t.Fatal(err)
+	}
+	for text := ""; ; {
+		_, data, err := ws.Read(c.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m struct {
+			Type   string `json:"msg_type"`
+			Parent struct {
+				MsgID string `json:"msg_id"`
+			} `json:"parent_header"`
+			Content map[string]any
+		}
+		if err := json.Unmarshal(data, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Parent.MsgID != "m" {
+			continue
+		}
+		if m.Type == "stream" {
+			text += fmt.Sprint(m.Content["text"])
+		}
+		if m.Type == "status" && m.Content["execution_state"] == "idle" {
+			if text != "42\n" {
+				t.Errorf("%q", text)
+			}
+			break
+		}
+	}
+	req, _ := http.NewRequest("DELETE", base+"/"+kernel.ID+token, nil)
+	if res, err = http.DefaultClient.Do(req); err != nil || res.StatusCode != 204 {
+		t.Errorf("%v %v", res, err)
+	}
+	_ = res.Body.Close()
 }

@@ -46,7 +46,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		g.health,
 		g.files,
 		recording.New(recording.Config{Node: surfaceNode{g}, Base: g.base, Call: g.cfg.Times.Call}),
-		docs.Surface{},
+		docs.Surface{OpenAPI: g.openAPIDocument},
 		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
 		g.e2b,
 		newJupyter(g),

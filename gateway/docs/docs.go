@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	pages "github.com/sandgate/sandgate/docs"
+	"github.com/sandgate/sandgate/gateway/native"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -27,8 +29,11 @@ var errorsPage string
 const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'"
 
-// Surface serves the pages. It has no state.
-type Surface struct{}
+// Surface serves the pages.
+type Surface struct {
+	// OpenAPI is the description of the native interface.
+	OpenAPI []byte
+}
 
 // kind is a section of the page.
 type kind struct {
@@ -51,7 +56,8 @@ func kinds() []kind {
 }
 
 // Routes returns the routes, which are all open.
-func (Surface) Routes() []surface.Route {
+func (s Surface) Routes() []surface.Route {
+	tools := sync.OnceValues(func() ([]byte, error) { return native.Tools(s.OpenAPI) })
 	open := func(path string, h surface.HandlerFunc) surface.Route {
 		return surface.Route{Method: "GET", Path: path, Access: protocol.ScopeOpen, Handler: h}
 	}
@@ -62,6 +68,14 @@ func (Surface) Routes() []surface.Route {
 		}),
 		open("/docs/coding-agents", func(w http.ResponseWriter, r *http.Request) error {
 			return sendPage(w, r, "guides/coding-agents.md")
+		}),
+		open("/v1/tools/openapi.json", func(w http.ResponseWriter, _ *http.Request) error {
+			body, err := tools()
+			if err != nil {
+				return fault.Wrap(fault.Internal, "docs.tools", err)
+			}
+			send(w, body, "application/json")
+			return nil
 		}),
 		open("/docs/*", func(w http.ResponseWriter, r *http.Request) error {
 			return sendPage(w, r, r.PathValue("*"))
