@@ -6,8 +6,9 @@ import (
 	"io/fs"
 )
 
-//go:embed llms.txt dify.md fastgpt.md librechat.md lobehub.md open-webui.md opensandbox.md
-//go:embed protocol.md ragflow.md guides/*.md reference/*.md
+//go:embed llms.txt azure-sessions.md dify.md fastgpt.md librechat.md lobehub.md
+//go:embed open-webui.md opensandbox.md protocol.md ragflow.md
+//go:embed guides/*.md reference/*.md
 var pages embed.FS
 
 // Pages returns llms.txt and the pages, by their paths below this folder.

@@ -56,7 +56,8 @@ func (g *Gateway) surfaces() []surface.Surface {
 		g.onlyboxes,
 		newOpenSandbox(g, commands),
 	}, append(applications.New(applications.Config{
-		Keys: g.auth, Runs: g.runs, Settings: g.cfg.settings, Go: g.start,
+		Keys: g.auth, Node: surfaceNode{g}, Runs: g.runs, Commands: commands,
+		Settings: g.cfg.settings, Go: g.start, Call: g.cfg.Times.Call,
 	}), g.cfg.Surfaces...)...)
 }
 

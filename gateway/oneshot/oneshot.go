@@ -87,18 +87,28 @@ func (r *Runner) Run(ctx context.Context, p Program) (Outcome, error) {
 	}
 	who := p.Who
 	who.Scopes = []string{string(protocol.ScopeRun)}
-	running, err := r.start(ctx, run.Spec{
+	result, err := r.Cell(ctx, run.Spec{
 		Who: who, Request: request, NoFiles: p.Files == nil, Wanted: p.Files,
 	})
 	if err != nil {
 		return Outcome{}, err
 	}
+	return outcomeOf(result, p.timeout())
+}
+
+// Cell runs one cell to its end. The end of ctx interrupts it. Errors: those of run.Runner.Start,
+// Canceled if the client has gone.
+func (r *Runner) Cell(ctx context.Context, spec run.Spec) (protocol.RunResult, error) {
+	running, err := r.start(ctx, spec)
+	if err != nil {
+		return protocol.RunResult{}, err
+	}
 	defer running.Stop()
 	result, err := running.Collect(ctx)
 	if err != nil {
-		return Outcome{}, fault.New(fault.Canceled, "oneshot.run", "the client disconnected")
+		err = fault.New(fault.Canceled, "oneshot.run", "the client disconnected")
 	}
-	return outcomeOf(result, p.timeout())
+	return result, err
 }
 
 // start starts a run and follows it in its own goroutine.

@@ -24,24 +24,44 @@ func (Keys) Bearer(secret string) (noderpc.Principal, error) {
 	return noderpc.Principal{Tenant: tenant, Subject: "key:" + secret}, nil
 }
 
-// Handler serves the routes of a surface as a gateway does: it authenticates requests and bounds
-// bodies.
+// Handler serves the routes of a surface as a gateway does: it takes the first route that matches,
+// authenticates the request and bounds its body.
 func Handler(s surface.Surface) http.Handler {
-	mux := http.NewServeMux()
-	params := regexp.MustCompile(`:(\w+)`)
-	for _, r := range s.Routes() {
-		pattern := strings.Replace(params.ReplaceAllString(r.Path, "{$1}"), "*", "{rest...}", 1)
-		mux.HandleFunc(r.Method+" "+pattern, func(w http.ResponseWriter, req *http.Request) {
-			serve(w, req, r)
-		})
+	routes := s.Routes()
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		for _, r := range routes {
+			if r.Method == req.Method && match(req, r.Path) {
+				serve(w, req, r)
+				return
+			}
+		}
+		http.NotFound(w, req)
+	})
+}
+
+// match reports whether a request has a path, and sets its parameters.
+func match(req *http.Request, template string) bool {
+	names := regexp.MustCompile(`:(\w+)`)
+	pattern := strings.Replace(names.ReplaceAllString(template, "(?P<$1>[^/]+)"), "*", "(?P<rest>.*)", 1)
+	form := regexp.MustCompile("^" + pattern + "$")
+	values := form.FindStringSubmatch(req.URL.EscapedPath())
+	if values == nil {
+		return false
 	}
-	return mux
+	for i, name := range form.SubexpNames() {
+		if name == "rest" {
+			name = "*"
+		}
+		if i > 0 {
+			req.SetPathValue(name, values[i])
+		}
+	}
+	return true
 }
 
 func serve(w http.ResponseWriter, req *http.Request, r surface.Route) {
 	call := &surface.Call{WriteError: r.WriteError}
 	req = req.WithContext(surface.WithCall(req.Context(), call))
-	req.SetPathValue("*", req.PathValue("rest"))
 	if r.Authenticate != nil {
 		ctx, who, err := r.Authenticate(req)
 		if err != nil {
