@@ -48,6 +48,7 @@ GET /v1/files/{token}                                404 404 404 404 404
 HEAD /v1/files/{token}                               404 404 404 404 404
 PUT /v1/files/{token}                                404 404 404 404 404
 GET /v1/openapi.json                                 200 200 200 200 200
+GET /v1/tools/openapi.json                           200 200 200 200 200
 OPTIONS /v1/run                                      204 204 204 204 204
 OPTIONS /v1/run/{path}                               204 204 204 204 204
 OPTIONS /v1/{path}                                   204 204 204 204 204
