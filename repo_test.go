@@ -367,8 +367,8 @@ func TestImportsRunDownwards(t *testing.T) {
 		"github.com/coder/websocket":  {"gateway", "client", "bench", "e2e"},
 		"connectrpc.com/connect":      {"gateway/e2b"},
 		"github.com/bufbuild/":        {"gateway/e2b"},
-		// The tests use its client.
-		"github.com/modelcontextprotocol/": {"gateway/mcp", "e2e"},
+		// The tests and the benchmarks use its client.
+		"github.com/modelcontextprotocol/": {"gateway/mcp", "bench", "e2e"},
 	}
 	all := imports(t)
 	for pkg, direct := range all {

@@ -74,6 +74,11 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 	}
 	defer func() { _ = sandbox.Delete(context.WithoutCancel(ctx)) }()
 	path := "/v1/sessions/" + sandbox.ID()
+	tools, err := connectTools(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tools.Close() }()
 	ways := []struct {
 		name string
 		call func() (float64, error)
@@ -102,6 +107,7 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 			_, err := sandbox.Run(ctx, "1", client.RunOptions{NoFiles: true, Check: true})
 			return ms(time.Since(begin)), err
 		}},
+		{name: "run_code of 1, MCP", call: func() (float64, error) { return runTool(ctx, tools) }},
 	}
 	for i := range n + 1 {
 		for w := range ways {
