@@ -2,14 +2,12 @@ package azure
 
 import (
 	"context"
-	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
@@ -163,18 +161,7 @@ func (s *Surface) download(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", typeOf(ref.Path))
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.FormatInt(part.Length, 10))
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment",
-		map[string]string{"filename": path.Base(ref.Path)}))
-	w.WriteHeader(http.StatusOK)
-	if _, err := io.Copy(w, content); err != nil {
-		surface.CallOf(r).Err = err
-		panic(http.ErrAbortHandler) // the client must not take a part for the file
-	}
+	surface.Download{Name: ref.Path, Type: typeOf(ref.Path), Size: part.Length}.Send(w, r, content)
 	return nil
 }
 
@@ -203,7 +190,7 @@ func (s *Surface) upload(w http.ResponseWriter, r *http.Request) error {
 		FileRef: protocol.FileRef{Session: session, Path: name},
 	}, part, s.cfg.Call, &f)
 	if err != nil {
-		return formError(err)
+		return surface.FormError("azure.upload", err)
 	}
 	f.Path = name
 	if t.before {
@@ -227,7 +214,7 @@ func filePart(r *http.Request) (*multipart.Part, string, error) {
 			return nil, "", fault.Invalid(op, "file", "the form has no part with a file")
 		}
 		if err != nil {
-			return nil, "", formError(err)
+			return nil, "", surface.FormError(op, err)
 		}
 		// FileName would drop the folders of the path.
 		_, at, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
@@ -235,16 +222,5 @@ func filePart(r *http.Request) (*multipart.Part, string, error) {
 			name, err := clean(at["filename"])
 			return part, name, err
 		}
-	}
-}
-
-// formError returns the error of a body that is not a form. An error of the body itself, or of the
-// node, is returned unchanged.
-func formError(err error) error {
-	if known, ok := errors.AsType[*fault.Error](err); ok {
-		return known
-	}
-	return &fault.Error{
-		Kind: fault.Malformed, Op: "azure.upload", Message: "the body is not a valid form", Err: err,
 	}
 }

@@ -1,7 +1,6 @@
 package librechat
 
 import (
-	"io"
 	"mime"
 	"net/http"
 	"path"
@@ -89,18 +88,7 @@ func (s *Surface) download(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = content.Close() }()
-	h := w.Header()
-	h.Set("Content-Type", contentType(f.Name))
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment",
-		map[string]string{"filename": path.Base(f.Name)}))
-	w.WriteHeader(http.StatusOK)
-	if _, err := io.Copy(w, content); err != nil {
-		surface.CallOf(r).Err = err
-		panic(http.ErrAbortHandler) // the client must not take a part for the file
-	}
+	surface.Download{Name: f.Name, Type: contentType(f.Name), Size: f.Size}.Send(w, r, content)
 	return nil
 }
 

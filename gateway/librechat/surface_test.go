@@ -14,21 +14,9 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/surface"
-	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/gateway/surface/surfacetest"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/protocol/fault"
 )
-
-// keys is an Auth whose keys are the names of tenants, and of users after a slash.
-type keys struct{}
-
-func (keys) Bearer(secret string) (noderpc.Principal, error) {
-	if strings.HasPrefix(secret, "wrong") {
-		return noderpc.Principal{}, fault.New(fault.Unauthenticated, "test", "the key is wrong")
-	}
-	tenant, _, _ := strings.Cut(secret, "/")
-	return noderpc.Principal{Tenant: tenant, Subject: "key:" + secret}, nil
-}
 
 // fixture is a surface with a node.
 type fixture struct {
@@ -44,7 +32,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 		Settings: Settings{
 			Timeout: time.Minute, Retention: time.Hour, Tenant: "librechat",
 		},
-		Node: x.node, Auth: keys{}, Log: slog.New(slog.DiscardHandler),
+		Node: x.node, Auth: surfacetest.Keys{}, Log: slog.New(slog.DiscardHandler),
 		Base: context.Background(), Call: time.Minute, Full: func() {},
 		Go: func(f func()) bool { f(); return true },
 	}

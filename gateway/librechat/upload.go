@@ -1,7 +1,6 @@
 package librechat
 
 import (
-	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -102,7 +101,7 @@ func (s *Surface) readForm(r *http.Request, most int) (*form, error) {
 			break
 		}
 		if err != nil {
-			return nil, formError(err)
+			return nil, surface.FormError(op, err)
 		}
 		if part.FormName() != "file" {
 			if err := f.field(part); err != nil {
@@ -137,7 +136,7 @@ func (f *form) field(part *multipart.Part) error {
 	const op = "librechat.upload"
 	text, err := io.ReadAll(io.LimitReader(part, maxField+1))
 	if err != nil {
-		return formError(err)
+		return surface.FormError(op, err)
 	}
 	value := string(text)
 	switch part.FormName() {
@@ -166,7 +165,8 @@ func (s *Surface) readFile(r *http.Request, f *form, part *multipart.Part) error
 	var file store.File
 	if err == nil {
 		file, err = s.files.Create(r.Context(), userOf(r),
-			store.File{Storage: f.storage, Name: name, Owner: f.owner}, formPart{part}, maxFile)
+			store.File{Storage: f.storage, Name: name, Owner: f.owner},
+			surface.FormPart{Reader: part, Op: "librechat.upload"}, maxFile)
 	}
 	if err != nil {
 		f.results = append(f.results, uploaded{
@@ -178,27 +178,4 @@ func (s *Surface) readFile(r *http.Request, f *form, part *multipart.Part) error
 	f.results = append(f.results,
 		uploaded{Status: messageSuccess, Filename: name, FileID: file.ID})
 	return nil
-}
-
-// formPart reads a part of a form. Its errors are those of the form.
-type formPart struct{ io.Reader }
-
-func (p formPart) Read(b []byte) (int, error) {
-	n, err := p.Reader.Read(b)
-	if err != nil && err != io.EOF {
-		err = formError(err)
-	}
-	return n, err
-}
-
-// formError returns the error of a body that is not a form. An error of the body itself is returned
-// unchanged.
-func formError(err error) error {
-	if known, ok := errors.AsType[*fault.Error](err); ok {
-		return known
-	}
-	return &fault.Error{
-		Kind: fault.Malformed, Op: "librechat.upload", Message: "the body is not a valid form",
-		Err: err,
-	}
 }

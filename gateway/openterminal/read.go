@@ -155,11 +155,7 @@ func (c *call) send(w http.ResponseWriter, r *http.Request, name string) error {
 	w.Header().Set("Content-Type", protocol.MIMEOf(name))
 	w.Header().Set("Content-Length", sizeText(in.info.Length))
 	setSafe(w.Header())
-	w.WriteHeader(http.StatusOK)
-	if _, err := io.Copy(w, in); err != nil {
-		surface.CallOf(r).Err = err
-		panic(http.ErrAbortHandler) // the client must not take a part for the file
-	}
+	surface.SendBody(w, r, in)
 	return nil
 }
 

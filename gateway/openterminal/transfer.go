@@ -2,7 +2,6 @@ package openterminal
 
 import (
 	"archive/zip"
-	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -43,7 +42,7 @@ func uploadFile(w http.ResponseWriter, r *http.Request, c *call) error {
 			return fault.Invalid(op, "file", "the form has no file")
 		}
 		if err != nil {
-			return formError(err)
+			return surface.FormError(op, err)
 		}
 		if part.FormName() != "file" {
 			continue
@@ -53,7 +52,8 @@ func uploadFile(w http.ResponseWriter, r *http.Request, c *call) error {
 			return err
 		}
 		name = path.Join(folder, name)
-		f, err := c.write(r, protocol.FileWrite{FileRef: c.refOf(name)}, formPart{part})
+		f, err := c.write(r, protocol.FileWrite{FileRef: c.refOf(name)},
+			surface.FormPart{Reader: part, Op: op})
 		if err != nil {
 			return err
 		}
@@ -71,27 +71,6 @@ func nameOf(part *multipart.Part) (string, error) {
 		return "", fault.Invalid(op, "file", "the part has no file name")
 	}
 	return name, surface.CheckPath(op, at["filename"])
-}
-
-// formPart reads a part of a form. Its errors are those of the form.
-type formPart struct{ io.Reader }
-
-func (p formPart) Read(b []byte) (int, error) {
-	n, err := p.Reader.Read(b)
-	if err != nil && err != io.EOF {
-		err = formError(err)
-	}
-	return n, err
-}
-
-func formError(err error) error {
-	if known, ok := errors.AsType[*fault.Error](err); ok {
-		return known
-	}
-	return &fault.Error{
-		Kind: fault.Malformed, Op: "openterminal.upload", Message: "the body is not a valid form",
-		Err: err,
-	}
 }
 
 // archived is a file of an archive.

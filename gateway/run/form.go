@@ -1,7 +1,6 @@
 package run
 
 import (
-	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -29,7 +28,7 @@ func decode(r *http.Request) (p Request, err error) {
 			break
 		}
 		if err != nil {
-			return p, formError(err)
+			return p, surface.FormError(op, err)
 		}
 		switch part.FormName() {
 		case "request":
@@ -51,7 +50,7 @@ func decode(r *http.Request) (p Request, err error) {
 			}
 			content, err := io.ReadAll(part)
 			if err != nil {
-				return p, formError(err)
+				return p, surface.FormError(op, err)
 			}
 			files = append(files, protocol.RunFile{Path: at["filename"], Content: string(content)})
 		default:
@@ -63,15 +62,4 @@ func decode(r *http.Request) (p Request, err error) {
 	}
 	p.Files = append(p.Files, files...)
 	return p, nil
-}
-
-// formError returns the error of a body that is not a form. An error of the body itself is returned
-// unchanged.
-func formError(err error) error {
-	if known, ok := errors.AsType[*fault.Error](err); ok {
-		return known
-	}
-	return &fault.Error{
-		Kind: fault.Malformed, Op: "run.form", Message: "the body is not a valid form", Err: err,
-	}
 }

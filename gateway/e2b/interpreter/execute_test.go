@@ -386,8 +386,7 @@ func TestShortExecution(t *testing.T) {
 					l.records(began(cell))
 					time.AfterFunc(headDelay/2+c.late, func() {
 						l.records(c.output(cell))
-						time.Sleep(headDelay / 4)
-						l.records(ended(cell, "ok"))
+						time.AfterFunc(headDelay/4, func() { l.records(ended(cell, "ok")) })
 					})
 				}}
 				r := newRig(t, n)
