@@ -39,7 +39,7 @@ func outcomeOf(r protocol.RunResult, timeout time.Duration) (outcome, error) {
 	case r.Status == "timeout":
 		o.explain(fmt.Sprintf("The execution was ended: it ran for over %s.", timeout))
 	case r.Status == "lost":
-		o.explain("The session was lost: memory or another limit was reached. The next one begins anew.")
+		o.explain("The session was lost: memory or another limit was reached. The next run starts a new one.")
 	case r.Fault != nil:
 		return o, r.Fault.Err("azure.execute")
 	case r.Error != nil && len(r.Error.Traceback) > 0:
