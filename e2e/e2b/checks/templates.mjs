@@ -1,5 +1,5 @@
 // The template builder.
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { assert, e2b, fails, refused, suite, until } from './kit.mjs'
@@ -11,9 +11,10 @@ function name(t) {
   return t.check.name.replace('/', '-') + '-' + Math.random().toString(36).slice(2, 10)
 }
 
-// folder is a folder of this machine with a file.
-function folder() {
+// folder is a folder of this machine with a file, until the check has ended.
+function folder(t) {
   const path = mkdtempSync(join(tmpdir(), 'sandgate-e2b-'))
+  t.defer(async () => rmSync(path, { recursive: true }))
   writeFileSync(join(path, 'copied.txt'), 'from the folder')
   return path
 }
@@ -36,7 +37,7 @@ check('build', ['Template.build(onBuildLogs)', 'Template#fromTemplate', 'Templat
 
 check('copy', ['Template#copy', 'Template#copyItems', 'Template#rename', 'Template#remove',
   'Template#makeSymlink', 'Template#setWorkdir', 'Template#setUser'], async (t) => {
-  const template = Template({ fileContextPath: folder() })
+  const template = Template({ fileContextPath: folder(t) })
     .fromTemplate('base')
     .setUser('user')
     .setWorkdir('/home/user')
