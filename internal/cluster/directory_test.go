@@ -163,6 +163,7 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 		"owner":       conformOwner,
 		"takeover":    conformTakeover,
 		"grace":       conformGrace,
+		"older":       conformOlder,
 		"park":        conformRelease,
 		"beat":        conformHeartbeat,
 		"race":        conformRace,
@@ -298,6 +299,39 @@ func conformGrace(t *testing.T, d directory) {
 	awaitTaken("s_2", begun)
 	_, err = d.Claim(ctx, take("s_3"))
 	wantKind(t, err, fault.Conflict)
+}
+
+// conformOlder: the directory has older data than a node, such as after the failover to a replica. A
+// record with a smaller token than the node's neither takes its session nor keeps it from ending.
+func conformOlder(t *testing.T, d directory) {
+	ctx := within(t)
+	a, b := register(t, d, heartbeatOf("a")), register(t, d, heartbeatOf("b"))
+	old := mustClaim(t, d, claimOf("a", a, "s_kept", cluster.ClaimNew, 0))
+	for _, id := range []cluster.SessionID{"s_parked", "s_ended"} {
+		mustClaim(t, d, claimOf("a", a, id, cluster.ClaimNew, 0))
+	}
+	// What b was told before the directory lost its last writes.
+	newer := old + cluster.Token(time.Hour/time.Microsecond)
+	_, err := d.Claim(ctx, claimOf("b", b, "s_kept", cluster.ClaimRenew, old-1))
+	wantKind(t, err, fault.Conflict)
+	if kept := mustClaim(t, d,
+		claimOf("b", b, "s_kept", cluster.ClaimRenew, newer)); kept <= newer {
+		t.Errorf("kept with the token %d, after %d", kept, newer)
+	}
+	_, err = d.Claim(ctx, claimOf("a", a, "s_kept", cluster.ClaimRenew, old))
+	wantKind(t, err, fault.Conflict)
+	if err := d.Release(ctx, "s_parked", newer+100, false); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := d.Find(ctx, "s_parked"); err != nil || o.Node != "" || o.Token != newer+100 {
+		t.Errorf("parked over an older record: %+v, %v", o, err)
+	}
+	if err := d.Forget(ctx, "s_ended", newer+200); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Find(ctx, "s_ended"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("ended over an older record: %v", err)
+	}
 }
 
 func conformRelease(t *testing.T, d directory) {

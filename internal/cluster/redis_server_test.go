@@ -79,6 +79,16 @@ func (s *redisServer) restart(t *testing.T) {
 	s.start(t, s.cmd.Path)
 }
 
+// save makes the server write its data to its folder.
+func (s *redisServer) save(t *testing.T) {
+	t.Helper()
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	if err := c.Save(within(t)).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // open returns a cluster of its own on the server.
 func (s *redisServer) open(t *testing.T) redisCluster {
 	t.Helper()

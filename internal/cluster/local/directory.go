@@ -173,6 +173,15 @@ func next(tx *bolt.Tx, floor cluster.Token) (cluster.Token, error) {
 	return t, meta.Put([]byte("token"), binary.BigEndian.AppendUint64(nil, uint64(t)))
 }
 
+// reach raises the last token to one that a node has.
+func reach(tx *bolt.Tx, token cluster.Token) error {
+	if token <= lastToken(tx) {
+		return nil
+	}
+	return tx.Bucket(bucketMeta()).Put([]byte("token"),
+		binary.BigEndian.AppendUint64(nil, uint64(token)))
+}
+
 // Claim makes a node the owner of a session.
 func (d *Directory) Claim(_ context.Context, c cluster.Claim) (cluster.Token, error) {
 	const op = "local.claim"
@@ -199,7 +208,8 @@ func (d *Directory) Claim(_ context.Context, c cluster.Claim) (cluster.Token, er
 				return cluster.OwnedByAnother(op, x.Node)
 			}
 		case cluster.ClaimRenew:
-			if found && x.Token != c.Last && x.Node != c.Node {
+			// A record with a smaller token is older than the node's own claim.
+			if found && x.Node != c.Node && x.Token > c.Last {
 				return cluster.OwnedByAnother(op, "")
 			}
 		case cluster.ClaimTakeOver:
@@ -278,7 +288,10 @@ func (d *Directory) Release(
 	_ context.Context, id cluster.SessionID, token cluster.Token, busy bool,
 ) error {
 	err := d.change("local.release", id, token, func(tx *bolt.Tx, x entry) error {
-		x.Node, x.Incarnation = "", 0
+		x.Node, x.Incarnation, x.Token = "", 0, token
+		if err := reach(tx, token); err != nil {
+			return err
+		}
 		return put(tx, id, x)
 	})
 	if err == nil {
@@ -314,7 +327,8 @@ func (d *Directory) change(
 		if !found {
 			return nil
 		}
-		if x.Token != token {
+		// A record with a smaller token is older than the claim of the caller.
+		if x.Token > token {
 			return cluster.OwnedByAnother(op, x.Node)
 		}
 		return f(tx, x)

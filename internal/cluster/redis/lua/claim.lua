@@ -19,7 +19,9 @@ if mode == 'new' then
     return { 'taken', known[1] }
   end
 elseif mode == 'keep' then
-  if there and known[3] ~= ARGV[5] and known[1] ~= ARGV[2] then
+  -- A record with a smaller token is older than the node's own claim: the server has lost the
+  -- last writes.
+  if there and known[1] ~= ARGV[2] and tonumber(known[3]) > tonumber(ARGV[5]) then
     return { 'taken', '' }
   end
 elseif not mine then

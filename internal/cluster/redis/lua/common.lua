@@ -27,4 +27,11 @@ local function following(floor)
   return text(token)
 end
 
+-- reach raises the last token to one that a node has.
+local function reach(token)
+  if tonumber(redis.call('HGET', KEYS[1], 'token') or '0') < tonumber(token) then
+    redis.call('HSET', KEYS[1], 'token', token)
+  end
+end
+
 local function publish(channel, event) redis.call('PUBLISH', channel, cjson.encode(event)) end

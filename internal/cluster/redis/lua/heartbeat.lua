@@ -3,13 +3,15 @@
 -- KEYS: directory, node, nodes. ARGV: name, instance, incarnation, floor, lease in ms, info,
 -- channel of events.
 local born = epoch()
-local known = redis.call('HMGET', KEYS[2], 'instance', 'incarnation')
+local known = redis.call('HMGET', KEYS[2], 'instance', 'incarnation', 'epoch')
 if known[1] and known[1] ~= ARGV[2] then
   return { 'other' }
 end
 local incarnation = ARGV[3]
 if incarnation ~= '0' then
-  if known[2] ~= incarnation then
+  -- In a new epoch records of sessions may be old. They are not valid until their owners have
+  -- claimed the sessions with a new incarnation.
+  if known[2] ~= incarnation or known[3] ~= text(born) then
     return { 'expired' }
   end
 else
@@ -18,7 +20,8 @@ else
   publish(ARGV[7], {})
 end
 redis.call('HSET', KEYS[2], 'instance', ARGV[2], 'incarnation', incarnation,
-  'seen', text(now), 'info', ARGV[6])
+  'epoch', text(born), 'seen', text(now), 'info', ARGV[6])
+redis.call('HSET', KEYS[1], 'lease', ARGV[5])
 redis.call('PEXPIRE', KEYS[2], ARGV[5])
 redis.call('ZADD', KEYS[3], text(now + ARGV[5] * 1000), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', text(now - 3600 * 1000000))

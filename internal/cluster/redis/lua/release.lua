@@ -6,12 +6,14 @@ local known = redis.call('HMGET', KEYS[2], 'node', 'token')
 if not known[2] then
   return { 'ok' }
 end
-if known[2] ~= ARGV[2] then
+if tonumber(known[2]) > tonumber(ARGV[2]) then
   return { 'taken', known[1] }
 end
 local event = { session = ARGV[1] }
 if ARGV[3] == 'park' then
-  redis.call('HSET', KEYS[2], 'node', '', 'incarnation', '')
+  -- A record with a smaller token is older than the claim of the caller.
+  redis.call('HSET', KEYS[2], 'node', '', 'incarnation', '', 'token', ARGV[2])
+  reach(ARGV[2])
   event.works = ARGV[5] == '1'
 else
   local name = redis.call('HGET', KEYS[2], 'name')
