@@ -40,6 +40,9 @@ func (d *Doctor) Run(ctx context.Context) {
 	if d.Config.Cluster.Blobs != "" {
 		d.Report(d.blobs(ctx))
 	}
+	if d.Config.Cluster.Redis != "" {
+		d.Report(d.directory(ctx))
+	}
 	d.Report(certificates(d.Config, time.Now())...)
 	d.Report(portsDomain(d.Config)...)
 	if d.Config.E2B != "" {

@@ -90,6 +90,9 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := checkRedis(remote, log); err != nil {
+			return nil, errors.Join(err, remote.Close())
+		}
 		dir, ms.close, ms.feeds = remote.Directory(), remote.Close, remote.FeedStore()
 		ms.others = func(ctx context.Context) bool {
 			return others(ctx, remote.Directory(), name, time.Duration(cfg.Cluster.Lease))

@@ -1,0 +1,53 @@
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sandgate/sandgate/internal/testenv"
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+// TestRedisSafety: a server that evicts keys, or that is a replica, is refused as a directory, and one
+// whose replicas it does not wait for is named as a risk.
+func TestRedisSafety(t *testing.T) {
+	port := freePort(t)
+	s := startRedis(t, "--port", port)
+	r := s.join(t, "c")
+	ctx := within(t)
+	is, err := r.Inspect(ctx)
+	if err != nil || is.Err() != nil || is.Warning() != "" {
+		t.Fatalf("a server with defaults: %+v %v %v %q", is, err, is.Err(), is.Warning())
+	}
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	for _, policy := range []string{"volatile-lru", "allkeys-lfu", "noeviction"} {
+		if err := c.ConfigSet(ctx, "maxmemory-policy", policy).Err(); err != nil {
+			t.Fatal(err)
+		}
+		is, err := r.Inspect(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := is.Err(); (err == nil) != (policy == "noeviction") {
+			t.Errorf("%s: %v", policy, err)
+		} else if err != nil && (!fault.Is(err, fault.Host) ||
+			!strings.Contains(err.Error(), policy)) {
+			t.Errorf("%s: the error does not say why: %v", policy, err)
+		}
+	}
+	replica := startRedis(t, "--replicaof", "127.0.0.1 "+port)
+	if is, err := replica.join(t, "c").Inspect(ctx); err != nil || !fault.Is(is.Err(), fault.Host) {
+		t.Errorf("a replica: %+v %v", is, err)
+	}
+	testenv.Eventually(t, "the risk of a replica", func() bool {
+		is, err := r.Inspect(ctx)
+		return err == nil && is.Err() == nil && strings.Contains(is.Warning(), "replicas")
+	})
+	if err := c.ConfigSet(ctx, "min-replicas-to-write", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := r.Inspect(ctx); err != nil || is.Warning() != "" {
+		t.Errorf("a server that waits for its replica: %+v %v", is, err)
+	}
+}
