@@ -310,7 +310,7 @@ func conformOlder(t *testing.T, d directory) {
 	for _, id := range []cluster.SessionID{"s_parked", "s_ended"} {
 		mustClaim(t, d, claimOf("a", a, id, cluster.ClaimNew, 0))
 	}
-	// The token of b, from before the directory lost its last writes.
+	// The token of b, which the directory has lost with its last writes.
 	newer := old + cluster.Token(time.Hour/time.Microsecond)
 	_, err := d.Claim(ctx, claimOf("b", b, "s_kept", cluster.ClaimRenew, old-1))
 	wantKind(t, err, fault.Conflict)
