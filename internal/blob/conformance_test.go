@@ -32,7 +32,7 @@ type rigged struct {
 func stores(t *testing.T, test func(t *testing.T, r rigged)) {
 	t.Run("Dir", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "blobs")
-		d, err := OpenDir(path)
+		d, err := OpenDir(path, "n1")
 		if err != nil {
 			t.Fatal(err)
 		}

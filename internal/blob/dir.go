@@ -15,15 +15,23 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// partial is the prefix of the names of incomplete objects.
+// partial is the prefix of the names of incomplete objects. The name of the node, a random name of
+// this process and a random name of the object follow. Tildes separate them: no node has one in its
+// name.
 const partial = ".partial-"
 
 // Dir stores objects as files below a folder that all nodes see, such as one on NFS. Renaming a
 // file within the folder must be atomic.
-type Dir struct{ path string }
+type Dir struct {
+	path string
+	node string // the prefix of incomplete objects of this node
+	own  string // the prefix of incomplete objects of this process
+}
 
-// OpenDir creates the folder and returns the store in it.
-func OpenDir(path string) (*Dir, error) {
+// OpenDir creates the folder and returns the store in it. The node's name is unique among the
+// nodes that share the folder. With it Tidy recognises what an earlier process of this node left.
+// An empty name is that of a program beside the node.
+func OpenDir(path, node string) (*Dir, error) {
 	const op = "blob.open"
 	if !filepath.IsAbs(path) {
 		return nil, fault.Invalid(op, "blobs", "%q is not an absolute path", path)
@@ -31,7 +39,9 @@ func OpenDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot make " + path, Err: err}
 	}
-	return &Dir{path}, nil
+	d := &Dir{path: path, node: partial + node + "~"}
+	d.own = d.node + random() + "~"
+	return d, nil
 }
 
 // Put creates an object. The object is on the disk when Put returns.
@@ -42,7 +52,7 @@ func (d *Dir) Put(ctx context.Context, name string, write func(io.Writer) error)
 	}
 	path := filepath.Join(d.path, name)
 	dir := filepath.Dir(path)
-	part := filepath.Join(dir, partial+random())
+	part := filepath.Join(dir, d.own+random())
 	f, err := create(dir, part)
 	if err != nil {
 		return diskError(op, err)
@@ -162,12 +172,13 @@ func (d *Dir) Walk(ctx context.Context, folder string,
 	})
 }
 
-// Tidy removes the files of writers that no longer exist.
+// Tidy removes the incomplete objects of earlier processes of this node, and those of other nodes
+// that were last changed before a time.
 func (d *Dir) Tidy(ctx context.Context, before time.Time) (int, error) {
 	const op = "blob.tidy"
 	n := 0
 	err := d.files(ctx, op, ".", func(name string, info fs.FileInfo) error {
-		if !strings.HasPrefix(info.Name(), partial) || !info.ModTime().Before(before) {
+		if !d.abandoned(info, before) {
 			return nil
 		}
 		if err := os.Remove(filepath.Join(d.path, name)); err != nil &&
@@ -179,6 +190,18 @@ func (d *Dir) Tidy(ctx context.Context, before time.Time) (int, error) {
 		return nil
 	})
 	return n, err
+}
+
+// abandoned reports whether a file is an incomplete object that nobody writes any more.
+func (d *Dir) abandoned(info fs.FileInfo, before time.Time) bool {
+	name := info.Name()
+	switch {
+	case strings.HasPrefix(name, d.own):
+		return false // a writer removes its file when it fails
+	case d.node != partial+"~" && strings.HasPrefix(name, d.node):
+		return true
+	}
+	return strings.HasPrefix(name, partial) && info.ModTime().Before(before)
 }
 
 // files calls f for all files below a folder. It ignores files that disappear meanwhile.

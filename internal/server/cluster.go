@@ -82,8 +82,9 @@ func instance(cfg *config.Config) (string, error) {
 	return id, fault.Wrap(fault.Host, "node.instance", os.WriteFile(path, []byte(id+"\n"), 0o600))
 }
 
-// OpenBlobs opens the blob store; nil where there is none.
-func OpenBlobs(cfg *config.Config) (blob.Store, error) {
+// OpenBlobs opens the blob store for a node, or for a program beside the node if the name is empty.
+// The store is nil if the configuration has none.
+func OpenBlobs(cfg *config.Config, node string) (blob.Store, error) {
 	c := cfg.Cluster
 	switch {
 	case c.Blobs == "":
@@ -98,7 +99,7 @@ func OpenBlobs(cfg *config.Config) (blob.Store, error) {
 		}
 		return store, nil
 	}
-	store, err := blob.OpenDir(c.Blobs)
+	store, err := blob.OpenDir(c.Blobs, node)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := OpenBlobs(cfg)
+	store, err := OpenBlobs(cfg, string(name))
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func TestGVisorSuspend(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = dir.Close() })
-	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"), "n1")
 	if err != nil {
 		t.Fatal(err)
 	}

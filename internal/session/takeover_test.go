@@ -26,7 +26,7 @@ func TestGVisorTakeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = dir.Close() })
-	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"), "n1")
 	if err != nil {
 		t.Fatal(err)
 	}

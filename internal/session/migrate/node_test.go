@@ -43,7 +43,7 @@ func newTestCluster(t *testing.T) *testCluster {
 	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	must(t, err)
 	t.Cleanup(func() { _ = dir.Close() })
-	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"), "n1")
 	must(t, err)
 	return &testCluster{t, dir, store, map[cluster.NodeID]string{
 		"a": t.TempDir(),

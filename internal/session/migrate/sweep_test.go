@@ -14,7 +14,7 @@ import (
 
 // TestSweepStore checks that a sweep removes old objects that no session needs, and no others.
 func TestSweepStore(t *testing.T) {
-	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"), "n1")
 	if err != nil {
 		t.Fatal(err)
 	}
