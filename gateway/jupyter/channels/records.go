@@ -203,9 +203,23 @@ func (c *Conn) kernelMessage(number uint32, m message.Message) error {
 		_ = json.Unmarshal(m.Content, &e) // the driver writes it
 		x.traceback = e.Traceback
 	case message.DisplayDataType, message.UpdateDisplayType, message.ExecuteResultType:
+		if isPage(m.Content) {
+			return nil // the payload of the reply has it
+		}
 		m.Content = withMetadata(m.Content)
 	}
 	return c.send(c.compose(wire.IOPub, m.Type, x.parent, m.Content))
+}
+
+// isPage reports whether a display shows what the payload of its cell's reply has.
+func isPage(content json.RawMessage) bool {
+	var b struct {
+		Metadata struct {
+			Pager bool `json:"pager"`
+		} `json:"metadata"`
+	}
+	return bytes.Contains(content, []byte(`"pager"`)) &&
+		json.Unmarshal(content, &b) == nil && b.Metadata.Pager
 }
 
 // withMetadata adds the metadata that clients require.

@@ -8,8 +8,11 @@ import importlib
 import sys
 import types
 
+# IPython's terminal imports this module in a circle, which must begin with it. So its stub stays.
+FIRST = "IPython.terminal.embed"
+
 # Functions that are imported when they are first called.
-HELD = {"IPython.terminal.embed": ("embed",), "urllib.request": ("Request", "urlopen"), "logging.config": ("dictConfig",)}
+HELD = {FIRST: ("embed",), "urllib.request": ("Request", "urlopen"), "logging.config": ("dictConfig",)}
 
 
 def _later(module, name):
@@ -28,6 +31,18 @@ def _stub(module, names):
     return stub
 
 
+def _real(module, stub):
+    """Return a __getattr__ that replaces a stub with its module."""
+    def attribute(name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(module) is stub:
+            del sys.modules[module]
+        return getattr(importlib.import_module(module), name)
+
+    return attribute
+
+
 def import_ipython():
     """Import IPython's shell and completer."""
     stubs = {module: _stub(module, names) for module, names in HELD.items() if module not in sys.modules}
@@ -40,6 +55,9 @@ def import_ipython():
     finally:
         del sys.modules["jedi"]
         for module, stub in stubs.items():
+            if module == FIRST:
+                stub.__getattr__ = _real(module, stub)
+                continue
             del sys.modules[module]
             parent, _, child = module.rpartition(".")
             parent = sys.modules.get(parent)

@@ -100,6 +100,7 @@ class Server:
         sys.meta_path.insert(0, comms.Hook(self._messages))
         faulthandler.enable(self._plain[1])
         limit_recursion()
+        self._memory.keep_small()
         self._memory.bound()
         self._interrupts.install()
         self._loop.add_reader(REQUESTS, self._readable)
@@ -123,6 +124,8 @@ class Server:
     def _forked(self):
         """In a child: close the driver's descriptors, use plain streams and the default SIGINT."""
         import signal
+        if self._output.forked:
+            return  # a child's child: the numbers may be those of its own files
         self._output.after_fork_in_child()
         for fd in (REQUESTS, REPLIES, *self._plain):
             try:
@@ -245,7 +248,11 @@ class Server:
         if self._c.dirty():
             self._output.before_child()
             self._c.flush()
+        if self._memory.ran_out:
+            self._memory.tidy(self._shell.forget_failure)
         self._reply(reply, cell.number)
+        if not cell.silent:
+            self._memory.tidy(self._shell.forget_failure)
         self._busy = False
         if self._queue or self._reader.requests:
             self._loop.call_soon(self._resume)

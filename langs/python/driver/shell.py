@@ -18,9 +18,12 @@ from .display import Formatter, Hook, Publisher
 from .history import History
 from .magics import Pages, Scripts
 from .messages import shorten
-from .tracebacks import clean
+from .tracebacks import chain, clean
 
 MAX_PAYLOAD = 1 << 20  # characters of one text for the pager
+
+# Backends of %matplotlib that open windows.
+WINDOWS = {"qt", "qt4", "qt5", "qt6", "tk", "gtk", "gtk3", "gtk4", "wx", "osx", "macosx"}
 
 
 class Exit(ExitAutocall):
@@ -38,8 +41,9 @@ def text_of(error):
         return "<exception str() failed>"
 
 
-class Shell(InteractiveShell):
-    """One session's shell."""
+class ZMQInteractiveShell(InteractiveShell):
+    """One session's shell. Libraries ask for the name of Jupyter's class to find out whether they
+    can show HTML, LaTeX and widgets."""
 
     display_pub_class = Type(Publisher)
     displayhook_class = Type(Hook)
@@ -47,6 +51,7 @@ class Shell(InteractiveShell):
     output = Any()
     memory = Any()
     guard = Any()
+    _shown = None  # the last failure: %debug shows its frames
 
     @default("exiter")
     def _exit_default(self):
@@ -69,12 +74,16 @@ class Shell(InteractiveShell):
         super().init_magics()
         self.register_magics(Scripts, Pages)
 
-    @staticmethod
-    def _page(_shell, data, start=0, screen_lines=0, pager_cmd=None):
+    def _page(self, _shell, data, start=0, screen_lines=0, pager_cmd=None):
         if not isinstance(data, dict):
             data = {"text/plain": data}
         data = {k: shorten(v, MAX_PAYLOAD) if isinstance(v, str) else v for k, v in data.items()}
         current().payload.append({"source": "page", "data": data, "start": start})
+        self._show_page(data)
+
+    def _show_page(self, data):
+        """Show what the payload of the reply has, for clients that do not read it."""
+        self.messages.bundle("display_data", data, {"pager": True})
 
     @staticmethod
     def _edit(_shell, filename, linenum=None, wait=True):
@@ -82,17 +91,20 @@ class Shell(InteractiveShell):
 
     def set_next_input(self, s, replace=False):
         current().payload.append({"source": "set_next_input", "text": s, "replace": replace})
+        self._show_page({"text/plain": shorten(s, MAX_PAYLOAD)})
 
     def enable_gui(self, gui=None):
         """There are no windows."""
 
     def enable_matplotlib(self, gui=None):
         """%matplotlib: inline replaces backends that do not exist here."""
-        try:
-            return super().enable_matplotlib(gui)
-        except (ImportError, RuntimeError, KeyError, UsageError):
-            print(f"figures are shown inline: there is no backend {gui} here", file=sys.stderr)
-            return super().enable_matplotlib("inline")
+        if gui not in WINDOWS:
+            try:
+                return super().enable_matplotlib(gui)
+            except (ImportError, RuntimeError, KeyError, UsageError):
+                pass
+        print(f"figures are shown inline: there is no backend {gui} here", file=sys.stderr)
+        return super().enable_matplotlib("inline")
 
     def ask_exit(self):
         raise SystemExit(None)
@@ -141,14 +153,6 @@ class Shell(InteractiveShell):
         except asyncio.CancelledError as error:
             failure = self.interrupted(error)
             self.showtraceback((type(failure), failure, failure.__traceback__), running_compiled_code=True)
-        except MemoryError as error:
-            self.memory.relieve()
-            failure = error
-            self.showtraceback(running_compiled_code=True)
-            # The frames hold the objects that have filled the memory.
-            traceback.clear_frames(error.__traceback__)
-            sys.last_traceback = None
-            failure = sys.last_value = error.with_traceback(None)
         except BaseException as error:
             failure = error
             self.showtraceback(running_compiled_code=True)
@@ -156,6 +160,8 @@ class Shell(InteractiveShell):
             sys.excepthook = self.sys_excepthook
         if result is not None:
             result.error_in_exec = failure
+            if isinstance(failure, MemoryError):
+                failure.__traceback__ = None
         return True
 
     @staticmethod
@@ -189,6 +195,14 @@ class Shell(InteractiveShell):
         except ValueError:
             print("No traceback available to show.", file=sys.stderr)
             return
+        if isinstance(error, MemoryError):
+            self.memory.relieve()
+        try:
+            self._show_failure(error, filename, exception_only, running_compiled_code)
+        finally:
+            self._let_go(error)
+
+    def _show_failure(self, error, filename, exception_only, running_compiled_code):
         clean(error)
         if isinstance(error, SystemExit):  # from %run, which does not raise it
             self._leave(error)
@@ -203,6 +217,25 @@ class Shell(InteractiveShell):
             return
         super().showtraceback((type(error), error, error.__traceback__), filename, 0,
                               exception_only, running_compiled_code)
+
+    def _let_go(self, error):
+        """Release what the functions of the failure before this one hold: %debug shows the last one
+        only. Those of a MemoryError hold the objects that have filled the memory."""
+        before, self._shown = self._shown, error
+        if before is not None and before is not error:
+            release(before, error)
+        if isinstance(error, MemoryError):
+            self.forget_failure()
+            self.memory.ran_out = True
+
+    def forget_failure(self):
+        """Release what the functions of the last failure hold. %debug then has nothing to show."""
+        error, self._shown = self._shown, None
+        if error is None:
+            return
+        release(error)
+        error.__traceback__ = sys.last_traceback = None
+        self.InteractiveTB.tb = None
 
     @staticmethod
     def _keep(error):
@@ -228,6 +261,14 @@ def _grouped(error):
     return False
 
 
+def release(error, other=None):
+    """Clear the frames of an exception and of those behind it, without those of other."""
+    kept = {id(e) for e in chain(other)}
+    for e in chain(error):
+        if id(e) not in kept:
+            traceback.clear_frames(e.__traceback__)
+
+
 def make_shell(messages, output, memory, guard):
     """Create the process's only shell."""
     config = Config()
@@ -236,7 +277,8 @@ def make_shell(messages, output, memory, guard):
     config.InteractiveShell.colors = "NoColor" if os.environ.get("NO_COLOR") else "Neutral"
     config.Completer.use_jedi = False  # its first completion takes more than a second
     config.IPCompleter.use_jedi = False
-    shell = Shell.instance(config=config, messages=messages, output=output, memory=memory, guard=guard)
+    config.IPKernelApp.parent_appname = "sandgate"  # libraries ask whether config has an IPKernelApp
+    shell = ZMQInteractiveShell.instance(config=config, messages=messages, output=output, memory=memory, guard=guard)
     shell.kernel = comms.Kernel()
     shell.display_pub.messages = shell.displayhook.messages = messages
     return shell

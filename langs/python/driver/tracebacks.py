@@ -50,16 +50,23 @@ def _shorten(tb):
     tb.tb_next = at
 
 
-def clean(error):
-    """Strip an exception, its causes and its group, and return it."""
-    todo, seen = [error], set()
+def chain(error):
+    """Return an exception, its causes and its group."""
+    todo, seen, found = [error], set(), []
     while todo:
         e = todo.pop()
         if e is None or id(e) in seen:
             continue
         seen.add(id(e))
-        e.__traceback__ = _strip(e.__traceback__)
+        found.append(e)
         todo += (e.__cause__, e.__context__)
         if isinstance(e, BaseExceptionGroup):
             todo += e.exceptions
+    return found
+
+
+def clean(error):
+    """Strip an exception, its causes and its group, and return it."""
+    for e in chain(error):
+        e.__traceback__ = _strip(e.__traceback__)
     return error

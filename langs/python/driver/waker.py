@@ -51,7 +51,7 @@ class Waker:
         self._take()
 
     def _begin(self):
-        if self._join is None:
+        if self._join is None and self._read >= 0:
             try:
                 self._join = start(self._run)
             except RuntimeError:
@@ -91,6 +91,9 @@ class Waker:
     def forget(self):
         """In a forked child, which is not a kernel."""
         self._forking = None
+        self._join = None
+        if self._read < 0:
+            return  # a child's child
         signal.set_wakeup_fd(-1)
         os.close(self._read)
         os.close(self._write)

@@ -70,7 +70,7 @@ class Help(KernelCase):
                 self.assertEqual(reply["indent"], indent)
 
     def test_terminal_and_jedi_are_held_back(self):
-        r = self.kernel.run("import sys\n[n for n in ('prompt_toolkit', 'jedi', 'IPython.terminal.embed') if n in sys.modules]")
+        r = self.kernel.run("import sys\n[n for n in ('prompt_toolkit', 'jedi', 'IPython.terminal.interactiveshell') if n in sys.modules]")
         self.assertEqual(r.value, "[]")
         r = self.kernel.run("import IPython, IPython.terminal.embed as e; e.InteractiveShellEmbed.__name__, IPython.embed.__name__", timeout=60)
         self.assertEqual(r.value, "('InteractiveShellEmbed', 'embed')")
