@@ -75,7 +75,7 @@ func (c *channel) sendRequest(q kernel.Request, p *pending) error {
 	if err == nil && p != nil {
 		c.pending[q.ID] = *p
 		if p.exec {
-			c.cells = append(c.cells, execution{q.ID, q.Cell})
+			c.cells = append(c.cells, execution{q.ID, q.Cell, time.Now()})
 		}
 	}
 	c.mu.Unlock()
@@ -89,6 +89,7 @@ func (c *channel) sendRequest(q kernel.Request, p *pending) error {
 type execution struct {
 	id   uint64
 	cell uint32
+	sent time.Time
 }
 
 // outputCell returns the cell that text from the pipes belongs to. It is the
@@ -161,15 +162,20 @@ func (l *loop) reply(body []byte) bool {
 	c.mu.Lock()
 	p, ok := c.pending[r.ID]
 	delete(c.pending, r.ID)
+	var ended execution
 	if p.exec {
 		for _, e := range c.cells {
 			if e.id == r.ID {
-				c.lastCell = e.cell
+				c.lastCell, ended = e.cell, e
 			}
 		}
 		c.cells = slices.DeleteFunc(c.cells, func(e execution) bool { return e.id == r.ID })
 	}
 	c.mu.Unlock()
+	if ended.cell != 0 {
+		l.endLeftovers(ended.cell, ended.sent)
+		l.explainNetworkError(ended.cell)
+	}
 	switch {
 	case !ok:
 		c.s.stray.Add(1)

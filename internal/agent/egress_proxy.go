@@ -44,6 +44,13 @@ func (e *egressProxy) listensOn(port int) bool {
 	return e.listener != nil && e.port == port
 }
 
+// isOpen reports whether programs can ask for connections to the outside.
+func (e *egressProxy) isOpen() bool {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	return e.listener != nil
+}
+
 // open listens on a loopback port. It may be called again with the same port,
 // because snapshots contain the listener.
 func (e *egressProxy) open(port int) error {

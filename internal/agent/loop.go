@@ -60,6 +60,7 @@ type loop struct {
 	tail           []byte // the end of standard error, for the message of a failed start
 	broken         bool   // the driver broke the protocol
 	eventsClosedAt time.Time
+	offline        uint32 // the latest cell whose output has an error of the network
 	oomKills       uint64
 
 	frameAt    int       // where the terminal's open frame begins in out, if frameOpen
@@ -291,6 +292,7 @@ func (l *loop) pump() (drained [2]bool) {
 				return drained
 			}
 			l.c.win.sentBytes(body)
+			l.noteNetworkError(l.head.Cell, l.ev[l.off+frame.HeaderSize:l.off+l.size])
 			frame := l.ev[l.off : l.off+l.size]
 			frame[5] = 0 // FlagClear is between driver and agent
 			binary.BigEndian.PutUint32(frame[8:], l.c.id)
@@ -384,8 +386,10 @@ func (l *loop) readPipe(i, n int) int {
 	l.noteRead(m, time.Now())
 	l.last[i] -= m
 	l.quiet = time.Time{}
+	cell := c.outputCell()
+	l.noteNetworkError(cell, body[:m])
 	// The header goes before the body, which is already in place.
-	frame.Append(l.out[:at], frame.Frame{Type: kind, Channel: c.id, Cell: c.outputCell()})
+	frame.Append(l.out[:at], frame.Frame{Type: kind, Channel: c.id, Cell: cell})
 	l.out = l.out[:at+frame.HeaderSize+m]
 	binary.BigEndian.PutUint32(l.out[at:], uint32(m))
 	l.flushFull()

@@ -27,12 +27,12 @@ func (s *Session) enableEgress(n *protocol.Network, used int64) error {
 }
 
 // reseedFor gives a machine its own randomness and variables, with those of the
-// proxy if it has a network.
+// proxy if it has a network, and those for programs without one if not.
 func (m *Manager) reseedFor(ctx context.Context, mb *warm.Instance, n *protocol.Network,
 	env map[string]string,
 ) error {
 	if n == nil {
-		return mb.Reseed(ctx, env, 0)
+		return mb.Reseed(ctx, proxy.Offline(env), 0)
 	}
 	return mb.Reseed(ctx, m.cfg.Egress.Env(env), m.cfg.Egress.Port)
 }

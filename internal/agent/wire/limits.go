@@ -6,6 +6,8 @@ const (
 	MaxChannels  = 256 // kernels and processes that live at once
 	MaxTransfers = 32  // files that are written, read or watched at once
 	MaxPending   = 1024
+	// MaxLeft is how many processes a cell may leave running. If it leaves more, they are ended.
+	MaxLeft = 256
 )
 
 // The sizes of frames, in bytes.

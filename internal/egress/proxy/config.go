@@ -117,6 +117,14 @@ func (c Config) CheckUpdate(p *Proxy, tenant string, asked *protocol.Network) (*
 	return c.Check(op, field, tenant, asked)
 }
 
+// Offline returns the variables of a session without network: those of the user, and settings that
+// make package managers fail at once instead of trying for a minute.
+func Offline(user map[string]string) map[string]string {
+	env := map[string]string{"PIP_RETRIES": "1", "NPM_CONFIG_FETCH_RETRIES": "0"}
+	maps.Copy(env, user)
+	return env
+}
+
 // Env returns the variables with which programs find the proxy, and the variables of the user, which
 // take precedence. Node's fetch reads them only with NODE_USE_ENV_PROXY.
 func (c Config) Env(user map[string]string) map[string]string {

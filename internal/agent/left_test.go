@@ -1,0 +1,36 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+)
+
+// A cell that leaves too many processes loses them, and no others, before its reply.
+func TestLeftoversOfACell(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.kernel(1, "test")
+	const kept, many = "1000.25", "1000.75"
+	r.run(1, 1, "bg sleep "+kept+" & sleep "+kept+" & wait")
+	agenttest.Eventually(t, "the first cell's processes run", func() bool { return r.count(kept) >= 3 })
+	before, began := r.count(kept), time.Now()
+	agenttest.Eventually(t, "start times differ", func() bool { return time.Since(began) > 50*time.Millisecond })
+	out, _ := r.run(1, 2, fmt.Sprintf("sh for i in $(seq %d); do sleep %s & done", wire.MaxLeft+20, many))
+	if !strings.HasSuffix(out, fmt.Sprintf("a cell may leave %d.\n", wire.MaxLeft)) {
+		t.Errorf("no notice: %q", out)
+	}
+	if n := r.count("sleep " + many); n != 0 {
+		t.Errorf("%d processes of the second cell are left", n)
+	}
+	if n := r.count(kept); n != before {
+		t.Errorf("%d of %d processes of the first cell are left", n, before)
+	}
+	if out, _ := r.run(1, 3, "out on"); out != "on" {
+		t.Errorf("the next cell: %q", out)
+	}
+}

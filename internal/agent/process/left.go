@@ -1,0 +1,72 @@
+package process
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tick is the unit of start times in /proc. startMargin is how far they may be from the clock: gVisor
+// rounds both.
+const (
+	tick        = 10 * time.Millisecond
+	startMargin = 3 * tick
+)
+
+// Few reports whether no tree can have more than n processes. It is cheap, and counts more than the
+// processes of the user, such as threads.
+func Few(n int) bool {
+	var info unix.Sysinfo_t
+	return unix.Sysinfo(&info) == nil && int(info.Procs) <= n
+}
+
+// KillYounger ends the processes of a tree that began within the last age, except the process keep,
+// if there are more than n. It returns how many there were, 0 if it has left them alone.
+func KillYounger(group uint32, age time.Duration, keep, n int) int {
+	since := uptime() - age - startMargin
+	old := map[int]bool{keep: true}
+	list := func() []Info {
+		return slices.DeleteFunc(Members(group), func(p Info) bool { return old[p.PID] })
+	}
+	left := list()
+	if len(left) <= n {
+		return 0
+	}
+	for _, p := range left {
+		old[p.PID] = started(p.PID) < since
+	}
+	left = list()
+	if len(left) <= n {
+		return 0
+	}
+	killUntilGone(list, killLimit)
+	return len(left)
+}
+
+// started returns when a process began, on the clock of uptime. A process that has ended counts as
+// old.
+func started(pid int) time.Duration {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name may have spaces and brackets.
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(f) < 20 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(f[19], 10, 64)
+	return time.Duration(n) * tick
+}
+
+// uptime returns the machine's clock, to which start times refer.
+func uptime() time.Duration {
+	b, _ := os.ReadFile("/proc/uptime")
+	seconds, _, _ := strings.Cut(string(b), " ")
+	s, _ := strconv.ParseFloat(seconds, 64)
+	return time.Duration(s * float64(time.Second))
+}
