@@ -6,7 +6,10 @@ import java.util.Map;
 import java.util.function.Function;
 import sandgate.driver.Screen;
 
-/** Functions with which cells show values. All of them are imported into every session. */
+/**
+ * Functions with which cells show values. All of them are imported into every session. Those that
+ * return a Rich show it at once, except in the forms of values: format and toHtml.
+ */
 public final class Display {
     private Display() {}
 
@@ -21,8 +24,13 @@ public final class Display {
         }
     }
 
-    /** Shows a value: its rich form if it has one, else its text. */
+    /**
+     * Shows a value: its rich form if it has one, else its text. What html and similar functions
+     * have just shown is not shown again.
+     */
     public static Shown display(Object value) {
+        String before = Screen.takeShown(value);
+        if (before != null) return new Shown(before);
         var shown = new Shown(Screen.freshId());
         Screen.show(value, shown.id, false);
         return shown;
@@ -80,12 +88,12 @@ public final class Display {
      * 500 rows are shown.
      */
     public static Rich table(Object rows) {
-        return Screen.table(rows);
+        return Screen.showNow(Screen.table(rows));
     }
 
     /** A chart from a Vega-Lite specification: JSON text, or maps and lists. */
     public static Rich vegaLite(Object specification) {
-        return Screen.vegaLite(specification);
+        return Screen.showNow(Screen.vegaLite(specification));
     }
 
     /**
@@ -93,13 +101,13 @@ public final class Display {
      * components.
      */
     public static Rich chart(String mark, Iterable<?> rows, String x, String y) {
-        return Screen.chart(mark, rows, x, y);
+        return Screen.showNow(Screen.chart(mark, rows, x, y));
     }
 
     /** A chart of a map, its keys along x. */
     public static Rich chart(String mark, Map<?, ? extends Number> values) {
-        return Screen.chart(mark, values.entrySet().stream().map(e -> Map.of("key", String.valueOf(e.getKey()), "value", e.getValue())).toList(),
-            "key", "value");
+        return Screen.showNow(Screen.chart(mark, values.entrySet().stream().map(e -> Map.of("key", String.valueOf(e.getKey()), "value", e.getValue())).toList(),
+            "key", "value"));
     }
 
     /**
@@ -111,7 +119,7 @@ public final class Display {
     }
 
     private static Rich rich(String type, Object content, String plain) {
-        return new Rich(Map.of(type, content, "text/plain", plain));
+        return Screen.showNow(new Rich(Map.of(type, content, "text/plain", plain)));
     }
 
     /** Rows for a table from columns: names and values in turn. */

@@ -4,7 +4,7 @@ import java.util.Map;
 
 /**
  * A value in several MIME types. As the last expression of a cell, or passed to display, it is
- * shown in the best one.
+ * shown in the best one. The functions of Display show the values that they return at once.
  */
 public record Rich(Map<String, ?> data) {
     public Rich {

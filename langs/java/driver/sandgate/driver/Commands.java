@@ -16,6 +16,7 @@ final class Commands {
         /list [NAME]                         its source
         /drop NAME…, /drop -all, /reset      forget it
         /open FILE                           run a file as a cell
+        /save FILE                           write what is declared to a file
         /env -class-path PATH, %classpath PATH…    use jars and folders of classes; dir/* means all jars in it
         /exit [STATUS]                       end the cell
         Shown with: display(x), table(rows), html(s), markdown(s), json(x), image(i), svg(s), chart(mark, rows, x, y), vegaLite(spec)
@@ -50,6 +51,8 @@ final class Commands {
             case "/drop" -> drop(args);
             case "/reset" -> session.dropAll();
             case "/open" -> open(cell, args);
+            case "/save" -> save(args);
+            case "/edit" -> throw wrong("there is no editor: change the declaration in a cell, or use /save and /open");
             case "/env" -> {
                 if (args.size() != 2 || !args.getFirst().matches("-?-class-?path")) throw wrong("use /env -class-path PATH");
                 classPath(List.of(args.get(1).split(File.pathSeparator)));
@@ -102,6 +105,18 @@ final class Commands {
             session.run(inner);
         } catch (IOException | java.nio.file.InvalidPathException e) {
             throw wrong("cannot read " + args.getFirst() + ": " + e.getMessage());
+        }
+    }
+
+    private void save(List<String> args) throws Failure {
+        if (args.size() != 1) throw wrong("use /save FILE");
+        var text = new StringBuilder();
+        session.shell.snippets().filter(s -> session.shell.status(s).isActive() && s.kind().isPersistent() && !name(s).startsWith("$"))
+            .forEach(s -> text.append(s.source().strip()).append('\n'));
+        try {
+            Files.writeString(Path.of(args.getFirst()), text);
+        } catch (IOException | java.nio.file.InvalidPathException e) {
+            throw wrong("cannot write " + args.getFirst() + ": " + e.getMessage());
         }
     }
 

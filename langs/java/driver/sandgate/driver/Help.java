@@ -55,9 +55,13 @@ final class Help {
                 int bracket = text.indexOf('(');
                 String name = (bracket < 0 ? text : text.substring(0, bracket)).strip();
                 if (name.isEmpty() || name.startsWith("$") || name.startsWith("do_it$")) continue;
-                var match = new HashMap<String, Object>(Map.of("text", name));
+                // A method without parameters is complete with its brackets. One that also has a
+                // form with parameters is not.
+                String whole = bracket < 0 ? name : name + (text.startsWith("()", bracket) ? "()" : "(");
+                var match = new HashMap<String, Object>(Map.of("text", whole));
                 if (bracket >= 0) match.put("type", "function");
-                matches.putIfAbsent(name, match);
+                if (whole.endsWith("(")) matches.remove(whole + ")");
+                if (!matches.containsKey(name + "(")) matches.putIfAbsent(whole, match);
             }
         }
         return Map.of("matches", new ArrayList<>(matches.values()),

@@ -18,6 +18,7 @@ final class Loader extends URLClassLoader {
 
     Loader(ClassLoader parent) {
         super(new URL[0], parent);
+        setDefaultAssertionStatus(true);
     }
 
     /** Adds classes, already woven, that can be found from now on. */

@@ -33,6 +33,12 @@ public final class Screen {
 
     private static final Map<Class<?>, Function<Object, ?>> FORMATS = new ConcurrentHashMap<>();
     private static final AtomicLong IDS = new AtomicLong();
+    /** Set in a thread that makes the form of a value. */
+    private static final ThreadLocal<Boolean> FORMING = new ThreadLocal<>();
+    private static final int MAX_SHOWN = 1000;
+    /** What the cell shownBy has shown with functions such as html, and its display ids. */
+    private static final Map<Object, String> SHOWN = new java.util.IdentityHashMap<>();
+    private static Cell shownBy;
     private static Output output;
 
     private Screen() {}
@@ -59,14 +65,44 @@ public final class Screen {
         FORMATS.put(type, (Function<Object, ?>) form);
     }
 
-    /** Returns whether a result is not shown, because display has already shown it. */
+    /**
+     * Returns whether a result is not shown, because display or a function such as html has already
+     * shown it.
+     */
     static boolean silent(Object value) {
-        return value instanceof Display.Shown;
+        return value instanceof Display.Shown || takeShown(value) != null;
+    }
+
+    /** Shows a value that a function such as html returns, unless it is a part of another form. */
+    public static Rich showNow(Rich value) {
+        if (FORMING.get() != null) return value;
+        String id = freshId();
+        show(value, id, false);
+        synchronized (SHOWN) {
+            Cell cell = Cell.current();
+            if (shownBy != cell) SHOWN.clear();
+            shownBy = cell;
+            if (SHOWN.size() < MAX_SHOWN) SHOWN.put(value, id);
+        }
+        return value;
+    }
+
+    /** Returns the display id of a value that this cell has shown with showNow, once; then null. */
+    public static String takeShown(Object value) {
+        synchronized (SHOWN) {
+            return shownBy == Cell.current() ? SHOWN.remove(value) : null;
+        }
     }
 
     /** Returns a value's text and its rich forms. */
     static Map<String, Object> bundle(Object value) {
-        return bundle(value, 0);
+        Boolean outer = FORMING.get();
+        FORMING.set(true);
+        try {
+            return bundle(value, 0);
+        } finally {
+            if (outer == null) FORMING.remove();
+        }
     }
 
     private static Map<String, Object> bundle(Object value, int depth) {

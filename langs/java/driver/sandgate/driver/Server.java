@@ -268,7 +268,7 @@ final class Server implements Control.Caller {
             Session.Result result = session.run(cell);
             if (Boolean.TRUE.equals(request.get("program"))) join(cell);
             if (cell.stop != null) throw session.stopped(cell, cell.stop);
-            if (result != null && !cell.silent && !Screen.silent(result.value())) show(cell, result.value());
+            if (result != null && !Screen.silent(result.value()) && !cell.silent) show(cell, result.value());
             return null;
         } catch (Failure f) {
             return f;

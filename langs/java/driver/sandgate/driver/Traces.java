@@ -54,7 +54,7 @@ final class Traces {
         while (!all.isEmpty()) {
             var last = all.getLast();
             boolean base = last.getClassName().equals("java.lang.Thread") && last.getMethodName().startsWith("run");
-            if (!base && !ours(last)) break;
+            if (!base && !ours(last) && !last.getClassName().startsWith("java.lang.invoke.")) break;
             all.removeLast();
         }
         if (!all.isEmpty() && ours(all.getFirst())) {
