@@ -65,6 +65,12 @@ final class Cells
         return ['size' => \strlen($this->text)];
     }
 
+    /** PHP looks for an included file beside the cell. There are no files. */
+    public function url_stat(): array|false
+    {
+        return false;
+    }
+
     public function stream_set_option(): bool
     {
         return false;

@@ -115,6 +115,33 @@ function password(string $prompt = 'Password: '): string|false
     return Kernel::get()->input->ask($prompt, true);
 }
 
+/** Returns the path of a file that is about to be included, whose declarations replace others. */
+function again(mixed $path): mixed
+{
+    $file = \is_string($path) ? stream_resolve_include_path($path) : false;
+    $text = $file !== false && is_file($file) ? file_get_contents($file) : '';
+    if (preg_match('/\b(function|class|interface|trait|enum|const)\b/i', (string) $text)) {
+        Kernel::get()->source->renewAll($text);
+    }
+    return $path;
+}
+
+/** The same for include_once: a file that was included is not included again. */
+function once(mixed $path): mixed
+{
+    $file = \is_string($path) ? stream_resolve_include_path($path) : false;
+    return $file === false || \in_array($file, get_included_files(), true) ? $path : again($path);
+}
+
+/** Returns a text that is about to be evaluated. */
+function evaluated(mixed $text): mixed
+{
+    if (\is_string($text) && preg_match('/\b(function|class|interface|trait|enum|const)\b/i', $text)) {
+        Kernel::get()->source->renewAll("<?php $text");
+    }
+    return $text;
+}
+
 /** Returns a column of a chart, with the kind of scale that fits its first value. */
 function axis(array $rows, string $name): array
 {

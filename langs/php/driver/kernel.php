@@ -38,6 +38,8 @@ final class Kernel
     private string $file = '';
     /** @var list<array{callable, array}> */
     private array $atEnd = [];
+    /** PHP's own proc_open. */
+    public readonly \Closure $openProcess;
 
     public static function get(): self
     {
@@ -59,7 +61,8 @@ final class Kernel
         stream_wrapper_register('sandgate', StandardStream::class);
         $this->standardStreams();
         register_shutdown_function($this->shutdown(...));
-        foreach (['readline', 'register_shutdown_function', 'time_sleep_until'] as $name) {
+        $this->openProcess = proc_open(...);
+        foreach (['readline', 'register_shutdown_function', 'time_sleep_until', 'proc_open', 'debug_print_backtrace'] as $name) {
             $engine->forgetFunction($name);
         }
         set_error_handler($this->output->diagnose(...));

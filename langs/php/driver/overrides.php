@@ -27,3 +27,41 @@ function time_sleep_until(float $timestamp): bool
     }
     return true;
 }
+
+/**
+ * STDIN and STDERR are streams of the driver, which no process can use. A process gets the
+ * descriptors of that number.
+ *
+ * @param array<int, mixed> $descriptor_spec
+ * @param array<int, resource> $pipes
+ */
+function proc_open(array|string $command, array $descriptor_spec, &$pipes, ?string $cwd = null, ?array $env_vars = null, ?array $options = null)
+{
+    foreach ($descriptor_spec as &$entry) {
+        $entry = match (true) {
+            $entry === STDIN => ['file', '/dev/null', 'r'],
+            $entry === STDERR => fopen('php://stderr', 'w'),
+            default => $entry,
+        };
+    }
+    unset($entry);
+    return (Sandgate\Kernel::get()->openProcess)($command, $descriptor_spec, $pipes, $cwd, $env_vars, $options);
+}
+
+/** PHP's own function shows the frames that run a cell. */
+function debug_print_backtrace(int $options = 0, int $limit = 0): void
+{
+    $n = 0;
+    foreach (array_slice(explode("\n", (new Exception())->getTraceAsString()), 1) as $frame) {
+        if ($frame === '' || str_contains($frame, __DIR__ . '/') || str_ends_with($frame, ' {main}')) {
+            continue;
+        }
+        if ($options & DEBUG_BACKTRACE_IGNORE_ARGS) {
+            $frame = preg_replace('/\(.*\)$/', '()', $frame);
+        }
+        echo preg_replace('/^#\d+/', "#$n", $frame), "\n";
+        if (++$n === $limit) {
+            break;
+        }
+    }
+}

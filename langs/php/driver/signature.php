@@ -19,7 +19,7 @@ final class Signature
     public static function ofClosure(\Closure $closure): string
     {
         $f = new \ReflectionFunction($closure);
-        return 'Closure' . preg_replace('/^function ?/', '', self::of($f));
+        return 'Closure' . preg_replace('/^function ?(?=\()/', '', preg_replace('/^function (?=[^(])/', ' ', self::of($f)));
     }
 
     private static function parameter(\ReflectionParameter $p): string

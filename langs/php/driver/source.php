@@ -29,6 +29,7 @@ final class Value
  *   imports (use) of earlier cells that the cell uses stand before its first statement
  *   __DIR__ and __FILE__ refer to the working directory
  *   a declaration in a block replaces the one of an earlier cell when it is reached
+ *   so do the declarations of a file that the cell includes, and of a text that it evaluates
  *   php://stdin and php://stderr, opened by name, are those of the cell
  *
  * Names that the cell declares at its top level are removed from the engine's tables.
@@ -259,6 +260,13 @@ final class Source
                 case $node instanceof Expr\New_ && $node->class instanceof Node\Name && strtolower($node->class->toString()) === 'splfileobject':
                     $this->stream($node->args[0] ?? null);
                     break;
+                case $node instanceof Expr\Include_:
+                    $once = \in_array($node->type, [Expr\Include_::TYPE_INCLUDE_ONCE, Expr\Include_::TYPE_REQUIRE_ONCE], true);
+                    $this->wrap($node->expr, $once ? '\Sandgate\once(' : '\Sandgate\again(');
+                    break;
+                case $node instanceof Expr\Eval_:
+                    $this->wrap($node->expr, '\Sandgate\evaluated(');
+                    break;
                 case $node instanceof Node\Name:
                     $this->used[strtolower($node->getFirst())] = true;
                     break;
@@ -274,6 +282,62 @@ final class Source
                 }
             }
         }
+    }
+
+    private function wrap(Expr $node, string $call): void
+    {
+        $this->insert($node->getStartFilePos(), $call);
+        $this->insert($node->getEndFilePos() + 1, ')');
+    }
+
+    /**
+     * A file or a text is about to be executed: its declarations replace those that exist. Text with
+     * an error changes nothing.
+     */
+    public function renewAll(string $text): void
+    {
+        try {
+            $names = self::declarations($this->parser->parse($text) ?? [], '');
+        } catch (SyntaxError) {
+            return;
+        }
+        $old = false;
+        foreach ($names as [$table, $name]) {
+            try {
+                $old = $this->forget($table, $name, 0) || $old;
+            } catch (CompileError) {
+                // one of PHP's own, which PHP reports
+            }
+        }
+        if ($old) {
+            $this->engine->refresh();
+        }
+    }
+
+    /**
+     * Returns what some statements declare when they are compiled: table and name.
+     *
+     * @return list<array{string, string}>
+     */
+    private static function declarations(array $statements, string $namespace): array
+    {
+        $found = [];
+        foreach ($statements as $node) {
+            if ($node instanceof Stmt\Namespace_) {
+                array_push($found, ...self::declarations($node->stmts, $node->name ? $node->name . '\\' : ''));
+            } elseif ($node instanceof Stmt\Declare_) {
+                array_push($found, ...self::declarations($node->stmts ?? [], $namespace));
+            } elseif ($node instanceof Stmt\Function_) {
+                $found[] = ['function', $namespace . $node->name];
+            } elseif ($node instanceof Stmt\ClassLike && $node->name !== null) {
+                $found[] = ['class', $namespace . $node->name];
+            } elseif ($node instanceof Stmt\Const_) {
+                foreach ($node->consts as $const) {
+                    $found[] = ['constant', $namespace . $const->name];
+                }
+            }
+        }
+        return $found;
     }
 
     private function declaration(string $table, string $name, Node $node, bool $top): void
