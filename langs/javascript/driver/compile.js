@@ -4,6 +4,7 @@
 const { parse, asObject, rewrite } = require('./rewrite.js');
 const { Origin } = require('./positions.js');
 const typescript = require('./typescript.js');
+const { commands } = require('./shell.js');
 
 // Calls like identity<string>(x) are comparisons in JavaScript.
 const ARGUMENTS = /[\w$\]]<[\w$\s,.|&[\]{}'":;?]*>\(/;
@@ -11,7 +12,8 @@ const MODULE = /^\s*(import|export)\b(?!\s*\()/m;
 
 // compile returns {name, code, origin, declared}. If V8 has to report the error in the source,
 // declared is null. Otherwise a SyntaxError with line and column, both from 1, is thrown.
-function compile(source, number, names) {
+function compile(text, number, names) {
+  const source = commands(text, names);
   let { script, map, tree, ts } = understand(source);
   const name = `cell_${number}.${ts ? 'ts' : 'js'}`;
   if (!tree) return { name, code: source, origin: new Origin({ name, source }), declared: null };
@@ -81,7 +83,8 @@ function tryStrip(source) {
 }
 
 // completeness returns complete, incomplete or invalid.
-function completeness(source) {
+function completeness(text, names) {
+  const source = commands(text, names);
   if (asObject(source)) return 'complete';
   let js;
   try {

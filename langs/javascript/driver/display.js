@@ -144,20 +144,21 @@ function makeDisplay(messages) {
     return typeof data?.then === 'function' ? data.then(send) : send(data);
   };
 
-  // handle returns the result of display, which can show something else in the same place.
-  const handle = (id, shown) => {
-    const made = { id, update: (value) => settle(id, show(value, id, 'update_display_data')) };
+  // handle returns the result of display, which can show something else in the same place. What
+  // display.html has shown is updated with HTML.
+  const handle = (id, shown, form = (value) => value) => {
+    const made = { id, update: (value) => settle(id, show(form(value), id, 'update_display_data')) };
     Object.defineProperty(made, Symbol.for('nodejs.util.inspect.custom'), { value: () => `[display ${id}]` });
     return typeof shown?.then === 'function' ? shown.then(() => made) : made;
   };
   const settle = (id, shown) => (typeof shown?.then === 'function' ? shown.then(() => undefined) : undefined);
 
-  const display = (value, { id } = {}) => {
+  const display = (value, { id } = {}, form) => {
     if (id === undefined) {
       const shown = show(value);
       return typeof shown?.then === 'function' ? shown.then(() => undefined) : undefined;
     }
-    return handle(id, show(value, id));
+    return handle(id, show(value, id), form);
   };
   const kinds = {
     html: (html) => ({ 'text/html': String(html), 'text/plain': String(html) }),
@@ -172,8 +173,9 @@ function makeDisplay(messages) {
   };
   for (const [name, make] of Object.entries(kinds)) {
     display[name] = (value, options) => {
-      const made = new Bundle(make(value, Array.isArray(options) ? options : options?.columns));
-      return display(made, Array.isArray(options) ? {} : options);
+      const columns = Array.isArray(options) ? options : options?.columns;
+      const form = (another) => (another instanceof Bundle ? another : new Bundle(make(another, columns)));
+      return display(form(value), Array.isArray(options) ? {} : options, form);
     };
   }
   display.update = (id, value) => settle(id, show(value, id, 'update_display_data'));

@@ -5,8 +5,13 @@ const { inspect } = require('node:util');
 
 const OURS = __dirname + '/';
 const MAX_VALUE = 64 << 10; // characters
+const CAPTURED = 30; // frames, so that enough are left without those of Node's loader
+const SHOWN = 10;
 const MAX_TRACE = 1 << 20;
 const own = (text) => text.includes(OURS) || text.includes('node:inspector');
+
+// loads matches the frames of Node that look for a module.
+const loads = (text) => /node:internal\/modules\/|node:diagnostics_channel/.test(text);
 
 function shorten(text, limit) {
   return text.length <= limit ? text : `${text.slice(0, limit)}… (${text.length} characters in all)`;
@@ -16,13 +21,14 @@ function shorten(text, limit) {
 function visible(frames) {
   const first = frames.findIndex((f) => f.includes('node:inspector'));
   if (first >= 0 && !frames.slice(first).some((f) => f.includes('cell_'))) frames = frames.slice(0, first);
-  const shown = frames.filter((f) => !own(f));
+  const shown = frames.filter((f) => !own(f) && !loads(f));
   const last = shown.findLastIndex((f) => !f.includes('node:internal/'));
   return last < 0 ? shown : shown.slice(0, last + 1);
 }
 
 // install makes V8 format stacks this way.
 function install(origins) {
+  Error.stackTraceLimit = CAPTURED;
   Error.prepareStackTrace = function prepareStackTrace(error, sites) {
     let head;
     try {
@@ -30,7 +36,8 @@ function install(origins) {
     } catch {
       head = 'Error';
     }
-    const frames = visible(sites.map((site) => origins.translate(String(site))));
+    let frames = visible(sites.map((site) => origins.translate(String(site))));
+    if (Error.stackTraceLimit === CAPTURED) frames = frames.slice(0, SHOWN);
     return frames.length > 0 ? `${head}\n    at ${frames.join('\n    at ')}` : head;
   };
 }

@@ -38,6 +38,7 @@ const errors = require('./errors.js');
 const streams = require('./streams.js');
 const timers = require('./timers.js');
 const children = require('./children.js');
+const { shell } = require('./shell.js');
 const modules = require('./modules.js');
 const variables = require('./variables.js');
 const { exiting } = require('./exit.js');
@@ -74,6 +75,7 @@ const runtime = Object.freeze({
   __proto__: null,
   hold,
   holdEach,
+  shell,
   take,
   constants,
   import: modules.importFrom,

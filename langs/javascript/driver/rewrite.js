@@ -12,8 +12,6 @@
 //	{ a: 1 }                     ({ a: 1 })
 //	a name of Node, declared     another name: every module sees a script's declarations, and
 //	                             fetch would not work with a setTimeout that returns promises
-//
-// A cell that ends by calling its own async function, as programs do, waits for it.
 const acorn = require('./acorn.js');
 const { Edits } = require('./positions.js');
 const { FUNCTION, children, names, vars, assignments, references } = require('./scope.js');
@@ -136,7 +134,6 @@ class Rewriting {
     this.#constants();
     this.#rename();
     if (/\b(await|import)\b/.test(this.#source)) children(this.#tree, (node) => this.#inner(node, false));
-    this.#start();
     if (this.#needed.size > 0) this.#edits.veryFirst(`let ${[...this.#needed].map((name) => this.#inside(name)).join(', ')};`);
     const result = this.#edits.empty ? { code: this.#source } : this.#edits.apply();
     return { ...result, declared: this.#declared };
@@ -320,31 +317,6 @@ class Rewriting {
     }
     const below = inFunction || FUNCTION.test(node.type) || /^(StaticBlock|PropertyDefinition)$/.test(node.type);
     children(node, (child) => this.#inner(child, below));
-  }
-
-  // #start makes a cell wait for the async function that its last statement calls.
-  #start() {
-    const last = this.#tree.body.at(-1);
-    if (last?.type !== 'ExpressionStatement') return;
-    let call = last.expression;
-    if (call.type === 'UnaryExpression' && call.operator === 'void') call = call.argument;
-    const whole = call;
-    while (call.type === 'CallExpression' && call.callee.type === 'MemberExpression' &&
-      /^(then|catch|finally)$/.test(call.callee.property.name)) call = call.callee.object;
-    if (call.type !== 'CallExpression') return;
-    const called = call.callee.type === 'Identifier' ? this.#ownFunction(call.callee.name) : call.callee;
-    if (!called || !FUNCTION.test(called.type) || !called.async || called.generator || called.body.type !== 'BlockStatement') return;
-    this.#edits.wrap(whole, 'await $sandgate.hold(', ')');
-  }
-
-  #ownFunction(name) {
-    for (let node of this.#tree.body) {
-      if (/^Export/.test(node.type) && node.declaration) node = node.declaration;
-      if (node.type === 'FunctionDeclaration' && node.id?.name === name) return node;
-      if (node.type !== 'VariableDeclaration') continue;
-      for (const d of node.declarations) if (d.id.type === 'Identifier' && d.id.name === name) return d.init;
-    }
-    return null;
   }
 }
 

@@ -16,12 +16,14 @@ const variables = require('./variables.js');
 const { compile, completeness } = require('./compile.js');
 const { dumps } = require('./safejson.js');
 const { Origin } = require('./positions.js');
+const { types } = require('node:util');
 const { bundle } = require('./display.js');
-const { Interrupted } = require('./waits.js');
+const { Interrupted, hold } = require('./waits.js');
 const { STDERR } = require('./output.js');
 const { reseed } = require('./reseed.js');
 
 const { BEGAN, BUSY, TAKEN, HEARD, FULL, RUNNING, NUMBER, MAX_BODY, now } = shared;
+const { then } = Promise.prototype;
 const FAR = 'RangeError';
 
 class Server {
@@ -132,7 +134,7 @@ class Server {
       case 'inspect':
         return this.#help.inspect(request);
       case 'is_complete':
-        return isComplete(String(request.code ?? ''));
+        return isComplete(String(request.code ?? ''), this.#names);
       case 'variables':
         return variables.list(this.#help, this.#inspection, this.#names);
       case 'reseed':
@@ -221,7 +223,24 @@ class Server {
 
   #value(cell, remote) {
     if (cell.silent || remote.type === 'undefined') return this.#finish(cell, { status: 'ok' });
-    const value = this.#inspection.value(remote);
+    return this.#settled(cell, this.#inspection.value(remote));
+  }
+
+  // #settled shows the value of a cell. If it is a promise, the cell waits for it. A program ends
+  // when nothing is left to do.
+  #settled(cell, value) {
+    if (types.isPromise(value)) {
+      if (cell.program) return this.#finish(cell, { status: 'ok' });
+      const resume = (next) => (result) => cells.storage.run(cell, () => { if (!cell.done) next(result); });
+      Reflect.apply(then, hold(value), [
+        resume((result) => {
+          if (result === undefined) this.#finish(cell, { status: 'ok' });
+          else this.#settled(cell, result);
+        }),
+        resume((error) => this.#rejected(cell, error)),
+      ]);
+      return undefined;
+    }
     remember(value);
     const show = (data) => {
       if (cell.done) return;
@@ -237,6 +256,11 @@ class Server {
       failed(error);
     }
     return undefined;
+  }
+
+  #rejected(cell, error) {
+    const stopped = cell.interrupts > 0 && (error instanceof Interrupted || error?.name === 'AbortError');
+    this.#fail(cell, stopped ? this.#interruption(cell) : errors.describe(error, this.#origins));
   }
 
   #fail(cell, { ename, evalue, traceback }) {
@@ -404,8 +428,8 @@ function refused({ exception }) {
   return exception?.className === 'SyntaxError' && !/\n\s+at /.test(exception.description);
 }
 
-function isComplete(code) {
-  const status = completeness(code);
+function isComplete(code, names) {
+  const status = completeness(code, names);
   if (status !== 'incomplete') return { is_complete: status };
   const last = /([ \t]*)[^\n]*$/.exec(code.trimEnd());
   return { is_complete: status, indent: last[1] + (/[[{(]\s*$/.test(code) ? '  ' : '') };

@@ -90,14 +90,14 @@ class Waker:
 
     def forget(self):
         """In a forked child, which is not a kernel."""
-        self._forking = None
-        self._join = None
-        if self._read < 0:
+        read, self._read = self._read, -1  # first, so that a pending _returned starts no thread
+        self._forking = self._join = None
+        if read < 0:
             return  # a child's child
         signal.set_wakeup_fd(-1)
-        os.close(self._read)
+        os.close(read)
         os.close(self._write)
-        self._read = self._write = -1
+        self._write = -1
 
     def _run(self):
         poll = select.poll()
