@@ -20,14 +20,14 @@ func (l *loop) endLeftovers(cell uint32, sent time.Time) {
 	if n == 0 {
 		return
 	}
-	l.append(cell, fmt.Sprintf("%d processes that the cell had left running were ended: "+
+	l.notice(cell, fmt.Sprintf("%d processes that the cell had left running were ended: "+
 		"a cell may leave %d.\n", n, wire.MaxLeft))
 }
 
-// append appends a notice to the standard error of a cell.
-func (l *loop) append(cell uint32, notice string) {
-	l.c.win.sentBytes(len(notice))
+// notice adds a text of the agent to the standard error of a cell.
+func (l *loop) notice(cell uint32, text string) {
+	l.c.win.sentBytes(len(text))
 	l.out = frame.Append(l.out, frame.Frame{
-		Type: frame.Stderr, Channel: l.c.id, Cell: cell, Body: []byte(notice),
+		Type: frame.Stderr, Channel: l.c.id, Cell: cell, Body: []byte(text),
 	})
 }

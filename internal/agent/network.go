@@ -43,5 +43,5 @@ func (l *loop) explainNetworkError(cell uint32) {
 	if cell != l.offline || l.c.s.egress.isOpen() {
 		return
 	}
-	l.append(cell, noNetwork)
+	l.notice(cell, noNetwork)
 }

@@ -144,8 +144,8 @@ function makeDisplay(messages) {
     return typeof data?.then === 'function' ? data.then(send) : send(data);
   };
 
-  // handle returns the result of display, which can show something else in the same place. What
-  // display.html has shown is updated with HTML.
+  // handle returns the result of display, which can show something else in the same place. The
+  // handle of display.html takes HTML.
   const handle = (id, shown, form = (value) => value) => {
     const made = { id, update: (value) => settle(id, show(form(value), id, 'update_display_data')) };
     Object.defineProperty(made, Symbol.for('nodejs.util.inspect.custom'), { value: () => `[display ${id}]` });

@@ -25,8 +25,8 @@ public final class Display {
     }
 
     /**
-     * Shows a value: its rich form if it has one, else its text. What html and similar functions
-     * have just shown is not shown again.
+     * Shows a value: its rich form if it has one, else its text. A value that html or a similar
+     * function has just shown is not shown again.
      */
     public static Shown display(Object value) {
         String before = Screen.takeShown(value);

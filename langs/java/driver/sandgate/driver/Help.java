@@ -55,8 +55,8 @@ final class Help {
                 int bracket = text.indexOf('(');
                 String name = (bracket < 0 ? text : text.substring(0, bracket)).strip();
                 if (name.isEmpty() || name.startsWith("$") || name.startsWith("do_it$")) continue;
-                // A method without parameters is complete with its brackets. One that also has a
-                // form with parameters is not.
+                // A method without parameters is complete with its brackets, unless it also has a form
+                // with parameters.
                 String whole = bracket < 0 ? name : name + (text.startsWith("()", bracket) ? "()" : "(");
                 var match = new HashMap<String, Object>(Map.of("text", whole));
                 if (bracket >= 0) match.put("type", "function");

@@ -36,7 +36,7 @@ public final class Screen {
     /** Set in a thread that makes the form of a value. */
     private static final ThreadLocal<Boolean> FORMING = new ThreadLocal<>();
     private static final int MAX_SHOWN = 1000;
-    /** What the cell shownBy has shown with functions such as html, and its display ids. */
+    /** The values that the cell shownBy has shown with functions such as html; their display ids. */
     private static final Map<Object, String> SHOWN = new java.util.IdentityHashMap<>();
     private static Cell shownBy;
     private static Output output;
