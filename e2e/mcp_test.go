@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -172,8 +173,50 @@ func TestMCPTools(t *testing.T) {
 	h.fine("run_code", code("a"), "20")
 	h.fine("close_session", args{"session": "other"}, "deleted")
 	h.wrong("close_session", args{"session": "other"}, "other")
+	h.fine("snapshot_session", args{"snapshot": "before"}, "kept for 7 days")
+	h.wrong("snapshot_session", args{"snapshot": "before"}, "choose another name")
+	h.fine("run_code", code("a = 0; a"), "0")
+	h.fine("fork_session", args{"new_session": "back", "snapshot": "before"}, "copy of the snapshot")
+	h.fine("run_code", args{"code": "a", "session": "back"}, "20")
+	h.fine("close_session", args{"session": "back"}, "deleted")
+	h.wrong("fork_session", args{"new_session": "b", "snapshot": "none"}, `no snapshot "none"`)
+	stranger := openMCP(t, server.Token, headers{"X-Sandgate-User": "eve"}, nil)
+	stranger.wrong("fork_session", args{"new_session": "b", "snapshot": "before"}, "no snapshot")
 	h.wrong("preview_port", args{"port": 0}, "port")
 	h.fine("close_session", nil, "deleted")
+}
+
+// TestMCPPreview visits a program through the address that preview_port gives.
+func TestMCPPreview(t *testing.T) {
+	h := openMCP(t, server.Token, nil, nil)
+	defer h.call("close_session", nil)
+	h.fine("write_file", args{"path": "www/index.html", "content": "hello"}, "5 bytes")
+	h.fine("start_process", args{"command": "python3 -m http.server -d www 8000"}, "")
+	for _, public := range []bool{true, false} {
+		x := h.fine("preview_port", args{"port": 8000, "public": public}, "24 hours")
+		u, err := url.Parse(x["url"].(string))
+		check(t, err)
+		visit := func(token string) (int, string) {
+			r, err := http.NewRequestWithContext(deadline(t), "GET", server.URL+u.RequestURI(), nil)
+			check(t, err)
+			r.Host = u.Host // no name server has it
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			answer, err := http.DefaultTransport.RoundTrip(r)
+			check(t, err)
+			defer answer.Body.Close()
+			text, err := io.ReadAll(answer.Body)
+			check(t, err)
+			return answer.StatusCode, string(text)
+		}
+		if status, text := visit(server.Token); status != 200 || text != "hello" {
+			t.Errorf("public %v: %d %s", public, status, text)
+		}
+		if status, _ := visit(""); (status == 200) != public {
+			t.Errorf("public %v, without a key: %d", public, status)
+		}
+	}
 }
 
 // TestMCPOutput checks long output, pictures, created files and progress.

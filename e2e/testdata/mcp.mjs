@@ -46,7 +46,7 @@ async function scenario(kind) {
     assert(result.isError && textOf(result).includes(want), `${name}: ${textOf(result)}`)
   }
   const { tools } = await client.listTools()
-  assert.equal(tools.length, 13)
+  assert.equal(tools.length, 14)
   await ok('run_code', { code: 'kept = 41' }, 'new')
   const sum = await ok('run_code', { code: 'print("line"); kept + 1' }, 'line\n42')
   assert.equal(sum.structuredContent.result, '42\n')

@@ -92,6 +92,15 @@ func (p Place) labels() map[string]string {
 	return labels
 }
 
+// labelsFor returns the labels of the place's session for the caller who.
+func (p Place) labelsFor(who noderpc.Principal, policy Policy) map[string]string {
+	labels := p.labels()
+	if policy.MaxSessions > 0 {
+		labels[LabelCaller] = digest(who.Tenant, who.Subject, p.Surface, p.User)
+	}
+	return labels
+}
+
 // Policy is how sessions of conversations are created.
 type Policy struct {
 	// Template is the template; empty means that of the language.
@@ -128,11 +137,14 @@ func (s Sessions) Ensure(ctx context.Context, who noderpc.Principal, p Place, po
 	if err := p.Check(); err != nil {
 		return out, err
 	}
-	create := policy.Create(p.labels())
+	create := policy.Create(p.labelsFor(who, policy))
 	create.Name = p.Name(who)
 	if policy.MaxSessions > 0 {
-		create.Labels[LabelCaller] = digest(who.Tenant, who.Subject, p.Surface, p.User)
-		if err := s.checkNumber(ctx, who, p, policy.MaxSessions); err != nil {
+		_, err := s.Find(ctx, who, p)
+		if fault.Is(err, fault.NotFound) {
+			err = s.checkNumber(ctx, who, p, policy.MaxSessions)
+		}
+		if err != nil {
 			return out, err
 		}
 	}
@@ -140,10 +152,10 @@ func (s Sessions) Ensure(ctx context.Context, who noderpc.Principal, p Place, po
 	return out, err
 }
 
-// checkNumber checks that a place has a session, or that the caller's user may have one more.
+// checkNumber checks that the caller's user may have one more session. 0 means no limit.
 func (s Sessions) checkNumber(ctx context.Context, who noderpc.Principal, p Place, most int) error {
-	if _, err := s.Find(ctx, who, p); !fault.Is(err, fault.NotFound) {
-		return err
+	if most == 0 {
+		return nil
 	}
 	var list protocol.SessionList
 	if err := s.Node.Call(ctx, who, protocol.OpSessionList, protocol.SessionQuery{
@@ -170,34 +182,4 @@ func (s Sessions) Find(ctx context.Context, who noderpc.Principal, p Place,
 	err := s.Node.Call(ctx, who, protocol.OpSessionFind, protocol.SessionName{Name: p.Name(who)},
 		&out)
 	return out, err
-}
-
-// Fork copies a session to another place of the same conversation. Errors: Conflict if there is a
-// session already.
-func (s Sessions) Fork(ctx context.Context, who noderpc.Principal, session string, to Place,
-) (protocol.Session, error) {
-	var out protocol.Forks
-	if err := to.Check(); err != nil {
-		return protocol.Session{}, err
-	}
-	_, err := s.Find(ctx, who, to)
-	if err == nil {
-		err = &fault.Error{
-			Kind: fault.Conflict, Op: "conversation.fork", Field: "session",
-			Message: "the conversation has a session with this name",
-		}
-	}
-	if !fault.Is(err, fault.NotFound) {
-		return protocol.Session{}, err
-	}
-	err = s.Node.Call(ctx, who, protocol.OpFork, protocol.SessionFork{
-		Session: session, Name: to.Name(who), Labels: to.labels(),
-	}, &out)
-	if err == nil && len(out.Sessions) != 1 {
-		err = fault.New(fault.Internal, "conversation.fork", "%d copies", len(out.Sessions))
-	}
-	if err != nil {
-		return protocol.Session{}, err
-	}
-	return out.Sessions[0], nil
 }

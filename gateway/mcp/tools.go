@@ -38,7 +38,8 @@ func tools() map[string]tool {
 		"start_process": startProcess, "read_output": readOutput, "stop_process": stopProcess,
 		"read_file": readFile, "write_file": writeFile, "edit_file": editFile,
 		"list_files": listFiles, "search_files": searchFiles,
-		"preview_port": previewPort, "fork_session": forkSession, "close_session": closeSession,
+		"preview_port": previewPort, "fork_session": forkSession,
+		"snapshot_session": snapshotSession, "close_session": closeSession,
 	}
 }
 
