@@ -181,7 +181,7 @@ func newJupyter(g *Gateway) *jupyter.Surface {
 // newMCP returns the surface for hosts of language models.
 func newMCP(g *Gateway, commands *exec.Surface) *mcp.Surface {
 	return mcp.New(mcp.Config{
-		Settings: g.cfg.settings(surfaces.MCP), Keys: g.auth,
+		Settings: g.cfg.settings(surfaces.MCP), Keys: g.auth, Tokens: g.auth.AccessTokens(),
 		Node: surfaceNode{g}, Runner: g.runs, Commands: commands, Link: g.files.LinkFile,
 		Preview: previews{g}.linkPort, Upload: g.files.Upload, Log: g.log,
 		Full: func() { g.full(limitMCP) }, Go: g.start, Version: g.cfg.Version, Base: g.base,

@@ -33,7 +33,26 @@ import (
 
 const secret = "what only the two know"
 
-// provider is a server that uses fosite. Every user of it is Ann.
+// session is a session of fosite, whose access tokens are JWTs.
+type session struct {
+	*openid.DefaultSession
+	access *jwt.JWTClaims
+}
+
+func (s *session) GetJWTClaims() jwt.JWTClaimsContainer { return s.access }
+
+func (s *session) GetJWTHeader() *jwt.Headers { return &jwt.Headers{} }
+
+func (s *session) Clone() fosite.Session {
+	access := *s.access
+	return &session{s.DefaultSession.Clone().(*openid.DefaultSession), &access}
+}
+
+// hostReturn is where the provider sends the browser of an MCP host's user.
+const hostReturn = "http://localhost:9/callback"
+
+// provider is a server that uses fosite. The user of the client "stranger" is Bob, who has no role.
+// Every other user is Ann.
 func provider(t *testing.T, public string) *httptest.Server {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	check(t, err)
@@ -45,6 +64,13 @@ func provider(t *testing.T, public string) *httptest.Server {
 		ResponseTypes: []string{"code"}, GrantTypes: []string{"authorization_code"},
 		Scopes: []string{"openid", "profile", "email"},
 	}
+	for _, id := range []string{"host", "stranger"} {
+		store.Clients[id] = &fosite.DefaultClient{
+			ID: id, Public: true, RedirectURIs: []string{hostReturn},
+			ResponseTypes: []string{"code"}, GrantTypes: []string{"authorization_code"},
+			Scopes: []string{"openid", "profile", "email"}, Audience: []string{public + "/mcp"},
+		}
+	}
 	mux := http.NewServeMux()
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
@@ -52,17 +78,27 @@ func provider(t *testing.T, public string) *httptest.Server {
 		GlobalSecret:  []byte(rand.Text() + rand.Text())[:32],
 		IDTokenIssuer: srv.URL, EnforcePKCE: true,
 	}
-	oauth := compose.ComposeAllEnabled(config, store, key)
-	session := func() *openid.DefaultSession {
-		return &openid.DefaultSession{
-			Subject: "ann",
+	getKey := func(context.Context) (any, error) { return key, nil }
+	oauth := compose.Compose(config, store, &compose.CommonStrategy{
+		CoreStrategy: compose.NewOAuth2JWTStrategy(getKey,
+			compose.NewOAuth2HMACStrategy(config), config),
+		OpenIDConnectTokenStrategy: compose.NewOpenIDConnectStrategy(getKey, config),
+		Signer:                     &jwt.DefaultSigner{GetPrivateKey: getKey},
+	}, compose.OAuth2AuthorizeExplicitFactory, compose.OpenIDConnectExplicitFactory,
+		compose.OAuth2PKCEFactory)
+	sessionOf := func(client string) *session {
+		user, extra := "ann", map[string]any{"org": "acme", "groups": []string{"owner"}}
+		if client == "stranger" {
+			user, extra = "bob", map[string]any{"org": "acme", "groups": []string{"cooks"}}
+		}
+		return &session{&openid.DefaultSession{
+			Subject: user,
 			Claims: &jwt.IDTokenClaims{
-				Issuer: srv.URL, Subject: "ann", RequestedAt: time.Now(),
-				AuthTime: time.Now(),
-				Extra:    map[string]any{"org": "acme", "groups": []string{"owner"}},
+				Issuer: srv.URL, Subject: user, RequestedAt: time.Now(),
+				AuthTime: time.Now(), Extra: extra,
 			},
 			Headers: &jwt.Headers{},
-		}
+		}, &jwt.JWTClaims{Issuer: srv.URL, Subject: user, Extra: extra}}
 	}
 	answer := func(w http.ResponseWriter, v any) {
 		w.Header().Set("Content-Type", "application/json")
@@ -76,6 +112,8 @@ func provider(t *testing.T, public string) *httptest.Server {
 				"response_types_supported":              []string{"code"},
 				"subject_types_supported":               []string{"public"},
 				"id_token_signing_alg_values_supported": []string{"RS256"},
+				"code_challenge_methods_supported":      []string{"S256"},
+				"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "none"},
 			})
 		})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
@@ -93,7 +131,11 @@ func provider(t *testing.T, public string) *httptest.Server {
 		for _, s := range ask.GetRequestedScopes() {
 			ask.GrantScope(s)
 		}
-		resp, err := oauth.NewAuthorizeResponse(r.Context(), ask, session())
+		if resource := r.FormValue("resource"); resource != "" { // as in RFC 8707
+			ask.GrantAudience(resource)
+		}
+		resp, err := oauth.NewAuthorizeResponse(r.Context(), ask,
+			sessionOf(ask.GetClient().GetID()))
 		if err != nil {
 			oauth.WriteAuthorizeError(r.Context(), w, ask, err)
 			return
@@ -101,7 +143,7 @@ func provider(t *testing.T, public string) *httptest.Server {
 		oauth.WriteAuthorizeResponse(r.Context(), w, ask, resp)
 	})
 	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
-		ask, err := oauth.NewAccessRequest(r.Context(), r, session())
+		ask, err := oauth.NewAccessRequest(r.Context(), r, sessionOf(""))
 		if err != nil {
 			t.Logf("the provider rejects: %+v", err)
 			oauth.WriteAccessError(r.Context(), w, ask, err)
@@ -206,21 +248,7 @@ oidc:
 func TestSignInInChromium(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	srv, err := e2e.Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
-	check(t, err)
-	defer func() { check(t, srv.Stop()) }()
-	// The provider needs the server's address, which is known now.
-	check(t, srv.Halt(syscall.SIGTERM))
-	public := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)
-	id := provider(t, public)
-	file := filepath.Join(t.TempDir(), "secret")
-	check(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
-	config, err := os.ReadFile(srv.Config)
-	check(t, err)
-	check(t, os.WriteFile(srv.Config, fmt.Appendf(config, `oidc:
-  {issuer: "%s", client_id: sandgate, client_secret_file: "%s", public_url: "%s", tenant_claim: org, role: viewer}
-`, id.URL, file, public), 0o644))
-	check(t, srv.Boot(ctx))
+	srv, public := serve(ctx, t, "role: viewer")
 	out, err := exec.CommandContext(ctx, "node", "browser.mjs", public).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -241,6 +269,39 @@ func TestSignInInChromium(t *testing.T) {
 			t.Fatal("the audit log has no sign-in")
 		}
 	}
+}
+
+// TestAccessTokensOfAHost connects hosts of MCP that know only the server's address: they find the
+// provider, send the user there, and use its access token. A user without a role is refused.
+func TestAccessTokensOfAHost(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	srv, public := serve(ctx, t, "role_claim: groups")
+	out, err := exec.CommandContext(ctx, "node", "host.mjs", public, hostReturn).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, srv.Complaints())
+	}
+}
+
+// serve starts a server with a provider, and returns it and its address in browsers.
+func serve(ctx context.Context, t *testing.T, roles string) (*e2e.Server, string) {
+	t.Helper()
+	srv, err := e2e.Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
+	check(t, err)
+	t.Cleanup(func() { check(t, srv.Stop()) })
+	// The provider needs the server's address, which is known now.
+	check(t, srv.Halt(syscall.SIGTERM))
+	public := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)
+	id := provider(t, public)
+	file := filepath.Join(t.TempDir(), "secret")
+	check(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+	config, err := os.ReadFile(srv.Config)
+	check(t, err)
+	check(t, os.WriteFile(srv.Config, fmt.Appendf(config, `oidc:
+  {issuer: "%s", client_id: sandgate, client_secret_file: "%s", public_url: "%s", tenant_claim: org, %s}
+`, id.URL, file, public, roles), 0o644))
+	check(t, srv.Boot(ctx))
+	return srv, public
 }
 
 func check(t *testing.T, err error) {

@@ -59,7 +59,9 @@ type Authenticator struct {
 	rateStore RateStore
 	exceeded  func(owner string)
 	provider  *provider // nil without one
-	passwords tenant.Places
+	// providerTokens is nil without a provider.
+	providerTokens *AccessTokens
+	passwords      tenant.Places
 	// oneSession has the routes that credentials for one session open.
 	oneSession routeKeys
 }
@@ -73,7 +75,8 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 	}
 	keys := NewKeyCache(cfg.Keys, cfg.Logger)
 	a := &Authenticator{
-		log: cfg.Logger, Keys: keys, provider: p, rateStore: cfg.Rates, exceeded: cfg.Exceeded,
+		log: cfg.Logger, Keys: keys, provider: p, providerTokens: newAccessTokens(p),
+		rateStore: cfg.Rates, exceeded: cfg.Exceeded,
 		oneSession: oneSessionRoutes(), passwords: tenant.NewPlaces(passwordPlaces),
 		SocketTickets: newTickets("socket", cfg.Tickets, keys, cfg.MaxTickets),
 		PortTickets:   newTickets("port", cfg.Tickets, keys, cfg.MaxTickets),

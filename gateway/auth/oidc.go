@@ -44,6 +44,9 @@ type SignIn struct {
 	// a role in this claim gets Role, or is rejected if Role is empty.
 	RoleClaim string
 	Role      tenant.Role
+	// Audience is the audience of access tokens; empty means the address of the resource, which is
+	// ResourcePath below PublicURL.
+	Audience string
 	// Life is how long a sign-in is valid. Default 8 h.
 	Life time.Duration
 	// HTTP sends the requests to the provider. The default trusts the system's
@@ -150,6 +153,10 @@ func newProvider(ctx context.Context, s *SignIn) (*provider, error) {
 	if c.ClientID == "" {
 		return nil, fault.Invalid(op, "oidc.client_id",
 			"the provider must know this server by an id")
+	}
+	if c.Audience == c.ClientID {
+		return nil, fault.Invalid(op, "oidc.audience",
+			"it cannot be the client id: the tokens of a sign-in have that audience")
 	}
 	if c.TenantClaim == "" {
 		if err := tenant.CheckName(op, c.Tenant); err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandgate/sandgate/gateway/conversation"
@@ -50,12 +50,12 @@ type requestKey struct{}
 
 // tokenInfo returns the data that the library keeps about the caller. It lets a connection be used
 // by the caller that began it, and by no other.
-func tokenInfo(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+func tokenInfo(ctx context.Context, _ string, _ *http.Request) (*sdkauth.TokenInfo, error) {
 	r, ok := ctx.Value(requestKey{}).(*http.Request)
 	if !ok {
-		return nil, auth.ErrInvalidToken
+		return nil, sdkauth.ErrInvalidToken
 	}
-	return &auth.TokenInfo{
+	return &sdkauth.TokenInfo{
 		UserID: userID(surface.CallOf(r).Who), Extra: map[string]any{callerKey: r},
 	}, nil
 }

@@ -18,9 +18,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/conversation"
 	"github.com/sandgate/sandgate/gateway/exec"
 	"github.com/sandgate/sandgate/gateway/run"
@@ -33,7 +34,7 @@ import (
 )
 
 // Path is the path of the surface.
-const Path = "/mcp"
+const Path = auth.ResourcePath
 
 // stateless is the first revision of the protocol without connections.
 const stateless = "2026-07-28"
@@ -49,13 +50,15 @@ type Node interface {
 	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 }
 
-// Config configures a Surface. Every field is required.
+// Config configures a Surface. Every field is required, except Tokens.
 type Config struct {
 	// Settings are the operator's settings.
 	Settings surfaces.Settings
 	// Keys checks keys.
 	Keys surface.Keys
-	Node Node
+	// Tokens accepts access tokens of the OpenID Connect provider; nil without one.
+	Tokens *auth.AccessTokens
+	Node   Node
 	// Runner runs code, Commands commands.
 	Runner   *run.Runner
 	Commands *exec.Surface
@@ -111,8 +114,8 @@ func New(cfg Config) *Surface {
 		})
 	s.addTools()
 	get := func(*http.Request) *sdk.Server { return s.server }
-	identify := auth.RequireBearerToken(tokenInfo,
-		&auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	identify := sdkauth.RequireBearerToken(tokenInfo,
+		&sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	handler := func(isStateless bool) http.Handler {
 		return identify(sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
 			Stateless: isStateless, PropagateRequestCancellation: true,
@@ -134,10 +137,11 @@ func (s *Surface) Routes() []surface.Route {
 	route := func(method string, limit int64, h surface.HandlerFunc) surface.Route {
 		return surface.Route{
 			Method: method, Path: Path, Access: protocol.ScopeManage, MaxBody: limit,
-			Authenticate: surface.ByKey(s.cfg.Keys), Handler: h,
+			Authenticate: s.authenticate, WriteError: s.writeError, Handler: h,
 		}
 	}
 	return []surface.Route{
+		s.metadataRoute(Path), s.metadataRoute(""),
 		route(http.MethodPost, maxBody, s.post),
 		route(http.MethodGet, 0, noStream),
 		route(http.MethodDelete, 0, s.disconnect),

@@ -18,6 +18,7 @@ type OIDC struct {
 	Tenant      string   `yaml:"tenant" default:"users" doc:"Tenant of all users when there is no tenant_claim."`
 	RoleClaim   string   `yaml:"role_claim" doc:"Claim of the provider, a text or a list such as groups, in which a user's role stands: admin, owner, driver, viewer or run. The most powerful counts."`
 	Role        string   `yaml:"role" doc:"Role of users who have none in role_claim. Empty means that they are refused."`
+	Audience    string   `yaml:"audience" doc:"Audience of the access tokens with which hosts of MCP act for users. Empty means public_url with /mcp. It cannot be client_id."`
 	Session     Duration `yaml:"session" default:"8h" doc:"How long a sign-in lasts; 1s to 24h. Changes of the user at the provider take effect after that."`
 }
 
@@ -31,6 +32,8 @@ func (o *OIDC) Complete() error {
 		return fault.Invalid(op, "oidc.client_id", "is needed with oidc.issuer")
 	case o.PublicURL == "":
 		return fault.Invalid(op, "oidc.public_url", "is needed with oidc.issuer")
+	case o.Audience == o.ClientID:
+		return fault.Invalid(op, "oidc.audience", "cannot be the client id")
 	case o.Role == "" && o.RoleClaim == "":
 		return fault.Invalid(op, "oidc.role", "this or oidc.role_claim is needed with oidc.issuer")
 	case o.Role != "" && !slices.Contains([]string{"admin", "owner", "driver", "viewer", "run"},

@@ -279,7 +279,7 @@ func signIn(cfg *config.Config, secret string) *auth.SignIn {
 	}
 	return &auth.SignIn{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret, PublicURL: o.PublicURL,
-		Scopes:      o.Scopes,
+		Scopes: o.Scopes, Audience: o.Audience,
 		TenantClaim: o.TenantClaim, Tenant: o.Tenant, RoleClaim: o.RoleClaim,
 		Role: tenant.Role(o.Role), Life: time.Duration(o.Session),
 	}
