@@ -116,7 +116,7 @@ func (c *Cluster) Start(ctx context.Context, lease time.Duration,
 	settings string,
 ) (*Server, error) {
 	name := fmt.Sprint("n", len(c.Servers))
-	if _, err := Sandgate("cluster", "join", c.Dir+"/ca", name); err != nil {
+	if _, err := Sandgate("cluster", "join", "--role", "both", c.Dir+"/ca", name); err != nil {
 		return nil, err
 	}
 	listen, err := address()

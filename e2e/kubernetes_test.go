@@ -418,7 +418,7 @@ func TestKubernetesCluster(t *testing.T) {
 	// The node's port rejects clients without a certificate, and gateways with a certificate
 	// from another authority.
 	forged := filepath.Join(k.dir, "forged")
-	if out, err := Sandgate("cluster", "join", "--out", forged,
+	if out, err := Sandgate("cluster", "join", "--role", "node", "--out", forged,
 		filepath.Join(k.dir, "cluster", "nodes"), "gateway"); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}

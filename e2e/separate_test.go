@@ -88,8 +88,8 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 		a.moveRedis()
 	}
 	for i := range max(o.nodes, o.gateways) {
-		for _, name := range []string{fmt.Sprint("n", i), fmt.Sprint("g", i)} {
-			_, err := Sandgate("cluster", "join", dir+"/ca", name)
+		for role, letter := range map[string]string{"node": "n", "gateway": "g"} {
+			_, err := Sandgate("cluster", "join", "--role", role, dir+"/ca", fmt.Sprint(letter, i))
 			check(t, err)
 		}
 	}

@@ -2,28 +2,56 @@ package admin
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// JoinCluster creates in out the certificates that the machine name needs, signed by the authority
-// in ca.
-func JoinCluster(a *console.Invocation, ca, name, out string) error {
+// JoinCluster creates in out the certificates of the machine name for its role, node, gateway or
+// both, signed by the authority in ca. A machine gets no certificate that its role does not need.
+// Errors: Conflict if out has a certificate of another role, or if the authority in ca cannot sign
+// the role.
+func JoinCluster(a *console.Invocation, ca, name, role, out string) error {
+	const op = "cluster.join"
 	if err := cluster.CheckNode(cluster.NodeID(name)); err != nil {
 		return err
+	}
+	roles := []string{role}
+	switch role {
+	case noderpc.RoleNode, noderpc.RoleGateway:
+	case "both":
+		roles = []string{noderpc.RoleNode, noderpc.RoleGateway}
+	default:
+		return fault.Invalid(op, "role", "--role says if the machine is a node, a gateway or both")
 	}
 	if out == "" {
 		out = filepath.Join(ca, name)
 	}
-	roles, err := noderpc.Roles(ca)
+	can, err := noderpc.Roles(ca)
 	if err != nil {
 		return err
 	}
-	for _, role := range roles {
-		if err := noderpc.Issue(ca, out, role, name); err != nil {
+	for _, r := range []string{noderpc.RoleNode, noderpc.RoleGateway} {
+		switch {
+		case slices.Contains(roles, r) && !slices.Contains(can, r):
+			return fault.New(fault.Conflict, op, "the authority in %s can sign certificates of %ss only",
+				ca, strings.Join(can, " and "))
+		case !slices.Contains(roles, r):
+			if _, err := os.Stat(filepath.Join(out, r+".key")); err == nil {
+				return fault.New(fault.Conflict, op,
+					"%s has the certificate of a %s, which this role does not need; remove it or name another folder",
+					out, r)
+			}
+		}
+	}
+	for _, r := range roles {
+		if err := noderpc.Issue(ca, out, r, name); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ func clusterCommand(a *app) *cobra.Command {
 		"cluster", "Create the certificates with which a cluster's machines authenticate each other", `
 Certificates are valid for a year; join makes new ones.`,
 		`  sandgate cluster init /root/cluster
-  sandgate cluster join /root/cluster node-1`,
+  sandgate cluster join --role both /root/cluster node-1`,
 		clusterInit(a), clusterJoin(a), clusterDelegate(a))
 }
 
@@ -31,14 +31,16 @@ func clusterJoin(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "join DIRECTORY NAME", Short: "Create the certificates of one machine",
 		Long: `
-It creates the certificates of the machine NAME as a node and as a gateway, signed by the authority
-in DIRECTORY. Copy the folder to the machine's cluster.dir.`,
-		Example: `  sandgate cluster join /root/cluster node-1
-  sandgate cluster join --out /root/for-node-1 /root/cluster node-1`,
+It creates the certificates of the machine NAME for its role, signed by the authority in DIRECTORY.
+A node serves gateways only. A gateway acts for all tenants on all nodes. A machine that runs
+sandgate serve is both. Copy the folder to the machine's cluster.dir.`,
+		Example: `  sandgate cluster join --role both /root/cluster node-1
+  sandgate cluster join --role gateway --out /root/for-edge-1 /root/cluster edge-1`,
 	}
+	role := c.Flags().String("role", "", "node, gateway or both; required")
 	out := c.Flags().String("out", "", "`folder` to write to; default NAME below DIRECTORY")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		return admin.JoinCluster(a.Invocation, args[0], args[1], *out)
+		return admin.JoinCluster(a.Invocation, args[0], args[1], *role, *out)
 	}
 	return c
 }
