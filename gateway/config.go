@@ -73,6 +73,9 @@ type Config struct {
 	// gateway that sends none.
 	WebhookAllow []netip.Prefix
 	NoWebhooks   bool
+	// Expiry returns when the first of the gateway's certificates expires; 0 without certificates.
+	// nil means 0.
+	Expiry func() time.Time
 	// Tracer creates the spans of requests. nil creates none.
 	Tracer *trace.Tracer
 	Limits Limits

@@ -129,6 +129,8 @@ func newMetrics(g *Gateway) *metrics {
 		nil, func() int64 { _, dropped := g.cfg.Tracer.Counts(); return dropped })
 	m.gauge("connections", "Connections that are open.", g.stats.connections.Load)
 	m.gauge("requests_under_way", "HTTP requests that are in progress.", g.places.UnderWay)
+	m.gauge("certificate_expiry_timestamp_seconds",
+		"Time at which the first certificate of the gateway expires, since unix epoch in seconds; 0 without one.", g.cfg.expiry)
 	m.gauge("goroutines", "Goroutines.", func() int64 { return int64(runtime.NumGoroutine()) })
 	prometheus.WrapRegistererWithPrefix(metricPrefix, m.registry).
 		MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

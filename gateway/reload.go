@@ -21,6 +21,14 @@ type Changeable struct {
 	PerPrincipal   int
 }
 
+// expiry returns when the first certificate expires, since unix epoch in seconds; 0 without one.
+func (c Config) expiry() int64 {
+	if c.Expiry == nil || c.Expiry().IsZero() {
+		return 0
+	}
+	return c.Expiry().Unix()
+}
+
 func (c Config) changeable() Changeable {
 	return Changeable{
 		c.Tokens, c.Until, c.AllowedHosts, c.AllowedOrigins, c.Certificates, c.Limits.PerPrincipal,

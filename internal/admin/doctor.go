@@ -44,6 +44,7 @@ func (d *Doctor) Run(ctx context.Context) {
 		d.Report(d.directory(ctx))
 	}
 	d.Report(certificates(d.Config, time.Now())...)
+	d.Report(clusterCertificates(d.Config, time.Now())...)
 	d.Report(portsDomain(d.Config)...)
 	if d.Config.E2B != "" {
 		d.Report(newDomainCheck().run(ctx, d.Config.E2B)...)

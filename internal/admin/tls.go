@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/certificate"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 )
 
@@ -37,7 +39,7 @@ func certificates(cfg *config.Config, now time.Time) []gvisor.Finding {
 		}
 		c, _ := pair.Certificate() // Read has parsed it
 		all = append(all, c)
-		found = append(found, lifeOf(item, c, now))
+		found = append(found, lifeOf(name, item, "renew it", c, now))
 		if f, bad := readers(item); bad {
 			found = append(found, f)
 		}
@@ -59,20 +61,48 @@ func certificates(cfg *config.Config, now time.Time) []gvisor.Finding {
 }
 
 // lifeOf checks the time of a certificate.
-func lifeOf(item string, c tls.Certificate, now time.Time) gvisor.Finding {
-	const name, day = "tls", "2006-01-02"
+func lifeOf(name, item, renew string, c tls.Certificate, now time.Time) gvisor.Finding {
+	const day = "2006-01-02"
 	end := c.Leaf.NotAfter
 	what := "the certificate in " + item
 	switch {
 	case now.After(end):
-		return finding(name, gvisor.Fail, "renew it", "%s ended on %s", what, end.Format(day))
+		return finding(name, gvisor.Fail, renew, "%s ended on %s", what, end.Format(day))
 	case now.Before(c.Leaf.NotBefore):
 		return finding(name, gvisor.Fail, "check this machine's clock", "%s begins on %s", what,
 			c.Leaf.NotBefore.Format(day))
 	case end.Sub(now) < expiresSoon:
-		return finding(name, gvisor.Warn, "renew it", "%s ends on %s", what, end.Format(day))
+		return finding(name, gvisor.Warn, renew, "%s ends on %s", what, end.Format(day))
 	}
 	return finding(name, gvisor.OK, "", "%s is good until %s", what, end.Format(day))
+}
+
+// clusterCertificates checks when the certificates of this machine in its cluster expire.
+func clusterCertificates(cfg *config.Config, now time.Time) (found []gvisor.Finding) {
+	const name = "cluster"
+	if cfg.Cluster.Redis == "" {
+		return nil
+	}
+	for _, role := range []string{noderpc.RoleNode, noderpc.RoleGateway} {
+		path := filepath.Join(cfg.ClusterDir(), role)
+		if _, err := os.Stat(path + ".crt"); errors.Is(err, fs.ErrNotExist) {
+			continue // this machine has the other role
+		}
+		pair, err := certificate.Read(path + ".crt:" + path + ".key")
+		if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+			return []gvisor.Finding{finding(name, Skipped, "sudo sandgate doctor",
+				"%s cannot be read by this user", path+".key")}
+		}
+		if err != nil {
+			found = append(found, finding(name, gvisor.Fail, "run sandgate cluster join again", "%s",
+				console.ErrorText(err)))
+			continue
+		}
+		c, _ := pair.Certificate() // Read has parsed it
+		found = append(found, lifeOf(name, path+".crt",
+			"run sandgate cluster join again, and copy the folder to this machine", c, now))
+	}
+	return found
 }
 
 // readers reports whether every user can read the key of an item.

@@ -1,7 +1,6 @@
 package noderpc
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,7 +11,6 @@ import (
 	"errors"
 	"io/fs"
 	"math/big"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -277,19 +275,5 @@ func (i Identity) config(role, name string) (*tls.Config, error) {
 			}
 			return errors.New("the peer's certificate is not for a " + role + " " + name)
 		},
-	}, nil
-}
-
-// Dial returns a dial function for the node with the name at an address. The peer must prove that
-// it is this node.
-func (i Identity) Dial(name, address string) (func(context.Context) (net.Conn, error), error) {
-	cfg, err := i.config(RoleNode, name)
-	if err != nil {
-		return nil, err
-	}
-	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: ConnectTimeout}, Config: cfg}
-	return func(ctx context.Context) (net.Conn, error) {
-		return d.DialContext(ctx, "tcp",
-			address)
 	}, nil
 }

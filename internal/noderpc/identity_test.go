@@ -47,10 +47,8 @@ func TestMutualTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := ln.Addr().String()
-	secured, err := n.Secure(ln, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := credentials(t, n)
+	secured := node.Secure(ln, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, secured, handlerFunc(echo), nil) }()
@@ -61,16 +59,12 @@ func TestMutualTLS(t *testing.T) {
 		}
 	}()
 	call := func(i Identity, name string, wait time.Duration) error {
-		dial, err := i.Dial(name, address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := NewClient(dial, ClientOptions{ConnectTimeout: wait})
+		c := NewClient(credentials(t, i).Dial(name, address), ClientOptions{ConnectTimeout: wait})
 		defer func() { _ = c.Close() }()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		var who Principal
-		err = c.Call(ctx, alice, "who", nil, &who)
+		err := c.Call(ctx, alice, "who", nil, &who)
 		if err == nil && who.Tenant != alice.Tenant {
 			t.Errorf("it speaks for %+v", who)
 		}
@@ -113,6 +107,67 @@ func TestMutualTLS(t *testing.T) {
 			break
 		}
 	}
+}
+
+// TestRenewedIdentity: connections after a renewal use the new certificate, on both sides. A broken
+// identity changes nothing.
+func TestRenewedIdentity(t *testing.T) {
+	n, g, _ := identities(t, "n1")
+	n2, g2, _ := identities(t, "n1") // of another cluster, so that a mixture fails
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, gateway := credentials(t, n), credentials(t, g)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, node.Secure(ln, nil), handlerFunc(echo), nil) }()
+	defer func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	dial := gateway.Dial("n1", ln.Addr().String())
+	call := func(wait time.Duration) error {
+		c := NewClient(dial, ClientOptions{ConnectTimeout: wait})
+		defer func() { _ = c.Close() }()
+		return c.Call(t.Context(), alice, "who", nil, nil)
+	}
+	const enough, soon = 10 * time.Second, 200 * time.Millisecond
+	if err := call(enough); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Renew(Identity{CA: n2.CA, Cert: n2.Cert, Key: n.Key}); err == nil {
+		t.Error("a certificate with the key of another was accepted")
+	}
+	if err := call(enough); err != nil {
+		t.Errorf("after a refused renewal: %v", err)
+	}
+	if err := node.Renew(n2); err != nil {
+		t.Fatal(err)
+	}
+	if err := call(soon); err == nil {
+		t.Error("the node still uses its first certificate")
+	}
+	if err := gateway.Renew(g2); err != nil {
+		t.Fatal(err)
+	}
+	if err := call(enough); err != nil {
+		t.Errorf("both renewed: %v", err)
+	}
+	if left := time.Until(gateway.Until()); left < 360*24*time.Hour || left > leafLife {
+		t.Errorf("the certificate expires in %s", left)
+	}
+}
+
+func credentials(t *testing.T, i Identity) *Credentials {
+	t.Helper()
+	c, err := NewCredentials(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // TestCAIsKept: an authority is not replaced, and only the owner can read its key.

@@ -18,18 +18,14 @@ const handshakeTimeout = 5 * time.Second
 
 // Secure returns a listener for connections of ln whose peer has proved to be a gateway of the
 // cluster. Other connections do not count towards MaxConns.
-func (i Identity) Secure(ln net.Listener, log *slog.Logger) (net.Listener, error) {
-	cfg, err := i.config(RoleGateway, "")
-	if err != nil {
-		return nil, err
-	}
+func (c *Credentials) Secure(ln net.Listener, log *slog.Logger) net.Listener {
 	s := &secure{
-		Listener: ln, cfg: cfg, log: discard(log), conns: make(chan net.Conn),
+		Listener: ln, cfg: c.serverConfig(), log: discard(log), conns: make(chan net.Conn),
 		failed: make(chan error, 1), turns: make(chan struct{}, maxHandshakes),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.work.Go(s.accept)
-	return s, nil
+	return s
 }
 
 type secure struct {

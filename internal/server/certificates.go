@@ -2,9 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/certificate"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
 // certificateEvery is the time between two looks at the files of the certificates.
@@ -43,7 +48,34 @@ func (r *reloader) followCertificates(ctx context.Context) {
 func (r *reloader) certificates() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.cfg.TLS.Certificates
+	return slices.Concat(r.cfg.TLS.Certificates, r.identities)
+}
+
+// identityFiles returns the files of this machine's identities in a cluster; nil without a cluster.
+func identityFiles(cfg *config.Config, roles ...string) (items []string) {
+	if cfg.Cluster.Redis == "" {
+		return nil
+	}
+	for _, role := range roles {
+		path := filepath.Join(cfg.ClusterDir(), role)
+		items = append(items, path+".crt:"+path+".key")
+	}
+	return append(items, filepath.Join(cfg.ClusterDir(), "ca.crt"))
+}
+
+// firstExpiry returns when the first certificate of a gateway expires: of those that it shows to
+// clients, and that with which it reaches nodes. It is 0 if there are none.
+func firstExpiry(clients []tls.Certificate, nodes *noderpc.Credentials) *time.Time {
+	var first time.Time
+	if nodes != nil {
+		first = nodes.Until()
+	}
+	for _, c := range clients {
+		if c.Leaf != nil && (first.IsZero() || c.Leaf.NotAfter.Before(first)) {
+			first = c.Leaf.NotAfter
+		}
+	}
+	return &first
 }
 
 // refresh applies the present settings, with the present content of the files that they name.

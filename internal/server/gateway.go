@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/sandgate/sandgate/internal/certificate"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -136,7 +138,10 @@ func Gateway(ctx context.Context, a *console.Invocation,
 		return err
 	}
 	return serveGateway(ctx, a, in, lns, &statusPipe{}, func(apply func(gatewayInput) error) {
-		r := &reloader{load: load, level: new(slog.LevelVar), log: slog.Default(), cfg: cfg}
+		r := &reloader{
+			load: load, level: new(slog.LevelVar), log: slog.Default(), cfg: cfg,
+			identities: identityFiles(cfg, noderpc.RoleGateway),
+		}
 		r.apply = func(_ context.Context, c *config.Config) error {
 			in, err := readGatewaySettings(c)
 			if err != nil {
@@ -165,7 +170,12 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		return err
 	}
 	defer sendLast()
-	nodes, shared, leave, err := reachNodes(cfg, in.Cluster, tracer, log)
+	identity, err := in.Cluster.credentials()
+	if err != nil {
+		closeAll(lns)
+		return err
+	}
+	nodes, shared, leave, err := reachNodes(cfg, in.Cluster, identity, tracer, log)
 	if err != nil {
 		closeAll(lns)
 		return err
@@ -189,7 +199,10 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		closeAll(lns)
 		return err
 	}
+	var expiry atomic.Pointer[time.Time]
+	expiry.Store(firstExpiry(certificates, identity))
 	g, err := gateway.New(gateway.Config{
+		Expiry:       func() time.Time { return *expiry.Load() },
 		WebhookAllow: allow,
 		Version:      a.Version, Tokens: in.Tokens, Until: in.Until,
 		AllowedHosts:   allowedHosts(cfg),
@@ -221,6 +234,12 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		if err != nil {
 			return err
 		}
+		if identity != nil {
+			if err := identity.Renew(in.Cluster.Identity); err != nil {
+				return err
+			}
+		}
+		expiry.Store(firstExpiry(certificates, identity))
 		_ = level.UnmarshalText([]byte(in.Config.Log.Level)) // Validate has checked it
 		return g.Reload(gateway.Changeable{
 			Tokens: in.Tokens, Until: in.Until, AllowedHosts: allowedHosts(in.Config),

@@ -47,6 +47,14 @@ func readClusterAccess(cfg *config.Config, local bool) (*clusterAccess, error) {
 	return &c, nil
 }
 
+// credentials returns the gateway's identity, which can be renewed; nil without a cluster.
+func (c *clusterAccess) credentials() (*noderpc.Credentials, error) {
+	if c == nil {
+		return nil, nil
+	}
+	return noderpc.NewCredentials(c.Identity)
+}
+
 // routedNode presents the router to the gateway as one node.
 type routedNode struct{ *noderouter.Router }
 
@@ -67,8 +75,8 @@ type shared struct {
 
 // reachNodes returns the node, or all nodes of the cluster as one, the shared stores, and a
 // function that closes the connections.
-func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
-	log *slog.Logger,
+func reachNodes(cfg *config.Config, access *clusterAccess, credentials *noderpc.Credentials,
+	tracer *trace.Tracer, log *slog.Logger,
 ) (gateway.Node, shared, func(), error) {
 	if access == nil {
 		remote := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()),
@@ -108,11 +116,11 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 			}
 		})
 	}
-	dial := func(name, address string) (func(context.Context) (net.Conn, error), error) {
+	dial := func(name, address string) func(context.Context) (net.Conn, error) {
 		if name == access.Local {
-			return noderpc.Unix(cfg.NodeSocket()), nil
+			return noderpc.Unix(cfg.NodeSocket())
 		}
-		return access.Identity.Dial(name, address)
+		return credentials.Dial(name, address)
 	}
 	placer := cluster.NewPlacer(server.Directory(), time.Duration(cfg.Cluster.Lease))
 	resolver := cluster.NewResolver(server.Directory(), placer, notice)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/config"
@@ -65,6 +67,7 @@ func Node(ctx context.Context, a *console.Invocation, load func() (*config.Confi
 	return serveNode(ctx, a, cfg, &statusPipe{w: a.Out}, func(r *reloader) {
 		r.load = load
 		r.onHangup(ctx, func() bool { return false }, nil)
+		go r.followCertificates(ctx)
 	})
 }
 
@@ -89,6 +92,8 @@ type node struct {
 	webhooks   *webhook.Manager
 	manager    *session.Manager
 	handler    noderpc.Handler
+	// identity is that of the node in its cluster; nil without one.
+	identity *noderpc.Credentials
 }
 
 // serveNode runs until ctx ends or a signal comes. follow is called once the node can apply new
@@ -259,7 +264,7 @@ func (n *node) openAPI() error {
 
 // serve serves links until ctx ends.
 func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
-	abroad, err := listenCluster(n.cfg, n.log)
+	abroad, identity, err := listenCluster(n.cfg, n.log)
 	if err != nil {
 		return err
 	}
@@ -270,7 +275,12 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 		}
 		return err
 	}
-	follow(&reloader{level: n.level, log: n.log, cfg: n.cfg, apply: n.reload})
+	n.identity = identity
+	n.registerExpiry()
+	follow(&reloader{
+		level: n.level, log: n.log, cfg: n.cfg, apply: n.reload,
+		identities: identityFiles(n.cfg, noderpc.RoleNode),
+	})
 	n.status.report(statusReady)
 	watching, end := context.WithCancel(ctx)
 	var watched sync.WaitGroup
@@ -294,10 +304,38 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 	return err
 }
 
+// registerExpiry adds the time to the metrics at which the node's certificate expires.
+func (n *node) registerExpiry() {
+	n.manager.Metrics().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sandgate_node_certificate_expiry_timestamp_seconds",
+		Help: "Time at which the node's certificate in the cluster expires, since unix epoch in seconds; 0 without one.",
+	}, func() float64 {
+		if n.identity == nil {
+			return 0
+		}
+		return float64(n.identity.Until().Unix())
+	}))
+}
+
+// renewIdentity reads the files of the node's identity again.
+func (n *node) renewIdentity(c *config.Config) error {
+	if n.identity == nil {
+		return nil
+	}
+	identity, err := noderpc.ReadIdentity(c.ClusterDir(), noderpc.RoleNode)
+	if err != nil {
+		return err
+	}
+	return n.identity.Renew(identity)
+}
+
 // reload applies the settings that a running node can change.
 func (n *node) reload(_ context.Context, c *config.Config) error {
 	_ = n.level.UnmarshalText([]byte(c.Log.Level)) // Validate has checked it
 	if err := n.tenants.Reload(); err != nil {
+		return err
+	}
+	if err := n.renewIdentity(c); err != nil {
 		return err
 	}
 	pools, err := poolSizes(c, n.languages)

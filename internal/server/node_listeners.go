@@ -91,28 +91,30 @@ func listenPrivately(path string) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// listenCluster opens the listener for the gateways of the cluster; nil if none is configured.
-func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
+// listenCluster opens the listener for the gateways of the cluster, with the node's identity, which
+// can be renewed. Both are nil if none is configured.
+func listenCluster(cfg *config.Config, log *slog.Logger) (
+	net.Listener, *noderpc.Credentials, error,
+) {
 	if cfg.Cluster.Listen == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if cfg.Cluster.Redis == "" {
-		return nil, fault.Invalid("node.listen", "cluster.listen",
+		return nil, nil, fault.Invalid("node.listen", "cluster.listen",
 			"gateways of other machines find the node through cluster.redis, which is empty")
 	}
 	id, err := noderpc.ReadIdentity(cfg.ClusterDir(), noderpc.RoleNode)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	credentials, err := noderpc.NewCredentials(id)
+	if err != nil {
+		return nil, nil, err
 	}
 	ln, err := net.Listen("tcp", cfg.Cluster.Listen)
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: "node.listen", Message: "cannot listen on " +
+		return nil, nil, &fault.Error{Kind: fault.Host, Op: "node.listen", Message: "cannot listen on " +
 			cfg.Cluster.Listen, Err: err}
 	}
-	s, err := id.Secure(ln, log)
-	if err != nil {
-		_ = ln.Close()
-		return nil, err
-	}
-	return s, nil
+	return credentials.Secure(ln, log), credentials, nil
 }

@@ -19,6 +19,8 @@ type reloader struct {
 	load  func() (*config.Config, error)
 	level *slog.LevelVar
 	log   *slog.Logger
+	// identities are the files of the identities in the cluster, as items of certificates.
+	identities []string
 	// apply sends the settings to the parts.
 	apply func(ctx context.Context, cfg *config.Config) error
 

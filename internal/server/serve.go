@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -76,6 +77,7 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	defer stop()
 	r := &reloader{
 		load: load, level: level, log: log, cfg: cfg,
+		identities: identityFiles(cfg, noderpc.RoleNode, noderpc.RoleGateway),
 		apply: func(ctx context.Context, cfg *config.Config) error {
 			return reloadParts(ctx, cfg, caller, node, gateway)
 		},

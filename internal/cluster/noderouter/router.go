@@ -40,7 +40,7 @@ type Options struct {
 	// Keys is the registry of idempotency keys; nil means that there is none.
 	Keys cluster.KeyRegistry
 	// Dial returns a dial function for the node of that name and address.
-	Dial func(name, address string) (func(context.Context) (net.Conn, error), error)
+	Dial func(name, address string) func(context.Context) (net.Conn, error)
 	// Tracer may be nil.
 	Tracer *trace.Tracer
 	// Logger may be nil.
@@ -53,7 +53,7 @@ type Router struct {
 	placer   *cluster.Placer
 	names    Names
 	keys     cluster.KeyRegistry
-	dial     func(name, address string) (func(context.Context) (net.Conn, error), error)
+	dial     func(name, address string) func(context.Context) (net.Conn, error)
 	log      *slog.Logger
 	tracer   *trace.Tracer
 	// operations is the operation table by name.
@@ -124,11 +124,8 @@ func (r *Router) conn(id cluster.NodeID, address string) (*nodeConn, error) {
 			go func() { _ = n.client.Close() }()
 		}
 	}
-	dial, err := r.dial(string(id), address)
-	if err != nil {
-		return nil, err
-	}
-	client := noderpc.NewClient(dial, noderpc.ClientOptions{Logger: r.log.With("node", id)})
+	client := noderpc.NewClient(r.dial(string(id), address),
+		noderpc.ClientOptions{Logger: r.log.With("node", id)})
 	n := &nodeConn{id: id, address: address, used: now, client: client}
 	r.nodes[id] = n
 	return n, nil

@@ -251,8 +251,9 @@ func startNodesSeen(
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		must(err)
 		address := ln.Addr().String()
-		secured, err := id.Secure(ln, nil)
+		credentials, err := noderpc.NewCredentials(id)
 		must(err)
+		secured := credentials.Secure(ln, nil)
 		k := &testNode{
 			id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100),
 			sessions: map[string]string{}, volumes: map[string]bool{}, parked: &parked,
@@ -269,11 +270,13 @@ func startNodesSeen(
 	}
 	gateway, err := noderpc.ReadIdentity(identities, noderpc.RoleGateway)
 	must(err)
+	credentials, err := noderpc.NewCredentials(gateway)
+	must(err)
 	seen := see(dir)
 	placer := cluster.NewPlacer(seen, 30*time.Second)
 	resolver := cluster.NewResolver(seen, placer, nil)
 	work.Go(func() { resolver.Run(ctx) })
-	f := New(Options{Resolver: resolver, Placer: placer, Names: dir, Dial: gateway.Dial})
+	f := New(Options{Resolver: resolver, Placer: placer, Names: dir, Dial: credentials.Dial})
 	t.Cleanup(func() { _ = f.Close() })
 	return f, all
 }
