@@ -19,6 +19,10 @@ HELP = """.tables [PATTERN]          tables and views whose names are LIKE the p
 .chart KIND X Y            a chart of the last table: bar, line, point, area
 .show FILE                 a picture, a page, Markdown or JSON
 .print TEXT
+.dump [TABLE]              the statements that make the tables and their rows
+.mode MODE                 the form of tables as text: column, list, tabs, csv, line, json, markdown
+.nullvalue TEXT            what stands for NULL in it
+.timer on|off              how long each statement takes
 .parameter set NAME VALUE  bind :NAME and the like; else they are asked for
 .parameter list, clear
 .limit ROWS                how many rows a table shows
@@ -30,15 +34,21 @@ _SHOWN = {".html": "text/html", ".md": "text/markdown", ".svg": "image/svg+xml",
 MAX_SHOWN = 6 << 20  # bytes of a file
 
 
+# Commands of SQLite's shell about the form of its output, which have no effect here.
+_IGNORED = {".headers", ".header", ".width", ".echo", ".changes", ".bail", ".eqp", ".separator"}
+
+
 def names():
     """All commands there are."""
-    return [line.split()[0] for line in HELP.splitlines() if line.startswith(".")] + [".help", ".quit", ".indexes"]
+    return [line.split()[0] for line in HELP.splitlines() if line.startswith(".")] + [".help", ".quit", ".indexes", *_IGNORED]
 
 
 def run(engine, text, last):
     """Run one command."""
     name, _, rest = text.partition(" ")
     rest = rest.strip().rstrip(";") if name != ".print" else rest
+    if name in _IGNORED:
+        return
     do = globals().get("_" + name[1:])
     if do is None or name not in names():
         raise sqlite3.ProgrammingError(f"there is no command {name}; .help lists them")
@@ -47,7 +57,7 @@ def run(engine, text, last):
 
 def _table(engine, names, rows, last):
     engine.last = names, rows
-    engine.show("execute_result" if last else "display_data", table.bundle(names, rows, False))
+    engine.show("execute_result" if last else "display_data", table.bundle(names, rows, False, engine.mode, engine.null))
 
 
 def _words(rest, count):
@@ -188,6 +198,42 @@ def _show(engine, rest, last):
 
 def _print(engine, rest, _last):
     engine.write(rest + "\n")
+
+
+def _dump(engine, rest, _last):
+    kept = rest.strip("'\"")
+    if not kept:
+        lines = engine.database.iterdump()
+    else:
+        lines = iter([sql + ";" for (sql,) in engine.rows(
+            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND tbl_name = ? ORDER BY type != 'table'", kept)] + _inserts(engine, kept))
+    for line in lines:
+        if engine.stopped():
+            raise sqlite3.OperationalError("interrupted")
+        engine.write(line + "\n")
+
+
+def _inserts(engine, name):
+    columns = [quoted(r[1]) for r in engine.rows(f"PRAGMA table_info({quoted(name)})")]
+    if not columns:
+        return []
+    values = " || ',' || ".join(f"quote({c})" for c in columns)
+    return [line for (line,) in engine.rows(f"SELECT 'INSERT INTO {quoted(name)} VALUES(' || {values} || ');' FROM {quoted(name)}")]
+
+
+def _mode(engine, rest, _last):
+    mode = rest.split()[0] if rest else "column"
+    if mode not in table.MODES:
+        raise sqlite3.ProgrammingError(f"a mode is one of {', '.join(table.MODES)}")
+    engine.mode = mode
+
+
+def _nullvalue(engine, rest, _last):
+    engine.null = rest.strip("'\"")
+
+
+def _timer(engine, rest, _last):
+    engine.timer = rest == "on"
 
 
 def _parameter(engine, rest, last):

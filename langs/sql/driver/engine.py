@@ -1,9 +1,12 @@
 """One database and the cells that run in it."""
+import ctypes
 import os
 import sqlite3
 import threading
+import time
 
 import commands
+import functions
 import statements
 import table
 
@@ -49,6 +52,9 @@ class Engine:
         self.show, self.write, self.ask = show, write, ask
         self.limit = MAX_ROWS
         self.parameters = {}
+        self.mode = "column"  # the form of text/plain, see table.MODES
+        self.null = "NULL"
+        self.timer = False
         self.last = None      # names and rows of the last query
         self._stop = threading.Event()
         self._depth = 0
@@ -61,6 +67,7 @@ class Engine:
         database.execute(f"PRAGMA hard_heap_limit = {HEAP}")
         database.create_function("env", 1, os.environ.get)
         database.create_function("sleep", 1, self._sleep)
+        functions.install(database)
         if path != ":memory:":
             database.execute("PRAGMA schema_version")  # fails if the file is not a database
         old, self.database = self.database, database
@@ -98,29 +105,37 @@ class Engine:
             raise Failed("RecursionError", ".read is nested too deeply", source, code, 1, 1)
         guard = not self._depth and len(todo) > 1 and not any(s.command or s.keyword() in _ALONE for s in todo)
         self._depth += 1
+        changed = False
         try:
             if guard:
                 self.database.execute("SAVEPOINT cell")
             for i, s in enumerate(todo):
-                self._one(s, code, source, last and i == len(todo) - 1)
+                changed = self._one(s, code, source, last and i == len(todo) - 1) or changed
             if guard:
                 self.database.execute("RELEASE cell")
         except BaseException:
             if guard and self.database.in_transaction:
                 self.database.execute("ROLLBACK TO cell")
                 self.database.execute("RELEASE cell")
+                if changed:
+                    self.write("the changes of this cell were undone\n")
             raise
         finally:
             self._depth -= 1
 
     def _one(self, statement, code, source, last):
+        """Run a statement. Returns whether it may have changed something."""
         if self.stopped():
             raise Interrupted
+        began = time.perf_counter()
         try:
             if statement.command:
                 commands.run(self, statement.text, last)
-            else:
-                self._query(statement, last)
+                return False
+            changed = self._query(statement, last)
+            if self.timer:
+                self.write(f"Run Time: real {time.perf_counter() - began:.3f}\n")
+            return changed
         except (Interrupted, Exit, Failed):
             raise
         except Exception as error:
@@ -129,21 +144,35 @@ class Engine:
             text = str(error) or type(error).__name__
             if isinstance(error, MemoryError):
                 text = f"out of memory: SQLite may take {HEAP >> 20} MiB"
-            line, column = statements.place(code, statement, text)
+            line, column = statements.place(code, statement, text, self._error_offset())
+            if "syntax error" in text:
+                text += functions.hint(statement.text)
             raise Failed(type(error).__name__, text, source, code, line, column) from None
 
+    def _error_offset(self):
+        """Return the byte of the statement that SQLite's last error is about, or -1. Python does not
+        have this function; the database's address is its connection's first field."""
+        try:
+            library = ctypes.CDLL("libsqlite3.so.0")
+            address = ctypes.c_void_p.from_address(id(self.database) + object.__basicsize__)
+            return library.sqlite3_error_offset(address)
+        except (OSError, AttributeError):
+            return -1
+
     def _query(self, statement, last):
-        cursor = self.database.execute(statement.text, self._bound(statement.text))
+        cursor = self.database.execute(functions.series(statement.text), self._bound(statement.text))
         if cursor.description is None:
             if statement.keyword() in _CHANGES and cursor.rowcount >= 0:
                 self.write(f"{table.count(cursor.rowcount)} changed\n")
-            return
+            return True
         names = [c[0] for c in cursor.description]
         rows = cursor.fetchmany(self.limit + 1)
         cursor.close()
         more = len(rows) > self.limit
-        self.last = names, rows[:self.limit]
-        self.show("execute_result" if last else "display_data", table.bundle(*self.last, more))
+        rows = rows[:self.limit]
+        self.last = table.unique(names), rows
+        self.show("execute_result" if last else "display_data", table.bundle(names, rows, more, self.mode, self.null))
+        return statement.keyword() in _CHANGES
 
     def _bound(self, text):
         """Return values for the parameters: those set with .parameter, or the user's answers."""

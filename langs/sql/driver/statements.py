@@ -69,11 +69,14 @@ def parameters(text):
     return list(dict.fromkeys(m.group() for m in _PARAMETER.finditer(text)))
 
 
-def place(code, statement, message):
-    """Return the line and column, from 1, that an error's message refers to."""
+def place(code, statement, message, error=-1):
+    """Return the line and column, from 1, that an error's message refers to. error is the byte of
+    the statement that SQLite names, or -1."""
     named = re.search(r'near "(.+?)": syntax error|no such (?:column|table|function): (\S+)|unrecognized token: "(.+?)"', message)
     offset = statement.offset
-    if named:
+    if 0 <= error <= len(statement.text.encode()) and not re.search("generate_series", statement.text, re.I):
+        offset += len(statement.text.encode()[:error].decode("utf-8", "ignore"))
+    elif named:
         token = next(g for g in named.groups() if g)
         text = statement.text if named.group(3) else blank(statement.text)
         at = re.search(r"(?<!\w)" + re.escape(token) + r"(?!\w)" if token[0].isalnum() else re.escape(token), text, re.I)
