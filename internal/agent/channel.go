@@ -47,6 +47,7 @@ type channel struct {
 	cells    []execution // oldest first
 	lastCell uint32      // the last execute that was answered
 
+	left remains
 	loop loop // used by its goroutine alone
 }
 

@@ -49,6 +49,10 @@ func (c *channel) requestOwn(q kernel.Request) chan error {
 // sendRequest writes a request to the driver and keeps p until its reply.
 func (c *channel) sendRequest(q kernel.Request, p *pending) error {
 	const op = "agent.kernel.request"
+	if p != nil && p.exec {
+		c.left.sweep.Lock()
+		defer c.left.sweep.Unlock()
+	}
 	c.mu.Lock()
 	q.ID = 0
 	var err error
@@ -173,7 +177,7 @@ func (l *loop) reply(body []byte) bool {
 	}
 	c.mu.Unlock()
 	if ended.cell != 0 {
-		l.endLeftovers(ended.cell, ended.sent)
+		l.cellEnded(ended)
 		l.explainNetworkError(ended.cell)
 	}
 	switch {

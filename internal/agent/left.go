@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/process"
@@ -9,19 +11,70 @@ import (
 	"github.com/sandgate/sandgate/protocol/frame"
 )
 
-// endLeftovers ends the processes that a cell has left running, if they are more than a cell may
-// leave. Otherwise a fork bomb would slow down all later cells. It appends a notice to the cell's
-// output. The kernel's own processes are older than the cell.
-func (l *loop) endLeftovers(cell uint32, sent time.Time) {
+// looks are the pauses between the looks for processes that a cell has left running. A fork bomb
+// has few processes when its cell ends.
+var looks = [...]time.Duration{
+	50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond,
+	1200 * time.Millisecond, 2400 * time.Millisecond, 5 * time.Second,
+}
+
+// keptStarts is how many cells may have begun since the processes that are ended.
+const keptStarts = 4
+
+// remains ends the processes that cells have left running, if they are more than cells may leave.
+// Otherwise a fork bomb would slow down all later cells.
+type remains struct {
+	sweep sync.Mutex  // held while processes are ended: no execute is passed on meanwhile
+	due   atomic.Bool // the next look is due
+
+	// All below are used by the channel's loop alone.
+	cell   uint32 // the last cell that ended
+	starts []time.Time
+	looked int
+}
+
+// cellEnded looks for leftovers of a cell, now and for some seconds after it.
+func (l *loop) cellEnded(e execution) {
+	left := &l.c.left
+	left.cell, left.looked = e.cell, 0
+	left.starts = append([]time.Time{e.sent}, left.starts[:min(len(left.starts), keptStarts-1)]...)
+	l.look()
+}
+
+// look ends leftovers and plans the next look.
+func (l *loop) look() {
+	left := &l.c.left
+	l.endLeftovers()
+	if left.looked == len(looks) || l.finished {
+		return
+	}
+	time.AfterFunc(looks[left.looked], func() {
+		left.due.Store(true)
+		l.c.wake()
+	})
+	left.looked++
+}
+
+// endLeftovers ends processes that are younger than a cell, and adds a notice to its output. The
+// kernel's own processes are older.
+func (l *loop) endLeftovers() {
 	if process.Few(wire.MaxLeft) {
 		return
 	}
-	n := process.KillYounger(l.c.group, time.Since(sent), l.c.pid, wire.MaxLeft)
-	if n == 0 {
+	left := &l.c.left
+	left.sweep.Lock()
+	defer left.sweep.Unlock()
+	if l.c.executing() {
 		return
 	}
-	l.notice(cell, fmt.Sprintf("%d processes that the cell had left running were ended: "+
-		"a cell may leave %d.\n", n, wire.MaxLeft))
+	n := 0
+	for _, sent := range left.starts {
+		n += process.KillYounger(l.c.group, time.Since(sent), l.c.pid, wire.MaxLeft)
+	}
+	if n > 0 {
+		l.notice(left.cell, fmt.Sprintf("%d processes that the cell had left running were ended: "+
+			"a cell may leave %d.\n", n, wire.MaxLeft))
+	}
 }
 
 // notice adds a text of the agent to the standard error of a cell.

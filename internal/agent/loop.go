@@ -60,7 +60,8 @@ type loop struct {
 	tail           []byte // the end of standard error, for the message of a failed start
 	broken         bool   // the driver broke the protocol
 	eventsClosedAt time.Time
-	offline        uint32 // the latest cell whose output has an error of the network
+	offline        uint32    // the latest cell whose output has an error of the network
+	recent         [2][]byte // the end of the pipes' text
 	oomKills       uint64
 
 	frameAt    int       // where the terminal's open frame begins in out, if frameOpen
@@ -82,6 +83,9 @@ func (l *loop) run() {
 			l.windowFull = false
 		}
 		l.pump()
+		if c.left.due.Swap(false) {
+			l.look()
+		}
 		timeout := l.outputDelay(time.Now())
 		if timeout < 0 {
 			l.flush()
@@ -387,7 +391,7 @@ func (l *loop) readPipe(i, n int) int {
 	l.last[i] -= m
 	l.quiet = time.Time{}
 	cell := c.outputCell()
-	l.noteNetworkError(cell, body[:m])
+	l.notePipeError(i, cell, body[:m])
 	// The header goes before the body, which is already in place.
 	frame.Append(l.out[:at], frame.Frame{Type: kind, Channel: c.id, Cell: cell})
 	l.out = l.out[:at+frame.HeaderSize+m]

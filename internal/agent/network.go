@@ -24,6 +24,24 @@ var networkErrors = [][]byte{
 	[]byte("ENETUNREACH"),
 }
 
+// keptNetworkText is how much of a pipe's last text is searched again with the next, in bytes: curl
+// writes its errors byte by byte.
+const keptNetworkText = 64
+
+// notePipeError is noteNetworkError for text of a pipe.
+func (l *loop) notePipeError(i int, cell uint32, text []byte) {
+	if !l.c.isKernel() || cell == l.offline {
+		return
+	}
+	last := append(l.recent[i], text[:min(len(text), keptNetworkText)]...)
+	l.noteNetworkError(cell, last)
+	l.noteNetworkError(cell, text)
+	if len(text) >= keptNetworkText {
+		last = text
+	}
+	l.recent[i] = append(l.recent[i][:0], last[max(0, len(last)-keptNetworkText):]...)
+}
+
 // noteNetworkError remembers the cell whose output has an error of the network.
 func (l *loop) noteNetworkError(cell uint32, text []byte) {
 	if cell == 0 || cell == l.offline || len(text) > maxNetworkText || !l.c.isKernel() {

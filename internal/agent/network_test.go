@@ -12,6 +12,7 @@ func TestErrorsOfTheNetworkAreExplained(t *testing.T) {
 		{"raw " + failure, failure + noNetwork},
 		{"out npm error code EAI_AGAIN", "npm error code EAI_AGAIN" + noNetwork},
 		{"out dial tcp: lookup a\nout dial tcp: lookup b", "dial tcp: lookup adial tcp: lookup b" + noNetwork},
+		{"sh printf 'Could not reso'; sleep 0.05; printf 'lve host'", "Could not resolve host" + noNetwork},
 		{"out resolved", "resolved"},
 	} {
 		if got, _ := r.run(1, uint32(i+1), x.code); got != x.want {

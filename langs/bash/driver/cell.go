@@ -17,6 +17,9 @@ import (
 // ordersStreams matches cells that write to standard error themselves.
 var ordersStreams = regexp.MustCompile(`>\s*&\s*2|/dev/stderr`)
 
+// listsTraps matches trap without arguments, and trap -p, where a command begins.
+var listsTraps = regexp.MustCompile(`(?m)(^[ \t]*|\$\()trap((?:[ \t]+-p(?:[ \t]+\w+)*)?[ \t]*)([;|)>]|$)`)
+
 // next starts the next execution, if none runs.
 func (d *driver) next() {
 	if len(d.queue) == 0 {
@@ -55,6 +58,9 @@ func (d *driver) next() {
 	if d.flags != "" && !c.program {
 		before += "set -" + d.flags + ";"
 	}
+	if !c.program {
+		code = listsTraps.ReplaceAllString(code, "${1}__sg_traps$2$3")
+	}
 	if err := os.WriteFile(d.room.path(c.name), []byte(before+code), 0o600); err != nil {
 		d.fail("OSError", err.Error(), nil)
 		return
@@ -65,8 +71,15 @@ func (d *driver) next() {
 		}
 	}
 	c.sent, c.running = uptime(), d.running
-	d.shell.send(fmt.Sprintf("__sg_probe %d && . %s <%s; { __sg_off; } 2>/dev/null", r.Cell,
-		quote(d.room.path(c.name)), quote(d.room.path("stdin"))))
+	begins, after := "", ""
+	if !r.Silent && !c.program {
+		begins = strconv.Itoa(len(before))
+	}
+	if strings.Contains(code, "ERR") {
+		after = "; { __sg_errs; } 2>/dev/null"
+	}
+	d.shell.send(fmt.Sprintf("__sg_probe %d %s && . %s <%s; { __sg_off; } 2>/dev/null%s", r.Cell,
+		begins, quote(d.room.path(c.name)), quote(d.room.path("stdin")), after))
 }
 
 // event processes an event of the shell.

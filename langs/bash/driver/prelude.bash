@@ -5,6 +5,7 @@
 set +H +m +o history
 shopt -s extglob expand_aliases
 unset HISTFILE
+history -c
 PS1='' PS2='' FUNCNEST=4000
 PROMPT_COMMAND='{ __sg_off; } 2>/dev/null'
 __sg_cell='' __sg_trapped='' __sg_seq=0 __sg_mixed='' __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack='' __sg_reply=''
@@ -28,11 +29,13 @@ __sg_call() {
 	return 1
 }
 
-# The cell has been parsed completely, so that a syntax error changes nothing.
+# The cell has been parsed completely, so that a syntax error changes nothing. The user's text begins
+# at the second argument and is added to the history; without that argument it is not.
 __sg_probe() {
 	local code
 	__sg_cell=$1 __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack=''
-	mapfile -d '' code <"$__sg_dir/cell-$1"
+	builtin mapfile -d '' code <"$__sg_dir/cell-$1"
+	[[ ! ${2-} ]] || builtin history -s -- "${code[0]:$2}"
 	if eval "__sg_whole() { :
 ${code[0]-}
 }" 2>/dev/null; then
@@ -75,6 +78,21 @@ __sg_stop() {
 	fi
 	trap - INT
 	builtin kill -INT "$$"
+}
+
+# A cell that has removed the ERR trap loses the places of its own errors only.
+__sg_errs() {
+	builtin trap -p ERR >|"$__sg_dir/traps"
+	[[ -s $__sg_dir/traps ]] || builtin trap '__sg_err "$BASH_COMMAND"' ERR
+}
+
+# trap and trap -p, without the driver's traps.
+__sg_traps() {
+	local line
+	builtin trap "$@" >|"$__sg_dir/traps" || return
+	while IFS= builtin read -r line; do
+		[[ $line == "trap -- '"?('{ ')__sg_* ]] || builtin printf '%s\n' "$line"
+	done <"$__sg_dir/traps"
 }
 
 # The driver's request after an interrupt, which may have cut off the cell's end or its beginning.
@@ -179,6 +197,27 @@ read() {
 	esac
 }
 
+# mapfile, from the session's standard input, asks for lines until the end of input.
+mapfile() {
+	local __sg_option __sg_lines='' OPTIND=1 OPTARG='' OPTERR=0
+	while getopts :d:n:O:s:tu:C:c: __sg_option; do
+		[[ $__sg_option != u ]] || __sg_lines=other
+	done
+	if [[ $__sg_lines || ! /dev/stdin -ef $__sg_dir/stdin ]]; then
+		builtin mapfile "$@"
+		return
+	fi
+	while __sg_call ask '' '' && [[ $__sg_reply == line\ * ]]; do
+		__sg_lines+=${__sg_reply#line }$'\n'
+	done
+	if [[ $__sg_reply == refused ]]; then
+		builtin printf 'bash: mapfile: input was requested, but this execution does not allow input (no_input)\n' >&2
+		return 1
+	fi
+	builtin mapfile "$@" < <(builtin printf %s "$__sg_lines")
+}
+readarray() { mapfile "$@"; }
+
 # Shows richer forms than text.
 display() {
 	local type='' file=''
@@ -207,6 +246,10 @@ display() {
 	else
 		file=$1
 		[[ $file == /* ]] || file=$PWD/$file
+		if [[ -e $file && ! -f $file && ! -d $file ]]; then
+			file=$__sg_dir/shown-$BASHPID
+			cat -- "$1" >"$file"
+		fi
 	fi
 	__sg_call display "$type" "$file" || return 1
 	[[ $file != "$__sg_dir"/shown-* ]] || command rm -f -- "$file"

@@ -269,3 +269,19 @@ func (p piece) parse(fset *token.FileSet,
 	}
 	return nil, f.Decls[0].(*ast.FuncDecl).Body.List, nil
 }
+
+// expressions returns how many expressions a statement's text lists, 0 if it is no list of them.
+func (p piece) expressions() int {
+	if p.kind != statement || strings.HasSuffix(strings.TrimSpace(p.text), ",") {
+		return 0
+	}
+	x, err := parser.ParseExpr("_(" + p.text + ")")
+	if err != nil {
+		return 0
+	}
+	call, ok := x.(*ast.CallExpr)
+	if !ok || call.Ellipsis.IsValid() {
+		return 0
+	}
+	return len(call.Args)
+}

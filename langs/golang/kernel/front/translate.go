@@ -37,6 +37,7 @@ type step struct {
 	typ     string   // the type of a var, as written
 	asIs    bool
 	last    bool // an expression whose value is the cell's value
+	many    int  // it is a list of so many expressions, on the cell's last line
 	at      int  // where the text, or the value, begins in the source of the first pass
 }
 
@@ -95,6 +96,10 @@ func (s *Session) draft(seq int, file, code string) *draft {
 	for i, p := range pieces {
 		fset := token.NewFileSet()
 		decls, stmts, err := p.parse(fset, file, code)
+		if n := p.expressions(); err != nil && n > 1 && i == len(pieces)-1 {
+			d.add(step{piece: p, asIs: true, last: true, many: n})
+			continue
+		}
 		if err != nil {
 			d.errs.syntax(err)
 			continue
@@ -264,11 +269,27 @@ func (d *draft) addStatement(p piece, st ast.Stmt, offset func(token.Pos) int, l
 
 func (d *draft) add(t step) {
 	for _, n := range t.names {
+		if why := reserved(n); why != "" {
+			d.errs.add(token.Position{
+				Filename: d.u.File, Line: lineOf(d.u.Code, t.off), Column: columnOf(d.u.Code, t.off),
+			}, n+" cannot be the name of a variable of the session: "+why)
+		}
 		if n != "_" && !slices.Contains(d.hoist, n) {
 			d.hoist = append(d.hoist, n)
 		}
 	}
 	d.steps = append(d.steps, t)
+}
+
+// reserved says why no variable at the top level can have a name; "" if one can.
+func reserved(name string) string {
+	if name == "main" || name == "init" {
+		return "a program has a function of that name"
+	}
+	if _, ok := types.Universe.Lookup(name).(*types.TypeName); ok {
+		return "it is a type; declare it in a function or a block"
+	}
+	return ""
 }
 
 func (d *draft) here(off int) string { return mark(d.u.File, d.u.Code, off) }
@@ -310,9 +331,15 @@ func (d *draft) firstPass() *pass {
 				b.WriteString(t.value)
 			}
 		default:
+			if t.many > 0 {
+				b.WriteString("Result__(")
+			}
 			b.WriteString(d.here(t.off))
 			t.at = b.Len()
 			b.WriteString(t.text)
+			if t.many > 0 {
+				b.WriteString(")")
+			}
 		}
 		b.WriteString("\n")
 		for _, n := range t.names {

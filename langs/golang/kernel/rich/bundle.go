@@ -16,8 +16,10 @@ import (
 // MIME types of bundles.
 const (
 	plainType = "text/plain"
-	htmlType  = "text/html"
-	chartType = "application/vnd.vegalite.v5+json"
+	// syntaxType is the text in Go's syntax.
+	syntaxType = "text/x-go"
+	htmlType   = "text/html"
+	chartType  = "application/vnd.vegalite.v5+json"
 )
 
 // Bundle is one value in several forms, by MIME type.
@@ -26,6 +28,7 @@ type Bundle map[string]any
 // Forms returns a value's own forms: those of its methods, a picture, and text.
 func Forms(v any) Bundle {
 	b := Bundle{plainType: Text(v)}
+	b.addSyntax(Syntax(v))
 	if m, ok := v.(image.Image); ok && !isNil(v) {
 		b[plainType] = fmt.Sprintf("%T %s", v, m.Bounds())
 		if data, err := encode(m); err == nil {
@@ -120,11 +123,20 @@ func Results(v []any) Bundle {
 	if len(v) == 1 {
 		return Forms(v[0])
 	}
-	texts := make([]string, len(v))
+	texts, syntax := make([]string, len(v)), make([]string, len(v))
 	for i, x := range v {
-		texts[i] = Text(x)
+		texts[i], syntax[i] = Text(x), Syntax(x)
 	}
-	return Bundle{plainType: strings.Join(texts, " ")}
+	b := Bundle{plainType: strings.Join(texts, " ")}
+	b.addSyntax(strings.Join(syntax, ", "))
+	return b
+}
+
+// addSyntax adds the text in Go's syntax, if it is another one.
+func (b Bundle) addSyntax(text string) {
+	if text != b[plainType] {
+		b[syntaxType] = text
+	}
 }
 
 // Show returns the bundle for the arguments of a helper of package cells/0. kind names the helper.

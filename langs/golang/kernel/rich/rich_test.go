@@ -28,34 +28,39 @@ func TestText(t *testing.T) {
 	m := map[string]any{}
 	m["m"] = m
 	cases := []struct {
-		v    any
-		want string
+		v     any
+		plain string
+		want  string // in Go's syntax
 	}{
-		{nil, "<nil>"},
-		{1, "1"},
-		{"a\"b\n", `"a\"b\n"`},
-		{[]int(nil), "[]int(nil)"},
-		{[]byte("hi"), `[]byte("hi")`},
-		{[]byte{0xff}, "[]byte{255}"},
-		{map[string][]int{"b": {1}, "a": nil}, `map[string][]int{"a": nil, "b": {1}}`},
-		{struct{ A any }{[]any{1}}, "struct { A interface {} }{A: []interface {}{1}}"},
-		{cyclic(), "&rich.node{Next: &…, v: 1}"},
-		{list, "[]interface {}{1, []interface {}{…}}"},
-		{m, `map[string]interface {}{"m": map[string]interface {}{…}}`},
-		{time.Second, "1s"},
-		{errors.New("e"), "e"},
-		{(*int)(nil), "(*int)(nil)"},
-		{math.NaN(), "NaN"},
-		{make(chan int, 2), "chan int (0 of 2)"},
-		{loud{1}, "<rich.loud: its method panicked: called>"},
-		{[2]bool{true}, "[2]bool{true, false}"},
+		{nil, "<nil>", "<nil>"},
+		{1, "1", "1"},
+		{"a\"b\n", "a\"b\n", `"a\"b\n"`},
+		{[]int(nil), "[]", "[]int(nil)"},
+		{[]byte("hi"), "[104 105]", `[]byte("hi")`},
+		{[]byte{0xff}, "[255]", "[]byte{255}"},
+		{map[string][]int{"b": {1}, "a": nil}, "map[a:[] b:[1]]", `map[string][]int{"a": nil, "b": {1}}`},
+		{struct{ A any }{[]any{1}}, "{[1]}", "struct { A interface {} }{A: []interface {}{1}}"},
+		{&node{v: 1}, "&{<nil> 1}", "&rich.node{Next: (*rich.node)(nil), v: 1}"},
+		{cyclic(), "", "&rich.node{Next: &…, v: 1}"},
+		{list, "[1 […]]", "[]interface {}{1, []interface {}{…}}"},
+		{m, "map[m:map[…]]", `map[string]interface {}{"m": map[string]interface {}{…}}`},
+		{time.Second, "1s", "1s"},
+		{errors.New("e"), "e", "e"},
+		{(*int)(nil), "<nil>", "(*int)(nil)"},
+		{math.NaN(), "NaN", "NaN"},
+		{make(chan int, 2), "chan int (0 of 2)", "chan int (0 of 2)"},
+		{loud{1}, "<rich.loud: its method panicked: called>", "<rich.loud: its method panicked: called>"},
+		{[2]bool{true}, "[true false]", "[2]bool{true, false}"},
 	}
 	for _, c := range cases {
-		if got := Text(c.v); got != c.want {
+		if got := Syntax(c.v); got != c.want {
 			t.Errorf("got %s, wanted %s", got, c.want)
 		}
+		if got := Text(c.v); got != c.plain && c.plain != "" {
+			t.Errorf("got %s, wanted %s", got, c.plain)
+		}
 	}
-	if got := Text(make([]int, 5000)); !strings.HasSuffix(got, "… (5000 in all)}") {
+	if got := Text(make([]int, 5000)); !strings.HasSuffix(got, "… (5000 in all)]") {
 		t.Errorf("a long list ends in %q", got[len(got)-40:])
 	}
 	if got := Text(strings.Repeat("x", 3*MaxText)); len(got) > MaxText+100 ||

@@ -57,8 +57,7 @@ func cell(v reflect.Value) string {
 	if !v.IsValid() {
 		return ""
 	}
-	s := text(v, 2000, true)
-	return s
+	return printer{limit: 2000, methods: true, plain: true}.text(v)
 }
 
 func deref(v reflect.Value) reflect.Value {

@@ -1,4 +1,4 @@
-// Package rich converts values to forms that a client can show: text in Go's syntax, JSON, tables,
+// Package rich converts values to forms that a client can show: text, JSON, tables,
 // charts, pictures. It never fails, whatever the value: cyclic, huge, half initialised, or with
 // methods that panic.
 package rich
@@ -19,15 +19,24 @@ const (
 	MaxText     = 1 << 20
 	MaxElements = 1000
 	MaxDepth    = 16
+	// maxSyntax is the largest text in Go's syntax beside the other text.
+	maxSyntax = 64 << 10
 )
 
-// Text returns a value in Go's syntax, on one line unless its methods return several. Methods Error
-// and String are called.
-func Text(v any) string { return text(reflect.ValueOf(v), MaxText, true) }
+// Text returns a value as fmt.Println prints it, except that functions and channels have their type
+// instead of an address. Methods Error and String are called.
+func Text(v any) string {
+	return printer{limit: MaxText, methods: true, plain: true}.text(reflect.ValueOf(v))
+}
+
+// Syntax returns a value in Go's syntax, on one line unless its methods return several.
+func Syntax(v any) string {
+	return printer{limit: maxSyntax, methods: true}.text(reflect.ValueOf(v))
+}
 
 // Short returns a value on one line of at most n bytes, without calling methods.
 func Short(v reflect.Value, n int) string {
-	s := text(v, n+1, false)
+	s := printer{limit: n + 1}.text(v)
 	s = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '
@@ -44,20 +53,22 @@ func Short(v reflect.Value, n int) string {
 	return s + "…"
 }
 
-func text(v reflect.Value, limit int, methods bool) string {
-	p := printer{limit: limit, methods: methods}
+func (p printer) text(v reflect.Value) string {
+	p.b = new(strings.Builder)
 	p.value(v, 0, false)
 	s := p.b.String()
-	if len(s) > limit && methods {
-		s = strings.ToValidUTF8(s[:limit], "") + "… (cut off at " + strconv.Itoa(limit) + " bytes)"
+	if len(s) > p.limit && p.methods {
+		s = strings.ToValidUTF8(s[:p.limit], "") +
+			"… (cut off at " + strconv.Itoa(p.limit) + " bytes)"
 	}
 	return s
 }
 
 type printer struct {
-	b       strings.Builder
+	b       *strings.Builder
 	limit   int
 	methods bool
+	plain   bool      // as fmt prints it, not in Go's syntax
 	above   []uintptr // pointers that are being printed
 }
 
@@ -127,12 +138,43 @@ func (p *printer) value(v reflect.Value, depth int, typed bool) {
 	}
 }
 
-// quoted prints a string as a literal, and only reads the part that is shown.
+// quoted prints a string, as a literal in Go's syntax, and only reads the part that is shown.
 func (p *printer) quoted(s string) {
 	if len(s) > p.limit {
-		s = s[:p.limit]
+		s = s[:p.limit+1]
 	}
-	p.put(strconv.Quote(s))
+	if p.plain {
+		p.put(strings.ToValidUTF8(s, "\uFFFD"))
+	} else {
+		p.put(strconv.Quote(s))
+	}
+}
+
+// open and next print what stands before the first and the next element.
+func (p *printer) open(plain string) {
+	if p.plain {
+		p.put(plain)
+	} else {
+		p.put("{")
+	}
+}
+
+func (p *printer) next(i int) {
+	switch {
+	case i == 0:
+	case p.plain:
+		p.put(" ")
+	default:
+		p.put(", ")
+	}
+}
+
+func (p *printer) close(plain string) {
+	if p.plain {
+		p.put(plain)
+	} else {
+		p.put("}")
+	}
 }
 
 // method prints the result of Error or String, if v has such a method.
@@ -145,6 +187,15 @@ func (p *printer) method(v reflect.Value) (done bool) {
 	}
 	var call func() string
 	switch x := v.Interface().(type) {
+	case fmt.Formatter:
+		if !p.plain {
+			if s, ok := x.(fmt.Stringer); ok {
+				call = s.String
+				break
+			}
+			return false
+		}
+		call = func() string { return fmt.Sprint(x) }
 	case error:
 		call = x.Error
 	case fmt.Stringer:
@@ -163,6 +214,19 @@ func (p *printer) method(v reflect.Value) (done bool) {
 }
 
 func (p *printer) pointer(v reflect.Value, depth int) {
+	if p.plain {
+		switch k := v.Type().Elem().Kind(); {
+		case v.IsNil():
+			p.put("<nil>")
+		case depth == 0 && (k == reflect.Struct || k == reflect.Slice || k == reflect.Array ||
+			k == reflect.Map):
+			p.put("&")
+			p.value(v.Elem(), depth+1, true)
+		default:
+			p.put(fmt.Sprintf("%#x", v.Pointer()))
+		}
+		return
+	}
 	if v.IsNil() {
 		p.put("(" + Type(v.Type()) + ")(nil)")
 		return
@@ -186,7 +250,9 @@ func (p *printer) pointer(v reflect.Value, depth int) {
 
 // none prints a slice or map that is nil.
 func (p *printer) none(v reflect.Value, typed bool) {
-	if typed {
+	if p.plain {
+		p.put(map[bool]string{true: "map[]", false: "[]"}[v.Kind() == reflect.Map])
+	} else if typed {
 		p.put("nil")
 	} else {
 		p.put(Type(v.Type()) + "(nil)")
@@ -206,15 +272,15 @@ func (p *printer) leave() { p.above = p.above[:len(p.above)-1] }
 
 func (p *printer) structure(v reflect.Value, depth int, typed bool) {
 	t := v.Type()
-	if !typed {
+	if !typed && !p.plain {
 		p.put(Type(t))
 	}
 	p.put("{")
 	for i := range t.NumField() {
-		if i > 0 {
-			p.put(", ")
+		p.next(i)
+		if !p.plain {
+			p.put(t.Field(i).Name + ": ")
 		}
-		p.put(t.Field(i).Name + ": ")
 		p.value(v.Field(i), depth+1, false)
 		if p.full() {
 			return
@@ -231,16 +297,16 @@ func (p *printer) list(v reflect.Value, depth int, typed bool) {
 		}
 		if v.Len() > 0 {
 			if p.enter(v.Pointer()) {
-				p.put(Type(v.Type()) + "{…}")
+				p.again(v, "[…]")
 				return
 			}
 			defer p.leave()
 		}
 	}
-	if !typed {
+	if !typed && !p.plain {
 		p.put(Type(v.Type()))
 	}
-	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 &&
+	if !p.plain && v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 &&
 		v.Type().Elem().PkgPath() == "" {
 		if b := v.Bytes(); len(b) > 0 && utf8.Valid(b) {
 			p.put("(")
@@ -249,12 +315,10 @@ func (p *printer) list(v reflect.Value, depth int, typed bool) {
 			return
 		}
 	}
-	p.put("{")
+	p.open("[")
 	plain := simple(v.Type().Elem())
 	for i := range v.Len() {
-		if i > 0 {
-			p.put(", ")
-		}
+		p.next(i)
 		if i == MaxElements {
 			p.put(fmt.Sprintf("… (%d in all)", v.Len()))
 			break
@@ -264,7 +328,16 @@ func (p *printer) list(v reflect.Value, depth int, typed bool) {
 			return
 		}
 	}
-	p.put("}")
+	p.close("]")
+}
+
+// again prints a list or map inside of itself.
+func (p *printer) again(v reflect.Value, plain string) {
+	if p.plain {
+		p.put(plain)
+	} else {
+		p.put(Type(v.Type()) + "{…}")
+	}
 }
 
 func (p *printer) table(v reflect.Value, depth int, typed bool) {
@@ -273,30 +346,32 @@ func (p *printer) table(v reflect.Value, depth int, typed bool) {
 		return
 	}
 	if p.enter(v.Pointer()) {
-		p.put(Type(v.Type()) + "{…}")
+		p.again(v, "map[…]")
 		return
 	}
 	defer p.leave()
-	if !typed {
+	if !typed && !p.plain {
 		p.put(Type(v.Type()))
 	}
-	p.put("{")
+	p.open("map[")
 	for i, k := range keys(v) {
-		if i > 0 {
-			p.put(", ")
-		}
+		p.next(i)
 		if i == MaxElements {
 			p.put(fmt.Sprintf("… (%d in all)", v.Len()))
 			break
 		}
 		p.value(k, depth+1, true)
-		p.put(": ")
+		if p.plain {
+			p.put(":")
+		} else {
+			p.put(": ")
+		}
 		p.value(v.MapIndex(k), depth+1, simple(v.Type().Elem()))
 		if p.full() {
 			return
 		}
 	}
-	p.put("}")
+	p.close("]")
 }
 
 // simple reports whether elements of a type need no type before them.

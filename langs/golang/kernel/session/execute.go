@@ -233,7 +233,7 @@ func panicText(v any) (text string) {
 	case string:
 		return v
 	}
-	return rich.Text(v)
+	return rich.Syntax(v)
 }
 
 // callers returns the frames of the calling goroutine, at most 10000.
