@@ -41,6 +41,14 @@ type step struct {
 	at      int  // where the text, or the value, begins in the source of the first pass
 }
 
+// around returns what stands around a step in the first pass: a list of expressions is no statement.
+func (t *step) around() (before, after string) {
+	if t.many > 0 {
+		return "Result__(", ")"
+	}
+	return "", ""
+}
+
 // Translate converts a cell to the source of a package and checks it. file is its name in
 // positions. The error is an *Errors.
 func (s *Session) Translate(seq int, file, code string) (*Unit, error) {
@@ -271,7 +279,8 @@ func (d *draft) add(t step) {
 	for _, n := range t.names {
 		if why := reserved(n); why != "" {
 			d.errs.add(token.Position{
-				Filename: d.u.File, Line: lineOf(d.u.Code, t.off), Column: columnOf(d.u.Code, t.off),
+				Filename: d.u.File,
+				Line:     lineOf(d.u.Code, t.off), Column: columnOf(d.u.Code, t.off),
 			}, n+" cannot be the name of a variable of the session: "+why)
 		}
 		if n != "_" && !slices.Contains(d.hoist, n) {
@@ -331,15 +340,10 @@ func (d *draft) firstPass() *pass {
 				b.WriteString(t.value)
 			}
 		default:
-			if t.many > 0 {
-				b.WriteString("Result__(")
-			}
-			b.WriteString(d.here(t.off))
+			open, shut := t.around()
+			b.WriteString(open + d.here(t.off))
 			t.at = b.Len()
-			b.WriteString(t.text)
-			if t.many > 0 {
-				b.WriteString(")")
-			}
+			b.WriteString(t.text + shut)
 		}
 		b.WriteString("\n")
 		for _, n := range t.names {
