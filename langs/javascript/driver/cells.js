@@ -23,6 +23,7 @@ class Cell {
     this.exitCode = undefined;
     this.waits = new Set(); // functions that reject the promises that it awaits
     this.timers = new Set();
+    this.disposals = []; // functions that dispose of the values of its using declarations
     this.abort = null; // an AbortController for its timers
   }
 }

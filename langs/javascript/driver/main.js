@@ -39,6 +39,7 @@ const streams = require('./streams.js');
 const timers = require('./timers.js');
 const children = require('./children.js');
 const { shell } = require('./shell.js');
+const { using } = require('./using.js');
 const modules = require('./modules.js');
 const variables = require('./variables.js');
 const { exiting } = require('./exit.js');
@@ -76,6 +77,7 @@ const runtime = Object.freeze({
   hold,
   holdEach,
   shell,
+  using,
   take,
   constants,
   import: modules.importFrom,

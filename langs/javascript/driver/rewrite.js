@@ -9,6 +9,7 @@
 //	await p                      await $sandgate.hold(p), likewise each step of for await
 //	const                        let; an assignment to such a name throws as JavaScript does
 //	let, class, var, function    assignments, if the name is already of the other kind
+//	using                        let; the value is disposed of at the end of the cell
 //	{ a: 1 }                     ({ a: 1 })
 //	a name of Node, declared     another name: every module sees a script's declarations, and
 //	                             fetch would not work with a setTimeout that returns promises
@@ -24,9 +25,16 @@ const OPTIONS = {
   allowHashBang: true,
 };
 
+// using may stand at the top level of a cell.
+const Parser = acorn.Parser.extend((Base) => class extends Base {
+  get allowUsing() {
+    return super.allowUsing || this.currentScope() === this.scopeStack[0];
+  }
+});
+
 // parse returns the syntax tree of a cell, or throws acorn's SyntaxError.
 function parse(code) {
-  return acorn.parse(code, OPTIONS);
+  return Parser.parse(code, OPTIONS);
 }
 
 // asObject returns code in parentheses if it is an object literal, else null.
@@ -214,9 +222,16 @@ class Rewriting {
   #lexical(node) {
     const list = [];
     for (const d of node.declarations) names(d.id, (name) => list.push(name));
-    for (const name of list) this.#declare(name, 'lexical', node.kind === 'const');
+    const using = /using$/.test(node.kind);
+    for (const name of list) this.#declare(name, 'lexical', node.kind === 'const' || using);
+    if (using) {
+      for (const d of node.declarations) {
+        this.#edits.wrap(d.init, '$sandgate.using(', node.kind === 'using' ? ')' : ', true)');
+      }
+    }
     if (this.#conflict(list, 'lexical')) this.#assign(node, list, true);
     else if (node.kind === 'const') this.#edits.replace(node.start, node.start + 5, 'let  ');
+    else if (using) this.#edits.replace(node.start, node.declarations[0].start, 'let ');
   }
 
   // #var handles var, anywhere in the cell's own scope.

@@ -311,8 +311,29 @@ class Server {
     unref();
   }
 
+  // #dispose disposes of the values of using declarations, the last one first.
+  #dispose(cell, disposals, ended) {
+    const failed = (error) => this.#print('Uncaught ', error);
+    while (disposals.length > 0) {
+      try {
+        const made = disposals.pop()();
+        if (!types.isPromise(made)) continue;
+        const resume = () => cells.storage.run(cell, () => this.#dispose(cell, disposals, ended));
+        Reflect.apply(then, hold(made), [resume, (error) => { failed(error); resume(); }]);
+        return;
+      } catch (error) {
+        failed(error);
+      }
+    }
+    ended();
+  }
+
   #finish(cell, reply) {
     if (cell.done) return;
+    if (cell.disposals.length > 0) {
+      this.#dispose(cell, cell.disposals.splice(0), () => this.#finish(cell, reply));
+      return;
+    }
     if (cell.program && reply.status === 'ok' && !cell.drained && cell.exitCode === undefined) {
       cell.drained = true;
       this.#drain(cell, reply);
