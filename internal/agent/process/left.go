@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,8 +44,31 @@ func KillYounger(group uint32, age time.Duration, keep, n int) int {
 	if len(left) <= n {
 		return 0
 	}
-	killUntilGone(list, killLimit)
+	killAtOnce(list, killLimit)
 	return len(left)
+}
+
+// killAtOnce kills processes until none is left or the time of limit is over. It does not stop them
+// before: gVisor sends SIGHUP to a process group that has stopped members and loses its last parent,
+// and the kernel's own processes are in that group. It pauses only while it sees no new ones, because
+// those that it has not seen double meanwhile.
+func killAtOnce(list func() []Info, limit time.Duration) {
+	seen := map[int]bool{}
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		left := list()
+		if len(left) == 0 {
+			return
+		}
+		fresh := false
+		for _, p := range left {
+			fresh = fresh || !seen[p.PID]
+			seen[p.PID] = true
+			syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+		if !fresh {
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
 
 // started returns when a process began, on the clock of uptime. A process that has ended counts as
