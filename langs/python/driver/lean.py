@@ -57,6 +57,7 @@ def import_ipython():
         for module, stub in stubs.items():
             if module == FIRST:
                 stub.__getattr__ = _real(module, stub)
+                setattr(importlib.import_module("IPython.terminal"), "embed", stub)
                 continue
             del sys.modules[module]
             parent, _, child = module.rpartition(".")
