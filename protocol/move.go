@@ -8,6 +8,10 @@ const (
 	OpDrain        = "node.drain"
 )
 
+// FieldAbsent is the field of the NotFound of session.adopt for a session that the blob store does
+// not have. For a session of another tenant the field is "session".
+const FieldAbsent = "absent"
+
 // SessionOwner describes a session to a gateway that has a request for the session and does not know
 // its tenant.
 type SessionOwner struct {
@@ -45,7 +49,7 @@ func moveOperations() []Operation {
 		{
 			Name: OpParked, Summary: "List parked sessions",
 			Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
-			Target: DirectNode, OneSession: true,
+			Target: DirectNode, OneSession: true, Unaudited: true,
 		},
 		// It neither resumes the session nor counts as its work.
 		{

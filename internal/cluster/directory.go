@@ -24,7 +24,8 @@ type Registry interface {
 
 // Lookup is the part of a directory that a Resolver uses.
 type Lookup interface {
-	// Find returns the owner of a session, or NotFound.
+	// Find returns the owner of a session, or NotFound. It is Unavailable for a session without a
+	// record while the directory may not have the claims of all nodes.
 	Find(ctx context.Context, id SessionID) (Owner, error)
 	// Nodes lists the nodes whose leases are valid.
 	Nodes(ctx context.Context) ([]Node, error)

@@ -16,12 +16,11 @@ func LeaseExpired(op string) error {
 // OwnerMissing is the error for a takeover that has to wait until the owner was
 // missing for its whole grace period; left is the remaining time.
 func OwnerMissing(op string, owner NodeID, left time.Duration) error {
-	seconds := max(1, int((left+time.Second-1)/time.Second))
 	return &fault.Error{
-		Kind: fault.Unavailable, Op: op, RetryAfter: seconds,
+		Kind: fault.Unavailable, Op: op, RetryAfter: seconds(left),
 		Message: fmt.Sprintf(
 			"the session's node %s is gone; another takes the session over in %d s "+
-				"unless it comes back", owner, seconds),
+				"unless it comes back", owner, seconds(left)),
 	}
 }
 
@@ -33,6 +32,18 @@ func OwnedByAnother(op string, owner NodeID) error {
 	}
 	return fault.New(fault.Conflict, op, "the session is owned by node %s", owner)
 }
+
+// Young is the error for a session without a record while the directory may not have the claims of all
+// nodes; left is the remaining time.
+func Young(op string, left time.Duration) error {
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, RetryAfter: min(2, seconds(left)),
+		Message: "the directory was started again, and not all nodes have reported their sessions yet",
+	}
+}
+
+// seconds returns a time to wait in whole seconds, at least one.
+func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
 
 // NoSession is the error for a session that the directory does not have.
 func NoSession(op string) error {

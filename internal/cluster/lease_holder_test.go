@@ -207,6 +207,7 @@ func TestResume(t *testing.T) {
 // later, and so is a claim whose answer never came.
 func TestForgetLater(t *testing.T) {
 	s := startRedis(t)
+	s.age(t, "c")
 	r := s.join(t, "c")
 	a, _ := holdLeases(t, s.joinImpatiently(t, "c"), cluster.LeaseHolderOptions{
 		Node: "a", Lease: long,

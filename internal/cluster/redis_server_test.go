@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -89,11 +90,31 @@ func (s *redisServer) save(t *testing.T) {
 	}
 }
 
-// open returns a cluster of its own on the server.
+// open returns a cluster of its own on the server, which has served it for an hour.
 func (s *redisServer) open(t *testing.T) redisCluster {
 	t.Helper()
 	s.n++
-	return s.join(t, fmt.Sprint("c", s.n))
+	name := fmt.Sprint("c", s.n)
+	s.age(t, name)
+	return s.join(t, name)
+}
+
+// age makes the server have served a cluster for an hour.
+func (s *redisServer) age(t *testing.T, cluster string) {
+	t.Helper()
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	ctx := within(t)
+	info, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, run, _ := strings.Cut(info, "run_id:")
+	run, _, _ = strings.Cut(run, "\r\n")
+	if err := c.HSet(ctx, "sandgate:{"+cluster+"}:directory", "run", run, "born",
+		time.Now().Add(-time.Hour).UnixMicro()).Err(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // patience is how long a step may take when the server is only slow.

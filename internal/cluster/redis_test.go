@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/redis"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -62,6 +63,7 @@ func TestRedisLosesAll(t *testing.T) {
 // refuses new sessions.
 func TestRedisFull(t *testing.T) {
 	s := startRedis(t)
+	s.age(t, "c")
 	r := s.join(t, "c")
 	ctx := within(t)
 	a := register(t, r, heartbeatOf("a"))
@@ -91,6 +93,48 @@ func TestRedisFull(t *testing.T) {
 	}
 	if _, err := r.Find(ctx, "s_2"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("what was refused left something: %v", err)
+	}
+}
+
+// TestRedisEmptied: after the server has lost all data, no session is reported as unknown for the
+// time of a lease, because its owner may not have claimed it again.
+func TestRedisEmptied(t *testing.T) {
+	s := startRedis(t)
+	s.age(t, "c")
+	r := s.join(t, "c")
+	ctx := within(t)
+	const lease = 2 * time.Second
+	b := withLease(heartbeatOf("a"), lease)
+	a := register(t, r, b)
+	token := mustClaim(t, r, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	_, err := r.Find(ctx, "s_none")
+	wantKind(t, err, fault.NotFound)
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	if err := c.FlushAll(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	emptied := time.Now()
+	_, err = r.Find(ctx, "s_1")
+	wantKind(t, err, fault.Unavailable)
+	again := register(t, r, b)
+	_, err = r.Find(ctx, "s_1")
+	if time.Since(emptied) < lease {
+		wantKind(t, err, fault.Unavailable)
+	}
+	mustClaim(t, r, claimOf("a", again, "s_1", cluster.ClaimRenew, token))
+	if o, err := r.Find(ctx, "s_1"); err != nil || o.Node != "a" {
+		t.Errorf("claimed again: %+v %v", o, err)
+	}
+	testenv.Eventually(t, "an unknown session is reported as unknown", func() bool {
+		_, err := r.Find(ctx, "s_none")
+		if !fault.Is(err, fault.Unavailable) {
+			wantKind(t, err, fault.NotFound)
+		}
+		return fault.Is(err, fault.NotFound)
+	})
+	if passed := time.Since(emptied); passed < lease {
+		t.Errorf("it was reported as unknown after %s", passed)
 	}
 }
 

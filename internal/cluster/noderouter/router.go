@@ -148,24 +148,40 @@ func (r *Router) owner(ctx context.Context, who noderpc.Principal, id string) (*
 			return nil, err
 		}
 		n, aerr := r.adopt(ctx, who, id)
+		// The store lacks a session whose record says that it is there.
+		absent := err == nil && o.Node == "" && isAbsent(aerr)
 		switch {
 		case aerr == nil:
 			return n, nil
-		case fault.Is(aerr, fault.Conflict) && try < routeTries:
+		case (absent || fault.Is(aerr, fault.Conflict)) && try < routeTries:
 			// The node of another gateway was faster.
 			timer := time.NewTimer(time.Duration(try) * 50 * time.Millisecond)
 			select {
 			case <-timer.C:
+				r.resolver.Drop(cluster.SessionID(id))
 				continue
 			case <-ctx.Done():
 				timer.Stop()
 			}
 			return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		case absent, fault.Is(aerr, fault.Conflict):
+			return nil, &fault.Error{
+				Kind: fault.Unavailable, Op: op, RetryAfter: 1, Err: aerr,
+				Message: "the session is moving to another node",
+			}
 		case fault.Is(aerr, fault.NotFound) && err == nil && o.Node != "":
 			return nil, r.missed(ctx, who, id, o.Node)
+		case isAbsent(aerr):
+			return nil, cluster.NoSession(op)
 		}
 		return nil, aerr
 	}
+}
+
+// isAbsent reports whether a node has looked for a session in the blob store in vain. A session of
+// another tenant is not absent.
+func isAbsent(err error) bool {
+	return fault.Is(err, fault.NotFound) && fault.PublicOf(err).Field == protocol.FieldAbsent
 }
 
 // missed returns the reason why a session cannot be reached whose node's lease has

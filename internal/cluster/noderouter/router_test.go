@@ -125,7 +125,12 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 		return protocol.SessionList{}, nil
 	case protocol.OpAdopt:
 		tenant, there := (*k.parked)[t.Session]
-		if !there || tenant != who.Tenant {
+		switch {
+		case !there:
+			return nil, &fault.Error{
+				Kind: fault.NotFound, Op: r.Op, Field: protocol.FieldAbsent, Message: "it is absent",
+			}
+		case tenant != who.Tenant:
 			return nil, missing
 		}
 		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(t.Session),
@@ -484,7 +489,7 @@ func TestCalls(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NotFound) {
+				if !fault.Is(err, fault.Unavailable) {
 					t.Error(err)
 					break
 				}
@@ -507,6 +512,83 @@ func TestCalls(t *testing.T) {
 		ctx, alice, protocol.OpSessionList, struct{}{}, &list,
 	); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a list without b: %v", err)
+	}
+}
+
+// TestMovesAreNeverUnknown: a gateway reads the record of a parked session, and another node adopts
+// the session before the gateway's node looks into the store. Its user is sent to the new owner, and
+// gets no NotFound while the directory has a record.
+func TestMovesAreNeverUnknown(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	ctx := within(t)
+	a, b := all[0], all[1]
+	id := a.make(t)
+	bob := noderpc.Principal{Tenant: "bob"}
+	park := func(tenant string) {
+		t.Helper()
+		for _, k := range all {
+			k.mu.Lock()
+			delete(k.sessions, id)
+			delete(*k.parked, id)
+			k.mu.Unlock()
+		}
+		if tenant != "" {
+			(*a.parked)[id] = tenant
+		}
+	}
+	park("")
+	if err := a.keeper.Release(ctx, cluster.SessionID(id), false); err != nil {
+		t.Fatal(err)
+	}
+	// The record says that the session is parked, and the store does not have it any more.
+	ref := protocol.SessionRef{Session: id}
+	var got struct{ Node string }
+	for _, who := range []noderpc.Principal{alice, bob} {
+		if err := f.Call(ctx, who, protocol.OpSessionGet, ref, &got); !fault.Is(err,
+			fault.Unavailable) {
+			t.Errorf("%s, while it moves: %v", who.Tenant, err)
+		}
+	}
+	park(alice.Tenant)
+	if err := f.Call(ctx, bob, protocol.OpSessionGet, ref, &got); !fault.Is(err, fault.NotFound) {
+		t.Errorf("of another tenant's parked session: %v", err)
+	}
+	park("")
+	// b finishes its adoption while the gateway asks.
+	adopted := make(chan error, 1)
+	go func() {
+		for { // the first request of the gateway reaches a node
+			for _, k := range all {
+				k.mu.Lock()
+				asked := slices.Contains(k.requests, protocol.OpAdopt)
+				k.mu.Unlock()
+				if asked {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					_, err := b.keeper.Own(ctx, cluster.SessionID(id), cluster.ClaimTakeOver, 0,
+						time.Now().Add(time.Hour))
+					b.sessions[id] = alice.Tenant
+					adopted <- err
+					return
+				}
+			}
+		}
+	}()
+	for _, k := range all {
+		k.mu.Lock()
+		k.requests = nil
+		k.mu.Unlock()
+	}
+	if err := f.Call(ctx, alice, protocol.OpSessionGet, ref, &got); err != nil || got.Node != "b" {
+		t.Errorf("found at %q: %v", got.Node, err)
+	}
+	if err := <-adopted; err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Call(ctx, alice, protocol.OpSessionGet, protocol.SessionRef{
+		Session: "s_none",
+	}, &got); !fault.Is(err, fault.NotFound) || fault.PublicOf(err).Field != "session" {
+		t.Errorf("of an unknown session: %v", err)
 	}
 }
 

@@ -121,7 +121,8 @@ func (d Directory) endSession(
 	return err
 }
 
-// Find returns the owner of a session, or NotFound.
+// Find returns the owner of a session, or NotFound. It is Unavailable for a session without a record
+// for one lease after the server may have lost data.
 func (d Directory) Find(ctx context.Context, id cluster.SessionID) (cluster.Owner, error) {
 	const op = "redis.find"
 	if err := cluster.CheckSession(id); err != nil {
@@ -133,8 +134,12 @@ func (d Directory) Find(ctx context.Context, id cluster.SessionID) (cluster.Owne
 	if err != nil {
 		return cluster.Owner{}, err
 	}
-	if out[0] == "none" {
+	switch out[0] {
+	case "none":
 		return cluster.Owner{}, cluster.NoSession(op)
+	case "young":
+		wait, _ := strconv.Atoi(out[1])
+		return cluster.Owner{}, cluster.Young(op, time.Duration(wait)*time.Millisecond)
 	}
 	o := cluster.Owner{Session: id, Node: cluster.NodeID(out[1]), Live: out[3] == "live"}
 	if o.Token, err = parseToken(op, out[2]); err != nil {

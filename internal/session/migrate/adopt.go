@@ -62,6 +62,12 @@ func (m *Migrator) Adopt(ctx context.Context, p noderpc.Principal,
 		return s.View(), nil
 	}
 	from, err := m.find(ctx, id)
+	if fault.Is(err, fault.NotFound) {
+		err = &fault.Error{
+			Kind: fault.NotFound, Op: op, Field: protocol.FieldAbsent,
+			Message: "the blob store does not have the session",
+		}
+	}
 	if err != nil {
 		return protocol.Session{}, err
 	}

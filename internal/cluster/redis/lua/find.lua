@@ -1,6 +1,17 @@
 -- Returns the owner of a session. KEYS: directory, session. ARGV: prefix of nodes.
 local known = redis.call('HMGET', KEYS[2], 'node', 'incarnation', 'token')
 if not known[3] then
+  -- For one lease after the server may have lost data, the session's owner may not have claimed it
+  -- again.
+  local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+  local about = redis.call('HMGET', KEYS[1], 'run', 'born', 'lease')
+  if about[1] ~= run or not about[3] then
+    return { 'young', '1000' }
+  end
+  local wait = tonumber(about[2]) + about[3] * 1000 - now
+  if wait > 0 then
+    return { 'young', text(wait / 1000) }
+  end
   return { 'none' }
 end
 local node = { false, false }
