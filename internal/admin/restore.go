@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/server"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -59,6 +60,13 @@ func Restore(ctx context.Context, data, name string) (info BackupInfo, files int
 			}
 		}
 		return info, 0, err
+	}
+	// The original may still run. A node with data of another instance cannot act in its place.
+	node := (&config.Config{DataDir: dir}).NodeDir()
+	for _, name := range []string{"instance", "process"} {
+		if err := os.RemoveAll(filepath.Join(node, name)); err != nil {
+			return info, 0, fault.Wrap(fault.Host, op, err)
+		}
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -10,8 +10,21 @@ import (
 // Registry is the part of a directory that a LeaseHolder uses. Each method is
 // one atomic step with a time limit.
 type Registry interface {
+	Membership
+	Ownership
+	QuotaLedger
+}
+
+// Membership is the part of a directory that has the nodes.
+type Membership interface {
 	// Heartbeat renews a node's lease or starts one.
 	Heartbeat(ctx context.Context, h Heartbeat) (HeartbeatReply, error)
+	// Leave ends the lease of a node that has nothing that others could miss.
+	Leave(ctx context.Context, node NodeID, incarnation Token) error
+}
+
+// Ownership is the part of a directory that has the sessions.
+type Ownership interface {
 	// Claim makes a node the owner of a session.
 	Claim(ctx context.Context, c Claim) (Token, error)
 	// Release ends the ownership of a session whose state every node can now read.
@@ -19,7 +32,17 @@ type Registry interface {
 	Release(ctx context.Context, id SessionID, token Token, busy bool) error
 	// Forget removes a session that has ended.
 	Forget(ctx context.Context, id SessionID, token Token) error
-	QuotaLedger
+	// End records why a session has ended, frees its name, and removes its record after keep. Until
+	// then its node still owns it.
+	End(ctx context.Context, id SessionID, token Token, reason string, keep time.Duration) error
+	// Verify returns those of a node's sessions whose records are missing or do not agree.
+	Verify(ctx context.Context, node NodeID, incarnation Token, all []Owned) ([]SessionID, error)
+}
+
+// Owned is a session with the token of its owner.
+type Owned struct {
+	Session SessionID
+	Token   Token
 }
 
 // Lookup is the part of a directory that a Resolver uses.
@@ -54,6 +77,13 @@ type Heartbeat struct {
 	// Instance distinguishes two processes that have the same node name. A process
 	// that restarts on the same data has the same instance.
 	Instance string
+	// Process is a random id of the process. Replaces is that of an earlier process on the same data
+	// that has certainly ended; empty for unknown.
+	Process, Replaces string
+	// Beat is a random id of this heartbeat. Beats are those of earlier heartbeats of the process: the
+	// last one that was answered, and later ones. A copy of a running process cannot know them.
+	Beat  string
+	Beats []string
 	// Incarnation is the value that the first heartbeat returned; 0 in the first.
 	Incarnation Token
 	// Floor is the largest token that the node knows.
@@ -123,6 +153,8 @@ type Owner struct {
 	// Live reports that the node's lease is valid. Address is the node's address.
 	Live    bool
 	Address string
+	// Ended is the reason why the session has ended; empty for a session that lives.
+	Ended string
 }
 
 // Node is a node of the cluster as a gateway sees it.
@@ -151,6 +183,12 @@ func (h Heartbeat) Check() error {
 	}
 	if h.Lease < MinLease {
 		return fault.Invalid(op, "lease", "a lease takes at least %s", MinLease)
+	}
+	for _, id := range append([]string{h.Process, h.Replaces, h.Beat}, h.Beats...) {
+		if id != "" && !plain(id, "-") {
+			return fault.Invalid(op, "process", "an id of a process or a heartbeat has between 1 and "+
+				"%d letters and digits", MaxName)
+		}
 	}
 	if h.Instance == "" || len(h.Instance) > MaxName {
 		return fault.Invalid(op, "instance", "an instance has between 1 and %d bytes", MaxName)

@@ -164,6 +164,9 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 		"takeover":    conformTakeover,
 		"grace":       conformGrace,
 		"older":       conformOlder,
+		"leave":       conformLeave,
+		"end":         conformEnd,
+		"verify":      conformVerify,
 		"park":        conformRelease,
 		"beat":        conformHeartbeat,
 		"race":        conformRace,
@@ -332,6 +335,78 @@ func conformOlder(t *testing.T, d directory) {
 	if _, err := d.Find(ctx, "s_ended"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("ended over an older record: %v", err)
 	}
+}
+
+// conformLeave: a node that leaves is listed no more, and its lease is over. A process that is not the
+// node cannot end its lease.
+func conformLeave(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, heartbeatOf("a"))
+	if err := d.Leave(ctx, "a", a-1); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := d.Nodes(ctx); err != nil || len(all) != 1 {
+		t.Fatalf("after another process has left: %+v %v", all, err)
+	}
+	if err := d.Leave(ctx, "a", a); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := d.Nodes(ctx); err != nil || len(all) != 0 {
+		t.Errorf("after it has left: %+v %v", all, err)
+	}
+	_, err := d.Claim(ctx, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	wantKind(t, err, fault.Restarting)
+	if again := register(t, d, heartbeatOf("a")); again <= a {
+		t.Errorf("it came back with incarnation %d after %d", again, a)
+	}
+}
+
+// conformEnd: the reason of a session's end is known for a while, also when its node is gone. Nobody
+// takes it over, and its name is free.
+func conformEnd(t *testing.T, d directory) {
+	ctx := within(t)
+	a, b := register(t, d, heartbeatOf("a")), register(t, d, heartbeatOf("b"))
+	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	wantKind(t, d.End(ctx, "s_1", token-1, "memory", time.Hour), fault.Conflict)
+	if err := d.End(ctx, "s_1", token, "memory", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := d.Find(ctx, "s_1"); err != nil || o.Ended != "memory" || !o.Live || o.Node != "a" {
+		t.Errorf("ended: %+v %v", o, err)
+	}
+	if err := d.Leave(ctx, "a", a); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := d.Find(ctx, "s_1"); err != nil || o.Ended != "memory" || o.Live {
+		t.Errorf("ended, without its node: %+v %v", o, err)
+	}
+	_, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0))
+	wantKind(t, err, fault.NotFound)
+	token = mustClaim(t, d, claimOf("b", b, "s_2", cluster.ClaimNew, 0))
+	if err := d.End(ctx, "s_2", token, "killed", short); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "the record is removed", func() bool {
+		_, err := d.Find(ctx, "s_2")
+		return fault.Is(err, fault.NotFound)
+	})
+}
+
+// conformVerify: a node finds the sessions whose records are missing, or are of another owner.
+func conformVerify(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, heartbeatOf("a"))
+	one := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	two := mustClaim(t, d, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
+	wrong, err := d.Verify(ctx, "a", a, []cluster.Owned{
+		{Session: "s_1", Token: one}, {Session: "s_2", Token: two - 1},
+		{Session: "s_none", Token: one},
+	})
+	if err != nil || !slices.Equal(wrong, []cluster.SessionID{"s_2", "s_none"}) {
+		t.Errorf("found %v %v", wrong, err)
+	}
+	_, err = d.Verify(ctx, "a", a-1, []cluster.Owned{{Session: "s_1", Token: one}})
+	wantKind(t, err, fault.Restarting)
 }
 
 func conformRelease(t *testing.T, d directory) {

@@ -24,6 +24,11 @@ func OwnerMissing(op string, owner NodeID, left time.Duration) error {
 	}
 }
 
+// AnotherProcess is the error for the heartbeat of a process while another one is the node.
+func AnotherProcess(op string, node NodeID) error {
+	return fault.New(fault.Conflict, op, "another process is node %s", node)
+}
+
 // OwnedByAnother is the error for a step that another owner of the session
 // prevents. An empty owner is unknown.
 func OwnedByAnother(op string, owner NodeID) error {

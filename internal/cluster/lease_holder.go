@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +16,17 @@ type LeaseHolderOptions struct {
 	Node NodeID
 	// Instance is the same for each start of the node on the same data.
 	Instance string
+	// Replaces is the id of an earlier process on the same data that has certainly ended; empty for
+	// unknown. Without it, the first heartbeat is refused for a fifth of a lease after the last one of
+	// that process.
+	Replaces string
+	// Refused is called once when another process has been the node for longer than a lease. It must
+	// not block.
+	Refused func(error)
+	// Overdue is called with true when the lease has ended for as long as the grace period, so that
+	// another node may have taken sessions over, and with false when the node has a lease again. It
+	// must not block.
+	Overdue func(is bool)
 	// Lease is the same for all nodes of a cluster. Default DefaultLease.
 	Lease time.Duration
 	// Grace is how long another node must be missing before this node takes a session
@@ -37,6 +50,13 @@ type LeaseHolderOptions struct {
 // to remove from the directory. Further ones end with their time to live.
 const maxUnforgotten = 10_000
 
+const (
+	// maxBeats is how many ids of unanswered heartbeats a LeaseHolder sends.
+	maxBeats = 20
+	// maxVerified is how many sessions one step verifies.
+	maxVerified = 200
+)
+
 // LeaseHolder holds a node's leases. It decides about its own ownership by its own
 // monotonic clock: a lease ends here a tenth of its time before it ends in the
 // directory.
@@ -45,6 +65,7 @@ type LeaseHolder struct {
 	o       LeaseHolderOptions
 	log     *slog.Logger
 	beatNow chan struct{} // requests a heartbeat
+	process string        // a random id
 
 	mu          sync.Mutex // guards all below; leaf
 	incarnation Token
@@ -54,6 +75,12 @@ type LeaseHolder struct {
 	owned       map[SessionID]*ownership
 	unforgotten map[SessionID]Token // 0 for a claim whose answer never came
 	unreachable bool                // the last heartbeat failed
+	// beats are the ids of the last heartbeat that was answered, and of later ones.
+	beats []string
+	// refused is when another process was found to be the node; zero for none.
+	refused  time.Time
+	isOver   bool // Overdue was called with true
+	verified time.Time
 	clock       clock               // the directory's clock at the last heartbeat
 	// no takeovers until then, because the directory's clock was set
 	noTakeOver time.Time
@@ -114,7 +141,13 @@ func NewLeaseHolder(dir Registry, o LeaseHolderOptions) (*LeaseHolder, error) {
 	}
 	l := &LeaseHolder{
 		dir: dir, o: o, log: o.Logger, beatNow: make(chan struct{}, 1),
-		owned: map[SessionID]*ownership{}, unforgotten: map[SessionID]Token{},
+		owned: map[SessionID]*ownership{}, unforgotten: map[SessionID]Token{}, process: rand.Text(),
+	}
+	if l.o.Refused == nil {
+		l.o.Refused = func(error) {}
+	}
+	if l.o.Overdue == nil {
+		l.o.Overdue = func(bool) {}
 	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
@@ -123,12 +156,16 @@ func NewLeaseHolder(dir Registry, o LeaseHolderOptions) (*LeaseHolder, error) {
 	return l, nil
 }
 
+// Process is the random id of this process in its heartbeats.
+func (l *LeaseHolder) Process() string { return l.process }
+
 // Run sends heartbeats until ctx ends.
 func (l *LeaseHolder) Run(ctx context.Context) {
 	tick := time.NewTicker(l.o.Lease / heartbeatsPerLease)
 	defer tick.Stop()
 	for {
 		l.Heartbeat(ctx)
+		l.checkOverdue()
 		select {
 		case <-ctx.Done():
 			return
@@ -262,13 +299,59 @@ func (l *LeaseHolder) forget(ctx context.Context, id SessionID, t Token) {
 	}
 }
 
+// End records in the directory why a session has ended, and removes its record after keep. The node
+// still owns the session until Forget.
+func (l *LeaseHolder) End(ctx context.Context, id SessionID, reason string, keep time.Duration) {
+	l.mu.Lock()
+	h := l.owned[id]
+	var t Token
+	if h != nil {
+		t = h.token
+	}
+	l.mu.Unlock()
+	if t == 0 {
+		return
+	}
+	if err := l.dir.End(ctx, id, t, reason, keep); err != nil {
+		// This node has the reason for as long as it runs.
+		l.log.Warn("the directory does not have the end of a session", "session", id, "error", err)
+	}
+}
+
+// Leave ends the lease of a node that has nothing that others could miss. Preconditions: Run has
+// returned.
+func (l *LeaseHolder) Leave(ctx context.Context) error {
+	l.mu.Lock()
+	incarnation := l.incarnation
+	l.mu.Unlock()
+	return l.dir.Leave(ctx, l.o.Node, incarnation)
+}
+
+// checkOverdue calls Overdue when its state has changed.
+func (l *LeaseHolder) checkOverdue() {
+	l.mu.Lock()
+	over := l.incarnation != 0 && time.Since(l.until) > l.o.Lease/10+l.o.Grace
+	changed := over != l.isOver
+	l.isOver = over
+	l.mu.Unlock()
+	if changed {
+		l.o.Overdue(over)
+	}
+}
+
 // Heartbeat sends one heartbeat and acts on the reply. Only the goroutine of Run may
 // call it, or the owner before Run.
 func (l *LeaseHolder) Heartbeat(ctx context.Context) {
 	l.mu.Lock()
 	b := Heartbeat{
 		Node: l.o.Node, Instance: l.o.Instance, Incarnation: l.incarnation, Floor: l.floor,
-		Lease: l.o.Lease,
+		Lease: l.o.Lease, Process: l.process, Replaces: l.o.Replaces, Beat: rand.Text(),
+		Beats: slices.Clone(l.beats),
+	}
+	// More than the last ones cannot be in the directory, unless it is out of order.
+	l.beats = append(l.beats, b.Beat)
+	if len(l.beats) > maxBeats {
+		l.beats = slices.Delete(l.beats, 1, 2)
 	}
 	l.mu.Unlock()
 	b.Info = l.o.Info()
@@ -289,6 +372,7 @@ func (l *LeaseHolder) Heartbeat(ctx context.Context) {
 		return
 	}
 	l.mu.Lock()
+	l.beats, l.refused = []string{b.Beat}, time.Time{}
 	// A lease that has ended by that clock may still be valid by its owner's monotonic clock. It
 	// has certainly ended when a whole lease has passed on the local clock.
 	if c := (clock{a.Now, sent, time.Now()}); c.set(l.clock, l.o.Lease) {
@@ -317,18 +401,68 @@ func (l *LeaseHolder) Heartbeat(ctx context.Context) {
 	}
 	l.until = sent.Add(l.o.Lease - l.o.Lease/10)
 	l.mu.Unlock()
+	l.verify(ctx)
 	l.reclaim(ctx)
 	l.forgetPending(ctx)
 }
 
-// heartbeatFailed records a heartbeat without an answer.
+// heartbeatFailed records a heartbeat that was not accepted.
 func (l *LeaseHolder) heartbeatFailed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	left := max(0, time.Until(l.until).Round(time.Millisecond))
+	if fault.Is(err, fault.Conflict) {
+		if l.refused.IsZero() {
+			l.refused = time.Now()
+			l.log.Warn("another process is this node, or was it a moment ago", "fenced_in", left)
+		}
+		if time.Since(l.refused) > l.o.Lease+l.o.Lease/5 {
+			l.log.Error("another process is this node: each node needs a name and data of its own")
+			l.o.Refused(err)
+			l.o.Refused = func(error) {}
+		}
+		return
+	}
+	l.refused = time.Time{}
 	if !l.unreachable {
 		l.unreachable = true
-		left := time.Until(l.until).Round(time.Millisecond)
 		l.log.Warn("the directory does not answer", "error", err, "fenced_in", left)
+	}
+}
+
+// verify finds, once in a lease, the sessions of which the directory has lost the record alone.
+// reclaim claims them again.
+func (l *LeaseHolder) verify(ctx context.Context) {
+	l.mu.Lock()
+	if time.Since(l.verified) < l.o.Lease {
+		l.mu.Unlock()
+		return
+	}
+	l.verified = time.Now()
+	incarnation := l.incarnation
+	var all []Owned
+	for id, h := range l.owned {
+		if h.confirmed {
+			all = append(all, Owned{id, h.token})
+		}
+	}
+	l.mu.Unlock()
+	for part := range slices.Chunk(all, maxVerified) {
+		wrong, err := l.dir.Verify(ctx, l.o.Node, incarnation, part)
+		if err != nil {
+			return // the next lease tries again
+		}
+		l.mu.Lock()
+		for _, id := range wrong {
+			h := l.owned[id]
+			// It may have been claimed again, or released, since the list was made.
+			if h != nil && h.confirmed && slices.Contains(part, Owned{id, h.token}) {
+				h.confirmed, h.grace = false, l.until
+				l.log.Warn("the directory lacks the record of a session", "session", id, "token",
+					h.token)
+			}
+		}
+		l.mu.Unlock()
 	}
 }
 

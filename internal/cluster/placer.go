@@ -15,8 +15,8 @@ import (
 
 // Times of a Placer.
 const (
-	// nodesLife is how long a list of nodes is valid.
-	nodesLife = time.Second
+	// NodesLife is how long a list of nodes is valid.
+	NodesLife = time.Second
 	// maxMissedHeartbeats is the number of missed heartbeats after which a node gets
 	// no sessions.
 	maxMissedHeartbeats = 4
@@ -76,7 +76,7 @@ func (p *Placer) Nodes(ctx context.Context) ([]Node, error) {
 	p.mu.Lock()
 	nodes, listed := p.nodes, p.listed
 	p.mu.Unlock()
-	if !listed.IsZero() && time.Since(listed) < nodesLife {
+	if !listed.IsZero() && time.Since(listed) < NodesLife {
 		return nodes, nil
 	}
 	return p.refresh(ctx)

@@ -34,6 +34,11 @@ type membership struct {
 	webhooks webhook.Store
 	secret   []byte
 	close    func() error
+	process  processFile
+	// refused gets an error when another process is the node.
+	refused chan error
+	// stop ends the heartbeats.
+	stop func()
 	// others reports whether another node takes sessions; nil without a cluster.
 	others func(context.Context) bool
 
@@ -53,14 +58,27 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	ms := &membership{name: name}
+	ms := &membership{name: name, refused: make(chan error, 1)}
 	id, err := instance(cfg)
 	if err != nil {
 		return nil, err
 	}
-	store, err := OpenBlobs(cfg, string(name))
-	if err != nil {
+	var former string
+	if ms.process, former, err = openProcessFile(cfg); err != nil {
 		return nil, err
+	}
+	if err := ms.join(cfg, id, former, log); err != nil {
+		return nil, errors.Join(err, ms.process.close())
+	}
+	return ms, nil
+}
+
+// join opens the directory and the stores of the node. id is the instance of its data, former the
+// process that has used them last.
+func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logger) error {
+	store, err := OpenBlobs(cfg, string(ms.name))
+	if err != nil {
+		return err
 	}
 	if store != nil {
 		ms.blobs = store
@@ -73,55 +91,61 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	if cfg.Cluster.Redis == "" {
 		file, err := local.OpenDirectory(filepath.Join(cfg.NodeDir(), "directory"))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		dir, ms.close = file, file.Close
 	} else {
 		if host, _, err := net.SplitHostPort(address); err != nil || host == "" ||
 			net.ParseIP(host).IsUnspecified() {
-			return nil, fault.Invalid("node.start", "cluster.address",
+			return fault.Invalid("node.start", "cluster.address",
 				"%q is not an address at which gateways could reach this node", address)
 		}
 		password, err := redisPassword(cfg)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		remote, err := openRedis(cfg, password, log)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := checkRedis(remote, log); err != nil {
-			return nil, errors.Join(err, remote.Close())
+			return errors.Join(err, remote.Close())
 		}
 		dir, ms.close, ms.feeds = remote.Directory(), remote.Close, remote.FeedStore()
 		ms.others = func(ctx context.Context) bool {
-			return others(ctx, remote.Directory(), name, time.Duration(cfg.Cluster.Lease))
+			return others(ctx, remote.Directory(), ms.name, time.Duration(cfg.Cluster.Lease))
 		}
 		ms.webhooks = remote.WebhookStore()
 		if ms.secret, err = noderpc.ReadSecret(cfg.ClusterDir()); err != nil {
-			return nil, errors.Join(err, remote.Close())
+			return errors.Join(err, remote.Close())
 		}
 		if ms.tables, err = sealedKeyTable(cfg, remote); err != nil {
-			return nil, errors.Join(err, remote.Close())
+			return errors.Join(err, remote.Close())
 		}
 	}
-	ms.leases, err = ms.newLeases(cfg, id, address, dir, log)
+	ms.leases, err = ms.newLeases(cfg, id, former, address, dir, log)
 	if err != nil {
-		return nil, errors.Join(err, ms.close())
+		return errors.Join(err, ms.close())
 	}
 	if cfg.Cluster.Redis != "" {
 		ms.ledger = ms.leases
 	}
-	return ms, nil
+	return ms.process.write(ms.leases.Process())
 }
 
 // newLeases returns the holder of the node's leases.
-func (ms *membership) newLeases(cfg *config.Config, id, address string, dir namedRegistry,
-	log *slog.Logger,
+func (ms *membership) newLeases(cfg *config.Config, id, former, address string,
+	dir namedRegistry, log *slog.Logger,
 ) (*cluster.LeaseHolder, error) {
 	return cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
 		Node: ms.name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease),
-		Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log,
+		Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log, Replaces: former,
+		Refused: func(err error) { ms.refused <- err },
+		Overdue: func(is bool) {
+			if m := ms.sessions(); m != nil {
+				m.Migration().Overdue(is)
+			}
+		},
 		Info: func() cluster.NodeInfo {
 			var info cluster.NodeInfo
 			if m := ms.sessions(); m != nil {
@@ -162,7 +186,8 @@ func (ms *membership) run(m *session.Manager) (stop func()) {
 	end()
 	var done sync.WaitGroup
 	done.Go(func() { ms.leases.Run(ctx) })
-	return func() { cancel(); done.Wait() }
+	ms.stop = func() { cancel(); done.Wait() }
+	return ms.stop
 }
 
 // drainLimit is the time in which a stopping node moves its sessions.
@@ -173,10 +198,45 @@ func drainLimit(cfg *config.Config) time.Duration {
 	return time.Duration(cfg.Cluster.Drain)
 }
 
-// leave moves the sessions of a node that is about to end to the blob store, from where other nodes
+const (
+	// leaveLimit bounds the last step of a node in the directory.
+	leaveLimit = 3 * time.Second
+	// leaveWait is how long a node that has left still answers. After that no gateway has an older
+	// list of nodes.
+	leaveWait = cluster.NodesLife + 100*time.Millisecond
+)
+
+// leave moves the sessions of a node that is about to end to the blob store, and ends the node's
+// lease if nothing stays on it. Otherwise the lease continues, so that lists are unavailable and not
+// incomplete until the node is back.
+func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.Logger) {
+	ms.drain(m, limit, log)
+	if ms.others == nil || !isEmpty(m) {
+		return
+	}
+	m.Migration().Refuse()
+	ms.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	if err := ms.leases.Leave(ctx); err != nil {
+		log.Warn("the node's lease was not ended", "error", err)
+		return
+	}
+	log.Info("the node has left the cluster")
+	time.Sleep(leaveWait)
+}
+
+// isEmpty reports whether the node has nothing that a list of the cluster would lack without it.
+func isEmpty(m *session.Manager) bool {
+	st := m.Status()
+	return st.Sessions+st.Hibernated+st.Snapshots == 0 && len(m.Volumes().Holders()) == 0 &&
+		!m.Templates().Any()
+}
+
+// drain moves the sessions of a node that is about to end to the blob store, from where other nodes
 // resume them. It takes at most limit. If no other node would resume them sooner than this node's
 // next start, it does nothing and they stay on the disk.
-func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.Logger) {
+func (ms *membership) drain(m *session.Manager, limit time.Duration, log *slog.Logger) {
 	if limit <= 0 || ms.others == nil {
 		return
 	}

@@ -193,7 +193,9 @@ func (n *node) openCluster() error {
 	if n.membership, err = joinDirectory(n.cfg, n.log); err != nil {
 		return err
 	}
-	n.cleanup.add(func(context.Context) error { return n.membership.close() })
+	n.cleanup.add(func(context.Context) error {
+		return errors.Join(n.membership.close(), n.membership.process.close())
+	})
 	tracer, sendLast, err := openTracer(n.cfg, "node", n.version, n.log)
 	if err != nil {
 		return err
@@ -290,8 +292,11 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 	// that stayed, then sandboxes.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	var left sync.WaitGroup
+	var refused error
 	left.Go(func() {
 		select {
+		case refused = <-n.membership.refused:
+			stopServing()
 		case <-ctx.Done():
 			n.membership.leave(n.manager, drainLimit(n.cfg), n.log)
 			stopServing()
@@ -301,7 +306,7 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 	err = serveLinks(serving, ln, abroad, n.handler, n.log)
 	stopServing()
 	left.Wait()
-	return err
+	return errors.Join(err, refused)
 }
 
 // registerExpiry adds the time to the metrics at which the node's certificate expires.

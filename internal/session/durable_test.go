@@ -1,10 +1,13 @@
 package session
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -55,6 +58,37 @@ func TestKilledBeforeTheFirstCopy(t *testing.T) {
 		t.Errorf("left of the lost session: %v", names)
 	}
 	r.stop()
+}
+
+// TestEndInTheDirectory: the directory has the reason of a session's end for as long as the node lists
+// the session.
+func TestEndInTheDirectory(t *testing.T) {
+	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	leases, err := cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
+		Node: "a", Instance: "a", Lease: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases.Heartbeat(t.Context())
+	r := newRig(t, func(c *Config) { c.Directory = leases })
+	s := r.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	r.session(s.ID).currentMachine().(*nativeMachine).kill("memory")
+	eventually(t, "the reason in the directory", func() bool {
+		o, err := dir.Find(r.ctx, cluster.SessionID(s.ID))
+		return err == nil && o.Ended == "memory" && o.Node == "a" && o.Live
+	})
+	if v := must[protocol.Session](r, protocol.OpSessionGet, ref); v.Reason != "memory" {
+		t.Errorf("the session: %+v", v)
+	}
+	must[struct{}](r, protocol.OpSessionDelete, ref)
+	_, err = dir.Find(r.ctx, cluster.SessionID(s.ID))
+	wantKind(t, "once it was deleted", err, fault.NotFound, "session")
 }
 
 // TestGVisorBusyIsCopied: a durable session that works without a pause is copied, and continues from

@@ -38,7 +38,11 @@ func (m *Manager) attachStats() {
 		},
 		Pools:    m.warm.Stats,
 		Logs:     m.logs.Stats,
-		Journals: m.journalStats,
+		Journals: func() map[string]journal.Stats {
+			return stats.OfJournals(map[string]*journal.Journal{
+				"audit": m.cfg.Audit.Journal, "usage": m.cfg.Usage,
+			})
+		},
 	})
 }
 
@@ -49,22 +53,6 @@ func (m *Manager) sessionsByState() map[string]int {
 	all := map[string]int{}
 	for s, n := range m.totals.States() {
 		all[State(s).String()] = n
-	}
-	return all
-}
-
-// journalStats returns the counts of the audit log and the usage log, which are 0 without one.
-func (m *Manager) journalStats() map[string]journal.Stats {
-	all := map[string]journal.Stats{}
-	for name, j := range map[string]*journal.Journal{
-		"audit": m.cfg.Audit.Journal,
-		"usage": m.cfg.Usage,
-	} {
-		var s journal.Stats
-		if j != nil {
-			s = j.Stats()
-		}
-		all[name] = s
 	}
 	return all
 }

@@ -15,7 +15,7 @@ import (
 func newMigrator(m *Manager) *migrate.Migrator {
 	return migrate.New(migrate.Config{
 		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend,
-		Quotas: m.admission,
+		Quotas: m.admission, Halt: migrationNode{m}.halt,
 		Blobs:  m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
 		Folders: migrate.Folders{
 			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(),
@@ -157,6 +157,17 @@ func (n migrationNode) list(s *Session) {
 	n.m.mu.Lock()
 	defer n.m.mu.Unlock()
 	n.m.list(s)
+}
+
+func (n migrationNode) halt(ctx context.Context, id string) error {
+	n.m.mu.Lock()
+	s := n.m.sessions[id]
+	n.m.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.channels.Viewers().Disconnect()
+	return s.Pause(ctx)
 }
 
 func (n migrationNode) Resume(ctx context.Context, id string) error {

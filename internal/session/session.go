@@ -232,7 +232,7 @@ func (s *Session) lose(reason, message string) {
 		}
 		if !s.spec.Durable || reason == "restarting" || reason == "moved" ||
 			s.m.migration.Dispose(movable{s}) {
-			s.m.owner.Forget(s.spec.ID)
+			s.m.owner.End(s.spec.ID, reason, s.m.cfg.LostRetention)
 		}
 	})
 	s.channels.Lose(reason, message)

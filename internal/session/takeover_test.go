@@ -128,5 +128,50 @@ func TestGVisorTakeOver(t *testing.T) {
 	must[struct{}](b, protocol.OpSessionDelete, ref)
 	eventually(t, "nothing in the store", func() bool { return len(names()) == 0 })
 	_, err = call[protocol.Session](a, alice, protocol.OpAdopt, ref)
-	wantKind(t, "once it was deleted", err, fault.NotFound, "session")
+	wantKind(t, "once it was deleted", err, fault.NotFound, protocol.FieldAbsent)
+}
+
+// TestGVisorOverdue checks that a node whose lease has been over for the grace period pauses its
+// durable sessions and ends their clients' links, and that they continue when it has a lease again.
+func TestGVisorOverdue(t *testing.T) {
+	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := &apart{Registry: dir}
+	a := memberOf(t, "a", cut, store, time.Second, func(c *Config) {
+		c.Node, c.Durable, c.DurableEvery, c.Checkpoints = "a", true, time.Hour, true
+	})
+	s := a.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := a.open()
+	p.attach(1, s.ID, "k1")
+	cell := p.execute(1, "import time\nfor i in range(60):\n"+
+		"    print(i, flush=True)\n    time.sleep(0.05)")
+	p.printed(1, "1\n")
+	cut.cut.Store(true)
+	eventually(t, "the end of its lease", func() bool { return !a.m.owner.Owns(s.ID) })
+	a.m.Migration().Overdue(true)
+	eventually(t, "the pause", func() bool { return a.session(s.ID).is(paused) })
+	eventually(t, "the end of the link", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.err != nil
+	})
+	cut.cut.Store(false)
+	a.m.Migration().Overdue(false)
+	eventually(t, "it runs again", func() bool {
+		v, err := call[protocol.Session](a, alice, protocol.OpSessionGet, ref)
+		return err == nil && v.State == "running"
+	})
+	q := a.open()
+	q.attach(1, s.ID, "k1")
+	if reply := q.reply(1, cell); reply.Status != "ok" {
+		t.Errorf("the cell that was paused: %+v", reply)
+	}
 }

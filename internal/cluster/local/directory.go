@@ -46,6 +46,8 @@ type entry struct {
 	// Tenant and Name are set for a session with a name.
 	Tenant string `json:"tenant,omitempty"`
 	Name   string `json:"name,omitempty"`
+	// Ended is the reason why the session has ended.
+	Ended string `json:"ended,omitempty"`
 }
 
 // openWait is how long OpenDirectory waits for another process to close the file.
@@ -101,9 +103,7 @@ func (d *Directory) Heartbeat(
 	m := d.nodes[b.Node]
 	live := m != nil && now.Before(m.until)
 	if live && m.instance != b.Instance {
-		return cluster.HeartbeatReply{}, fault.New(
-			fault.Conflict, op, "another process is node %s", b.Node,
-		)
+		return cluster.HeartbeatReply{}, cluster.AnotherProcess(op, b.Node)
 	}
 	incarnation := b.Incarnation
 	if incarnation != 0 {
@@ -213,6 +213,9 @@ func (d *Directory) Claim(_ context.Context, c cluster.Claim) (cluster.Token, er
 				return cluster.OwnedByAnother(op, "")
 			}
 		case cluster.ClaimTakeOver:
+			if found && !mine && x.Ended != "" {
+				return cluster.NoSession(op)
+			}
 			if found && !mine && d.live(x.Node, x.Incarnation) {
 				return cluster.OwnedByAnother(op, x.Node)
 			}
@@ -314,6 +317,55 @@ func (d *Directory) Forget(_ context.Context, id cluster.SessionID, token cluste
 	return err
 }
 
+// End records why a session has ended, and removes its record after keep.
+func (d *Directory) End(
+	_ context.Context, id cluster.SessionID, token cluster.Token, reason string,
+	keep time.Duration,
+) error {
+	return d.change("local.end", id, token, func(tx *bolt.Tx, x entry) error {
+		if err := freeName(tx, id, &x); err != nil {
+			return err
+		}
+		x.Ended, x.Until = reason, time.Now().Add(keep)
+		return put(tx, id, x)
+	})
+}
+
+// Leave ends the lease of a node that has nothing that others could miss.
+func (d *Directory) Leave(
+	_ context.Context, node cluster.NodeID, incarnation cluster.Token,
+) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.live(node, incarnation) {
+		d.nodes[node].until = time.Now()
+		d.events.Publish(cluster.Event{})
+	}
+	return nil
+}
+
+// Verify returns those of a node's sessions whose records are missing or do not agree.
+func (d *Directory) Verify(
+	_ context.Context, node cluster.NodeID, incarnation cluster.Token, all []cluster.Owned,
+) (wrong []cluster.SessionID, err error) {
+	const op = "local.verify"
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.live(node, incarnation) {
+		return nil, cluster.LeaseExpired(op)
+	}
+	err = d.db.View(func(tx *bolt.Tx) error {
+		for _, s := range all {
+			x, found := find(tx, s.Session)
+			if !found || x.Node != node || x.Incarnation != incarnation || x.Token != s.Token {
+				wrong = append(wrong, s.Session)
+			}
+		}
+		return nil
+	})
+	return wrong, fileError(op, err)
+}
+
 func (d *Directory) change(
 	op string, id cluster.SessionID, token cluster.Token, f func(*bolt.Tx, entry) error,
 ) error {
@@ -350,6 +402,7 @@ func (d *Directory) Find(_ context.Context, id cluster.SessionID) (cluster.Owner
 			return cluster.NoSession(op)
 		}
 		o.Node, o.Token, o.Live = x.Node, x.Token, d.live(x.Node, x.Incarnation)
+		o.Ended = x.Ended
 		if o.Live {
 			o.Address = d.nodes[x.Node].info.Address
 		}

@@ -147,6 +147,9 @@ func (r *Router) owner(ctx context.Context, who noderpc.Principal, id string) (*
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
+		if err == nil && o.Ended != "" {
+			return nil, fault.New(fault.SandboxLost, op, "the session has ended: %s", o.Ended)
+		}
 		n, aerr := r.adopt(ctx, who, id)
 		// The store lacks a session whose record says that it is there.
 		absent := err == nil && o.Node == "" && isAbsent(aerr)

@@ -30,6 +30,8 @@ type testNode struct {
 	keeper *cluster.LeaseHolder
 	links  chan *noderpc.Link
 	ln     net.Listener
+	// silence ends the node's heartbeats.
+	silence func()
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]string
@@ -269,7 +271,11 @@ func startNodesSeen(
 		})
 		must(err)
 		k.keeper.Heartbeat(ctx)
-		work.Go(func() { k.keeper.Run(ctx) })
+		beating, end := context.WithCancel(ctx)
+		var beats sync.WaitGroup
+		beats.Go(func() { k.keeper.Run(beating) })
+		work.Go(beats.Wait)
+		k.silence = func() { end(); beats.Wait() }
 		work.Go(func() { _ = noderpc.Serve(ctx, secured, k, nil) })
 		all = append(all, k)
 	}
@@ -589,6 +595,62 @@ func TestMovesAreNeverUnknown(t *testing.T) {
 		Session: "s_none",
 	}, &got); !fault.Is(err, fault.NotFound) || fault.PublicOf(err).Field != "session" {
 		t.Errorf("of an unknown session: %v", err)
+	}
+}
+
+// TestEndedHasItsReason: while the node of an ended session runs, it answers. After that the gateway
+// answers with the reason, each time.
+func TestEndedHasItsReason(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	ctx := within(t)
+	id := all[0].make(t)
+	all[0].silence()
+	all[0].keeper.End(ctx, cluster.SessionID(id), "memory", time.Hour)
+	ref := protocol.SessionRef{Session: id}
+	for range 8 {
+		var got struct{ Node string }
+		if err := f.Call(ctx, alice, protocol.OpSessionGet, ref, &got); err != nil ||
+			got.Node != "a" {
+			t.Fatalf("asked of %q: %v", got.Node, err)
+		}
+	}
+	if err := all[0].keeper.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	f.resolver.Drop(cluster.SessionID(id))
+	for range 8 {
+		err := f.Call(ctx, alice, protocol.OpSessionGet, ref, nil)
+		if !fault.Is(err, fault.SandboxLost) || !strings.Contains(err.Error(), "memory") {
+			t.Fatalf("without its node: %v", err)
+		}
+	}
+}
+
+// TestListsAfterALeave: a node that has left in order makes no list unavailable, not even before its
+// lease would have ended.
+func TestListsAfterALeave(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	ctx := within(t)
+	all[0].make(t)
+	var list protocol.SessionList
+	if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil {
+		t.Fatal(err)
+	}
+	all[1].silence()
+	if err := all[1].keeper.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "the gateway lists one node", func() bool {
+		nodes, err := f.placer.Nodes(ctx)
+		return err == nil && len(nodes) == 1
+	})
+	_ = all[1].ln.Close()
+	_ = f.nodes["b"].client.Close()
+	for range 3 {
+		if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil ||
+			len(list.Sessions) != 1 {
+			t.Fatalf("listed %+v: %v", list, err)
+		}
 	}
 }
 

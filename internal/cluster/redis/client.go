@@ -59,6 +59,7 @@ var luaFiles embed.FS
 // scripts are the scripts of all stores.
 type scripts struct {
 	heartbeat, claim, release, find, nodes, quotaReport   *goredis.Script
+	leave, verify                                         *goredis.Script
 	keyTableLoad, keyTableReplace, keyTableRestore        *goredis.Script
 	runTokenAdd, runTokenFind, runTokenEnd, runTokenBegin *goredis.Script
 	runTokenLeave, runTokenOrigins                        *goredis.Script
@@ -89,6 +90,8 @@ func newScripts() scripts {
 	}
 	return scripts{
 		heartbeat:       load(allowFull, "heartbeat"),
+		leave:           load(allowFull, "leave"),
+		verify:          load(readOnly, "verify"),
 		claim:           load(refusable, "claim"),
 		release:         load(allowFull, "release"),
 		find:            load(readOnly, "find"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/cluster"
@@ -34,15 +35,13 @@ func (d Directory) Heartbeat(
 		d.c.directoryKey(), d.c.node(h.Node), d.c.nodesKey(),
 	},
 		string(h.Node), h.Instance, number(h.Incarnation), number(h.Floor), h.Lease.Milliseconds(),
-		info, d.c.eventsChannel())
+		info, d.c.eventsChannel(), h.Process, h.Replaces, h.Beat, strings.Join(h.Beats, " "))
 	if err != nil {
 		return cluster.HeartbeatReply{}, err
 	}
 	switch out[0] {
 	case "other":
-		return cluster.HeartbeatReply{}, fault.New(
-			fault.Conflict, op, "another process is node %s", h.Node,
-		)
+		return cluster.HeartbeatReply{}, cluster.AnotherProcess(op, h.Node)
 	case "expired":
 		return cluster.HeartbeatReply{}, cluster.LeaseExpired(op)
 	}
@@ -76,6 +75,8 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 	switch out[0] {
 	case "expired":
 		return 0, cluster.LeaseExpired(op)
+	case "ended":
+		return 0, cluster.NoSession(op)
 	case "taken":
 		return 0, cluster.OwnedByAnother(op, cluster.NodeID(out[1]))
 	case "missed":
@@ -97,24 +98,68 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 func (d Directory) Release(
 	ctx context.Context, id cluster.SessionID, token cluster.Token, busy bool,
 ) error {
-	return d.endSession(ctx, "redis.release", id, token, "park", busy)
+	return d.endSession(ctx, "redis.release", id, token, "park", busy, "", 0)
 }
 
 // Forget removes a session that has ended.
 func (d Directory) Forget(ctx context.Context, id cluster.SessionID, token cluster.Token) error {
-	return d.endSession(ctx, "redis.forget", id, token, "forget", false)
+	return d.endSession(ctx, "redis.forget", id, token, "forget", false, "", 0)
+}
+
+// End records why a session has ended, and removes its record after keep.
+func (d Directory) End(
+	ctx context.Context, id cluster.SessionID, token cluster.Token, reason string,
+	keep time.Duration,
+) error {
+	return d.endSession(ctx, "redis.end", id, token, "end", false, reason, keep)
+}
+
+// Leave ends the lease of a node that has nothing that others could miss.
+func (d Directory) Leave(
+	ctx context.Context, node cluster.NodeID, incarnation cluster.Token,
+) error {
+	_, err := d.c.run(ctx, "redis.leave", d.c.scripts.leave, []string{
+		d.c.directoryKey(), d.c.node(node), d.c.nodesKey(),
+	}, string(node), number(incarnation), d.c.eventsChannel())
+	return err
+}
+
+// Verify returns those of a node's sessions whose records are missing or do not agree.
+func (d Directory) Verify(
+	ctx context.Context, node cluster.NodeID, incarnation cluster.Token, all []cluster.Owned,
+) ([]cluster.SessionID, error) {
+	const op = "redis.verify"
+	args := []any{d.c.session(""), string(node), number(incarnation)}
+	for _, s := range all {
+		args = append(args, string(s.Session), number(s.Token))
+	}
+	out, err := d.c.run(ctx, op, d.c.scripts.verify, []string{
+		d.c.directoryKey(), d.c.node(node),
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	if out[0] == "expired" {
+		return nil, cluster.LeaseExpired(op)
+	}
+	var wrong []cluster.SessionID
+	for _, id := range out[1:] {
+		wrong = append(wrong, cluster.SessionID(id))
+	}
+	return wrong, nil
 }
 
 func (d Directory) endSession(
 	ctx context.Context, op string, id cluster.SessionID, token cluster.Token, how string,
-	busy bool,
+	busy bool, reason string, keep time.Duration,
 ) error {
 	if err := cluster.CheckSession(id); err != nil {
 		return err
 	}
 	out, err := d.c.run(ctx, op, d.c.scripts.release, []string{
 		d.c.directoryKey(), d.c.session(id),
-	}, string(id), number(token), how, d.c.eventsChannel(), flag(busy))
+	}, string(id), number(token), how, d.c.eventsChannel(), flag(busy), reason,
+		max(keep, time.Millisecond).Milliseconds())
 	if err == nil && out[0] == "taken" {
 		err = cluster.OwnedByAnother(op, cluster.NodeID(out[1]))
 	}
@@ -141,7 +186,7 @@ func (d Directory) Find(ctx context.Context, id cluster.SessionID) (cluster.Owne
 		wait, _ := strconv.Atoi(out[1])
 		return cluster.Owner{}, cluster.Young(op, time.Duration(wait)*time.Millisecond)
 	}
-	o := cluster.Owner{Session: id, Node: cluster.NodeID(out[1]), Live: out[3] == "live"}
+	o := cluster.Owner{Session: id, Node: cluster.NodeID(out[1]), Live: out[3] == "live", Ended: out[5]}
 	if o.Token, err = parseToken(op, out[2]); err != nil {
 		return o, err
 	}

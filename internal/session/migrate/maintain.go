@@ -208,6 +208,17 @@ func (m *Migrator) DisposeLater(id string) error {
 	return m.cfg.Copies.Mark(id)
 }
 
+// Forget removes a session that has ended from the directory, unless it still has checkpoints.
+// maintain removes it then.
+func (m *Migrator) Forget(id string) {
+	m.mu.Lock()
+	_, ending := m.ending[id]
+	m.mu.Unlock()
+	if !ending {
+		m.cfg.Owner.Forget(id)
+	}
+}
+
 // maintain removes the checkpoints of ended sessions and the objects of interrupted moves, and sweeps
 // the store, until the node closes.
 func (m *Migrator) maintain() {

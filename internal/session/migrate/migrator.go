@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -122,6 +123,8 @@ type Config struct {
 	// Blobs may be nil.
 	Blobs   Blobs
 	Folders Folders
+	// Halt disconnects the viewers of a session and pauses it.
+	Halt func(ctx context.Context, id string) error
 	// Copies has the copies of durable sessions on disk.
 	Copies durable.Store
 	// Node is this node's name.
@@ -153,6 +156,12 @@ type Migrator struct {
 	uploading, uploadingJournal ctxlock.Lock
 	pace                        *rate.Limiter
 
+	// overdue reports that other nodes may have taken sessions over. halting is held while sessions
+	// are paused for that; it guards halted.
+	overdue atomic.Bool
+	halting ctxlock.Lock
+	halted  []Movable
+
 	mu sync.Mutex // guards all below; a leaf
 	// ending has the durable sessions that have ended and may still have copies in the blob store.
 	// The value reports that this process owns the session.
@@ -169,7 +178,7 @@ func New(cfg Config) *Migrator {
 			Blobs: cfg.Blobs,
 			Swept: func(n int) { cfg.Stats.StoreSwept.Add(int64(n)) },
 		},
-		adopting: ctxlock.New(), uploading: ctxlock.New(), uploadingJournal: ctxlock.New(),
+		adopting: ctxlock.New(), halting: ctxlock.New(), uploading: ctxlock.New(), uploadingJournal: ctxlock.New(),
 		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), uploadPiece),
 		ending: map[string]bool{}, leftovers: map[string]bool{},
 	}

@@ -22,13 +22,20 @@ type Directory interface {
 	// Release ends the ownership of a session whose state is in the blob store.
 	// busy reports that the session was running code.
 	Release(ctx context.Context, id cluster.SessionID, busy bool) error
-	// Forget removes a session that has ended.
-	Forget(ctx context.Context, id cluster.SessionID)
+	Ender
 	// Resume adds a session that the node had before its start.
 	Resume(id cluster.SessionID, last cluster.Token, until time.Time)
 	// Owns reports whether the node owns a session now, and its token. The token
 	// is 0 for a session of another node.
 	Owns(id cluster.SessionID) (cluster.Token, bool)
+}
+
+// Ender removes ended sessions from a directory.
+type Ender interface {
+	// End records why a session has ended, for as long as keep. The node still owns it.
+	End(ctx context.Context, id cluster.SessionID, reason string, keep time.Duration)
+	// Forget removes a session that has ended.
+	Forget(ctx context.Context, id cluster.SessionID)
 }
 
 const (
@@ -134,6 +141,23 @@ func (o *Owner) Forget(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), forgetLimit)
 	defer cancel()
 	o.cfg.Directory.Forget(ctx, cluster.SessionID(id))
+}
+
+// End records in the directory why a session has ended, for as long as its node remembers it. A
+// session that was deleted, or that is not lost for good, is removed from the directory. It takes at
+// most 5 s.
+func (o *Owner) End(id, reason string, keep time.Duration) {
+	switch reason {
+	case "deleted", "restarting", "moved":
+		o.Forget(id)
+		return
+	}
+	if o.cfg.Directory == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), forgetLimit)
+	defer cancel()
+	o.cfg.Directory.End(ctx, cluster.SessionID(id), reason, keep)
 }
 
 // Check returns nil while the node owns the session. Otherwise the node must not

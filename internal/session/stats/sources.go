@@ -34,6 +34,18 @@ type Sources struct {
 	Journals func() map[string]journal.Stats
 }
 
+// OfJournals returns the counts of journals by name, which are 0 for nil.
+func OfJournals(all map[string]*journal.Journal) map[string]journal.Stats {
+	counts := map[string]journal.Stats{}
+	for name, j := range all {
+		counts[name] = journal.Stats{}
+		if j != nil {
+			counts[name] = j.Stats()
+		}
+	}
+	return counts
+}
+
 // Egress has the counts of outbound connections.
 type Egress struct {
 	// Opened, Denied and Failed are connections. Over are connections that were cut because

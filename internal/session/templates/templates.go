@@ -28,6 +28,9 @@ func (t Templates) Store(ctx context.Context, p noderpc.Principal, name string,
 	return made.View(false), nil
 }
 
+// Any reports whether a tenant has a template.
+func (t Templates) Any() bool { return len(t.m.Stored()) > 0 }
+
 // List returns a tenant's templates, sorted by name.
 func (t Templates) List(p noderpc.Principal) protocol.TemplateList {
 	l := protocol.TemplateList{Templates: []protocol.Template{}}

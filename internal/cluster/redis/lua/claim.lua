@@ -25,6 +25,9 @@ elseif mode == 'keep' then
     return { 'taken', '' }
   end
 elseif not mine then
+  if redis.call('HGET', KEYS[2], 'ended') then
+    return { 'ended' }
+  end
   if there and known[1] ~= '' then
     local other = redis.call('HGET', ARGV[8] .. known[1], 'incarnation')
     if other == known[2] then

@@ -1,5 +1,5 @@
 -- Returns the owner of a session. KEYS: directory, session. ARGV: prefix of nodes.
-local known = redis.call('HMGET', KEYS[2], 'node', 'incarnation', 'token')
+local known = redis.call('HMGET', KEYS[2], 'node', 'incarnation', 'token', 'ended')
 if not known[3] then
   -- For one lease after the server may have lost data, the session's owner may not have claimed it
   -- again.
@@ -19,6 +19,6 @@ if known[1] ~= '' then
   node = redis.call('HMGET', ARGV[1] .. known[1], 'incarnation', 'info')
 end
 if node[1] and node[1] == known[2] then
-  return { 'ok', known[1], known[3], 'live', node[2] }
+  return { 'ok', known[1], known[3], 'live', node[2], known[4] or '' }
 end
-return { 'ok', known[1], known[3], '', '' }
+return { 'ok', known[1], known[3], '', '', known[4] or '' }

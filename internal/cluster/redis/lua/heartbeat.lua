@@ -1,11 +1,23 @@
 -- Renews a node's lease or starts one. It also runs when memory is full: a renewal
 -- needs no memory.
 -- KEYS: directory, node, nodes. ARGV: name, instance, incarnation, floor, lease in ms, info,
--- channel of events.
+-- channel of events, process, a process that has ended, this beat, earlier beats.
 local born = epoch()
-local known = redis.call('HMGET', KEYS[2], 'instance', 'incarnation', 'epoch')
+local known = redis.call('HMGET', KEYS[2], 'instance', 'incarnation', 'epoch', 'process', 'beat',
+  'seen')
 if known[1] and known[1] ~= ARGV[2] then
   return { 'other' }
+end
+if known[4] and known[4] ~= '' and ARGV[8] ~= '' then
+  if known[4] == ARGV[8] then
+    -- Only a copy of the process could have sent another beat.
+    if not string.find(' ' .. ARGV[11] .. ' ', ' ' .. known[5] .. ' ', 1, true) then
+      return { 'other' }
+    end
+  elseif known[4] ~= ARGV[9] and now - known[6] < ARGV[5] * 200 then
+    -- The other process has sent a heartbeat in the last fifth of a lease.
+    return { 'other' }
+  end
 end
 local incarnation = ARGV[3]
 if incarnation ~= '0' then
@@ -20,7 +32,8 @@ else
   publish(ARGV[7], {})
 end
 redis.call('HSET', KEYS[2], 'instance', ARGV[2], 'incarnation', incarnation,
-  'epoch', text(born), 'seen', text(now), 'info', ARGV[6])
+  'epoch', text(born), 'seen', text(now), 'info', ARGV[6],
+  'process', ARGV[8], 'beat', ARGV[10])
 redis.call('HSET', KEYS[1], 'lease', ARGV[5])
 redis.call('PEXPIRE', KEYS[2], ARGV[5])
 redis.call('ZADD', KEYS[3], text(now + ARGV[5] * 1000), ARGV[1])

@@ -1,7 +1,7 @@
--- Ends the ownership of a session: park releases the session, forget removes it. It also
--- runs when memory is full.
--- KEYS: directory, session. ARGV: session, token, park or forget, channel of events, 1 for a
--- session that was running code.
+-- Ends the ownership of a session: park releases the session, forget removes it. end records why it
+-- has ended. It also runs when memory is full.
+-- KEYS: directory, session. ARGV: session, token, park, end or forget, channel of events, 1 for a
+-- session that was running code, the reason of its end, how long to keep its record in ms.
 local known = redis.call('HMGET', KEYS[2], 'node', 'token')
 if not known[2] then
   return { 'ok' }
@@ -19,6 +19,12 @@ else
   local name = redis.call('HGET', KEYS[2], 'name')
   if name and redis.call('GET', name) == ARGV[1] then
     redis.call('DEL', name)
+  end
+  if ARGV[3] == 'end' then
+    redis.call('HSET', KEYS[2], 'ended', ARGV[6])
+    redis.call('HDEL', KEYS[2], 'name')
+    redis.call('PEXPIRE', KEYS[2], ARGV[7])
+    return { 'ok' }
   end
   redis.call('DEL', KEYS[2])
 end
