@@ -337,7 +337,7 @@ func conformOlder(t *testing.T, d directory) {
 	}
 }
 
-// conformLeave: a node that leaves is listed no more, and its lease is over. A process that is not the
+// conformLeave: a node that leaves is no longer listed, and its lease is over. A process that is not the
 // node cannot end its lease.
 func conformLeave(t *testing.T, d directory) {
 	ctx := within(t)
@@ -399,7 +399,8 @@ func conformVerify(t *testing.T, d directory) {
 	one := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	two := mustClaim(t, d, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
 	wrong, err := d.Verify(ctx, "a", a, []cluster.Owned{
-		{Session: "s_1", Token: one}, {Session: "s_2", Token: two - 1},
+		{Session: "s_1", Token: one},
+		{Session: "s_2", Token: two - 1},
 		{Session: "s_none", Token: one},
 	})
 	if err != nil || !slices.Equal(wrong, []cluster.SessionID{"s_2", "s_none"}) {

@@ -17,7 +17,7 @@ type LeaseHolderOptions struct {
 	// Instance is the same for each start of the node on the same data.
 	Instance string
 	// Replaces is the id of an earlier process on the same data that has certainly ended; empty for
-	// unknown. Without it, the first heartbeat is refused for a fifth of a lease after the last one of
+	// unknown. Without it, heartbeats are refused for a fifth of a lease after the last one of
 	// that process.
 	Replaces string
 	// Refused is called once when another process has been the node for longer than a lease. It must
@@ -81,7 +81,7 @@ type LeaseHolder struct {
 	refused  time.Time
 	isOver   bool // Overdue was called with true
 	verified time.Time
-	clock       clock               // the directory's clock at the last heartbeat
+	clock    clock // the directory's clock at the last heartbeat
 	// no takeovers until then, because the directory's clock was set
 	noTakeOver time.Time
 }

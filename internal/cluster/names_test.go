@@ -141,9 +141,9 @@ func namesAreClaimedOnce(t *testing.T, d namedDirectory) {
 // namesOfRestarted: a node that lost its sessions gives their names to new ones.
 func namesOfRestarted(t *testing.T, d namedDirectory) {
 	ctx := within(t)
-	start := func() *cluster.LeaseHolder {
+	start := func(replaces string) *cluster.LeaseHolder {
 		l, err := cluster.NewLeaseHolder(d, cluster.LeaseHolderOptions{
-			Node: "n1", Instance: "disk", Lease: long, Names: d,
+			Node: "n1", Instance: "disk", Lease: long, Names: d, Replaces: replaces,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func namesOfRestarted(t *testing.T, d namedDirectory) {
 			t.Fatal(err)
 		}
 	}
-	first := start()
+	first := start("")
 	own(first, "s_1")
 	if _, err := first.ClaimName(ctx, "s_1", "a", "x", false); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func namesOfRestarted(t *testing.T, d namedDirectory) {
 	own(first, "s_2")
 	_, err := first.ClaimName(ctx, "s_2", "a", "x", false)
 	wantKind(t, err, fault.Conflict)
-	second := start()
+	second := start(first.Process())
 	own(second, "s_3")
 	if name, err := second.ClaimName(ctx, "s_3", "a", "x", false); err != nil || name != "x" {
 		t.Errorf("%q %v", name, err)

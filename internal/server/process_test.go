@@ -10,8 +10,8 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// TestProcessFile: a process that starts on the data of an earlier one learns its id. It does not on a
-// copy of the data, whose original may be in use, and is refused while the data are in use.
+// TestProcessFile: a process that starts on the data of an earlier one gets its id. It does not on
+// a copy of the data, whose original may be in use, and is refused while the data are in use.
 func TestProcessFile(t *testing.T) {
 	open := func(dir string) (processFile, string) {
 		t.Helper()

@@ -16,7 +16,7 @@ func newMigrator(m *Manager) *migrate.Migrator {
 	return migrate.New(migrate.Config{
 		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend,
 		Quotas: m.admission, Halt: migrationNode{m}.halt,
-		Blobs:  m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
+		Blobs: m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
 		Folders: migrate.Folders{
 			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(),
 			Temporary: m.dirs.Temporary(),

@@ -181,7 +181,7 @@ func (r *Router) owner(ctx context.Context, who noderpc.Principal, id string) (*
 	}
 }
 
-// isAbsent reports whether a node has looked for a session in the blob store in vain. A session of
+// isAbsent reports whether the blob store does not have a session, as its node reports. A session of
 // another tenant is not absent.
 func isAbsent(err error) bool {
 	return fault.Is(err, fault.NotFound) && fault.PublicOf(err).Field == protocol.FieldAbsent

@@ -8,7 +8,8 @@ local known = redis.call('HMGET', KEYS[2], 'instance', 'incarnation', 'epoch', '
 if known[1] and known[1] ~= ARGV[2] then
   return { 'other' }
 end
-if known[4] and known[4] ~= '' and ARGV[8] ~= '' then
+-- What an older epoch has of the processes may be old.
+if known[4] and known[4] ~= '' and ARGV[8] ~= '' and known[3] == text(born) then
   if known[4] == ARGV[8] then
     -- Only a copy of the process could have sent another beat.
     if not string.find(' ' .. ARGV[11] .. ' ', ' ' .. known[5] .. ' ', 1, true) then
