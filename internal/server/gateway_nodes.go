@@ -94,6 +94,7 @@ func reachNodes(cfg *config.Config, access *clusterAccess, credentials *noderpc.
 	// does not fit, its next request resumes it.
 	waiting := make(chan cluster.SessionID, 1024)
 	notice := func(e cluster.Event) {
+		all.Moved(e)
 		if e.Session == "" || e.Node != "" || !e.Busy {
 			return
 		}

@@ -213,8 +213,9 @@ func (l *Link) branch(
 	session := fieldsOf(params).Session
 	l.mu.Lock()
 	b := l.nodes[n.id]
-	if b != nil && b.of == n {
+	if b != nil && b.of == n && l.err == nil {
 		b.sessions[session] = struct{}{}
+		l.router.uses.use(l, cluster.SessionID(session), n.id)
 	} else {
 		b = nil
 	}
@@ -235,6 +236,7 @@ func (l *Link) branch(
 		return nil, l.err
 	}
 	l.nodes[n.id] = b
+	l.router.uses.use(l, cluster.SessionID(session), n.id)
 	l.work.Go(func() { l.pump(b) })
 	return b, nil
 }
@@ -357,7 +359,14 @@ func (l *Link) shutdown(err error) {
 	}
 	l.err = err
 	all := l.nodes
+	var sessions []cluster.SessionID
+	for _, b := range all {
+		for id := range b.sessions {
+			sessions = append(sessions, cluster.SessionID(id))
+		}
+	}
 	l.mu.Unlock()
+	l.router.uses.leave(l, sessions)
 	l.cancel()
 	for _, b := range all {
 		_ = b.link.Close()

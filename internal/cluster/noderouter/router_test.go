@@ -285,9 +285,10 @@ func startNodesSeen(
 	must(err)
 	seen := see(dir)
 	placer := cluster.NewPlacer(seen, 30*time.Second)
-	resolver := cluster.NewResolver(seen, placer, nil)
+	var f *Router
+	resolver := cluster.NewResolver(seen, placer, func(e cluster.Event) { f.Moved(e) })
+	f = New(Options{Resolver: resolver, Placer: placer, Names: dir, Dial: credentials.Dial})
 	work.Go(func() { resolver.Run(ctx) })
-	f := New(Options{Resolver: resolver, Placer: placer, Names: dir, Dial: credentials.Dial})
 	t.Cleanup(func() { _ = f.Close() })
 	return f, all
 }
@@ -388,6 +389,49 @@ func TestLinkSpeaksToMany(t *testing.T) {
 	}
 	if err := l.Send(frame.Frame{Type: frame.Input, Channel: 2}); err == nil {
 		t.Error("a link that has ended takes frames")
+	}
+}
+
+// TestLinkFollowsTheOwner: another node takes over a session of a node that is cut off and does not
+// end its links. The links of its clients end, and those of other sessions do not.
+func TestLinkFollowsTheOwner(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	a, b := all[0], all[1]
+	moves, stays := a.make(t), a.make(t)
+	open := func(id string) *Link {
+		t.Helper()
+		l, err := f.Open(within(t), alice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		if r := l.roundTrip(t, 1, protocol.OpAttach, 1, protocol.Attach{
+			Session: id, Channel: "k1",
+		}); r.Error != nil {
+			t.Fatalf("%+v", r)
+		}
+		return l
+	}
+	ends, other := open(moves), open(stays)
+	if err := a.keeper.Release(within(t), cluster.SessionID(moves), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.keeper.Own(within(t), cluster.SessionID(moves), cluster.ClaimTakeOver, 0,
+		time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ends.Next(); !fault.Is(err, fault.Restarting) {
+		t.Errorf("the link of the session that has moved: %v", err)
+	}
+	if r := other.roundTrip(t, 2, protocol.OpSessionGet, 0, protocol.SessionRef{
+		Session: stays,
+	}); r.Error != nil {
+		t.Errorf("the link of the other session: %+v", r)
+	}
+	f.uses.mu.Lock()
+	defer f.uses.mu.Unlock()
+	if len(f.uses.of) != 1 {
+		t.Errorf("the index has %v", f.uses.of)
 	}
 }
 
