@@ -270,6 +270,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/admission", "internal/ctxlock", "internal/journal", "internal/lockorder",
 			"internal/noderpc", "internal/tenant", "internal/session/durable",
 			"internal/session/ownership", "internal/session/stats",
+			"internal/session/listing",
 		},
 		"internal/session/ports":  {"protocol", "pty", "internal/agent/wire"},
 		"internal/session/series": {"protocol", "internal/sandbox", "internal/usage"},

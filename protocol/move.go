@@ -48,7 +48,7 @@ func moveOperations() []Operation {
 		// The result lists the parked sessions, which no node owns at present.
 		{
 			Name: OpParked, Summary: "List parked sessions",
-			Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
+			Params: SessionQuery{}, Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, OneSession: true, Unaudited: true,
 		},
 		// It neither resumes the session nor counts as its work.

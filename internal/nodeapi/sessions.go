@@ -142,9 +142,10 @@ func sessionAdopt(ctx context.Context, c *call, p protocol.SessionRef) (protocol
 	return c.server.cfg.Migration.Adopt(ctx, c.principal, p.Session)
 }
 
-func sessionParked(ctx context.Context, c *call, _ none) (protocol.SessionList, error) {
-	all, err := c.server.cfg.Migration.Parked(ctx, c.principal)
-	return protocol.SessionList{Sessions: all}, err
+func sessionParked(ctx context.Context, c *call, p protocol.SessionQuery) (protocol.SessionList,
+	error,
+) {
+	return c.server.cfg.Migration.Parked(ctx, c.principal, p)
 }
 
 // sessionOwner reports the owner of a session of any tenant. Only the gateway's own principal may

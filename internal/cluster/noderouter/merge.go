@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -111,23 +112,26 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := r.all(ctx)
+	asked.Fields = "" // the order needs more
+	if asked.Limit == 0 {
+		asked.Limit = protocol.DefaultList
+	}
+	// The parked sessions come first and last: a session that is adopted or parked meanwhile is then
+	// listed once or twice, but never missing.
+	before, err := r.parked(ctx, who, asked)
 	if err != nil {
 		return nil, err
 	}
-	// The parked sessions come first: a session that is adopted meanwhile is then
-	// listed once or twice, but never missing.
-	var parked protocol.SessionList
-	if err := nodes[0].client.Call(ctx, who, protocol.OpParked, struct{}{}, &parked); err != nil {
-		return nil, err
-	}
-	asked.Fields = "" // the order needs more
 	answers, err := r.ask(ctx, who, op, asked)
 	if err != nil {
 		return nil, err
 	}
+	after, err := r.parked(ctx, who, asked)
+	if err != nil {
+		return nil, err
+	}
 	var all []protocol.Session
-	more := false
+	more := before.NextCursor != "" || after.NextCursor != ""
 	for _, a := range answers {
 		var l protocol.SessionList
 		if a.err == nil {
@@ -142,13 +146,27 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 	// The first entry of a session counts: a lapsed node may not know yet that
 	// another node has taken the session over.
 	seen := map[string]bool{}
-	all = slices.DeleteFunc(append(all, parked.Sessions...), func(s protocol.Session) bool {
+	all = append(append(all, before.Sessions...), after.Sessions...)
+	all = slices.DeleteFunc(all, func(s protocol.Session) bool {
 		twice := seen[s.ID]
 		seen[s.ID] = true
 		return twice
 	})
 	out, err := json.Marshal(q.Page(all, more))
 	return out, fault.Wrap(fault.Internal, "noderouter.merge", err)
+}
+
+// parked lists the sessions without a node: a page of them. Any node reads them from the blob store.
+func (r *Router) parked(
+	ctx context.Context, who noderpc.Principal, q protocol.SessionQuery,
+) (l protocol.SessionList, err error) {
+	all, err := r.all(ctx)
+	if err != nil {
+		return l, err
+	}
+	// The nodes take turns.
+	err = all[rand.IntN(len(all))].client.Call(ctx, who, protocol.OpParked, q, &l)
+	return l, err
 }
 
 // status adds up the answers of the nodes that answer.

@@ -32,6 +32,8 @@ type testNode struct {
 	ln     net.Listener
 	// silence ends the node's heartbeats.
 	silence func()
+	// onParked is called after each list of parked sessions, with mu held.
+	onParked func()
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]string
@@ -124,7 +126,16 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 			}},
 		}}, nil
 	case protocol.OpParked:
-		return protocol.SessionList{}, nil
+		var l protocol.SessionList
+		for id, tenant := range *k.parked {
+			if tenant == who.Tenant {
+				l.Sessions = append(l.Sessions, protocol.Session{ID: id, State: "hibernated"})
+			}
+		}
+		if k.onParked != nil {
+			k.onParked()
+		}
+		return l, nil
 	case protocol.OpAdopt:
 		tenant, there := (*k.parked)[t.Session]
 		switch {
@@ -667,6 +678,23 @@ func TestEndedHasItsReason(t *testing.T) {
 		if !fault.Is(err, fault.SandboxLost) || !strings.Contains(err.Error(), "memory") {
 			t.Fatalf("without its node: %v", err)
 		}
+	}
+}
+
+// TestListsHaveWhatMoves: a session is parked after the router has read the list of parked sessions and
+// before it asks the session's node. The list has the session.
+func TestListsHaveWhatMoves(t *testing.T) {
+	f, all := startNodes(t, "a")
+	a := all[0]
+	id := a.make(t)
+	a.onParked = func() { // a's lock is held
+		(*a.parked)[id] = alice.Tenant
+		delete(a.sessions, id)
+	}
+	var list protocol.SessionList
+	if err := f.Call(within(t), alice, protocol.OpSessionList, struct{}{},
+		&list); err != nil || len(list.Sessions) != 1 || list.Sessions[0].ID != id {
+		t.Errorf("listed %+v: %v", list, err)
 	}
 }
 

@@ -333,24 +333,3 @@ func completeCopy(folder, logs string, at time.Time) error {
 	}
 	return nil
 }
-
-// Parked lists the principal's sessions in the blob store, in no order.
-func (m *Migrator) Parked(ctx context.Context, p noderpc.Principal) ([]protocol.Session, error) {
-	all := []protocol.Session{}
-	if m.cfg.Blobs == nil {
-		return all, nil
-	}
-	views, err := m.objects.Views(ctx, p.Tenant)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range views {
-		// A session that is hibernated at the end of its lifetime stays.
-		ended := v.OnExpiry == "" && v.ExpiresMS != 0 &&
-			time.Now().After(time.UnixMilli(v.ExpiresMS))
-		if p.Sees(p.Tenant, v.ID) && !ended {
-			all = append(all, v)
-		}
-	}
-	return all, nil
-}

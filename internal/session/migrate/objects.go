@@ -24,6 +24,7 @@ type Store struct {
 	Blobs Blobs
 	// Swept is called with the number of objects that a sweep removed.
 	Swept func(n int)
+	views viewCache
 }
 
 // Limits of reads.
@@ -32,8 +33,6 @@ const (
 	// MaxJournal is how many bytes of a journal are uploaded, about 4,000 cells. If the node fails,
 	// cells after this limit are lost without a message.
 	MaxJournal = 256 << 10
-	// maxListed is how many sessions of a tenant are listed.
-	maxListed = 1000
 )
 
 // Blobs is the blob store. An object appears completely or not at all.
@@ -199,34 +198,4 @@ func (b *Store) RemoveSession(ctx context.Context, tenant, id string) error {
 		err = b.Blobs.Remove(ctx, StateName(id))
 	}
 	return err
-}
-
-// Views lists a tenant's sessions in the store, at most 1,000, in no order.
-func (b *Store) Views(ctx context.Context, tenant string) (all []protocol.Session, err error) {
-	var names []string
-	err = b.Blobs.Walk(ctx, ViewFolder(tenant), func(name string, _ time.Time) error {
-		if names = append(names, name); len(names) == maxListed {
-			return io.EOF
-		}
-		return nil
-	})
-	if err != nil && err != io.EOF { //nolint:errorlint // from the function above
-		return nil, err
-	}
-	for _, name := range names {
-		var v protocol.Session
-		r, err := b.Blobs.Get(ctx, name)
-		if fault.Is(err, fault.NotFound) {
-			continue // it was adopted meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		err = json.NewDecoder(io.LimitReader(r, 4<<20)).Decode(&v)
-		_ = r.Close()
-		if err == nil {
-			all = append(all, v)
-		}
-	}
-	return all, nil
 }
