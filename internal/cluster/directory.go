@@ -19,8 +19,8 @@ type Registry interface {
 type Membership interface {
 	// Heartbeat renews a node's lease or starts one.
 	Heartbeat(ctx context.Context, h Heartbeat) (HeartbeatReply, error)
-	// Leave ends the lease of a node that has nothing that others could miss.
-	Leave(ctx context.Context, node NodeID, incarnation Token) error
+	// EndLease ends the lease of a node that has nothing that others could miss.
+	EndLease(ctx context.Context, node NodeID, incarnation Token) error
 }
 
 // Ownership is the part of a directory that has the sessions.

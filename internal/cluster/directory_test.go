@@ -337,18 +337,18 @@ func conformOlder(t *testing.T, d directory) {
 	}
 }
 
-// conformLeave: a node that leaves is no longer listed, and its lease is over. A process that is not the
-// node cannot end its lease.
+// conformLeave: a node that leaves is no longer listed, and its lease is over. A process that is not
+// the node cannot end its lease.
 func conformLeave(t *testing.T, d directory) {
 	ctx := within(t)
 	a := register(t, d, heartbeatOf("a"))
-	if err := d.Leave(ctx, "a", a-1); err != nil {
+	if err := d.EndLease(ctx, "a", a-1); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := d.Nodes(ctx); err != nil || len(all) != 1 {
 		t.Fatalf("after another process has left: %+v %v", all, err)
 	}
-	if err := d.Leave(ctx, "a", a); err != nil {
+	if err := d.EndLease(ctx, "a", a); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := d.Nodes(ctx); err != nil || len(all) != 0 {
@@ -374,7 +374,7 @@ func conformEnd(t *testing.T, d directory) {
 	if o, err := d.Find(ctx, "s_1"); err != nil || o.Ended != "memory" || !o.Live || o.Node != "a" {
 		t.Errorf("ended: %+v %v", o, err)
 	}
-	if err := d.Leave(ctx, "a", a); err != nil {
+	if err := d.EndLease(ctx, "a", a); err != nil {
 		t.Fatal(err)
 	}
 	if o, err := d.Find(ctx, "s_1"); err != nil || o.Ended != "memory" || o.Live {

@@ -318,13 +318,13 @@ func (l *LeaseHolder) End(ctx context.Context, id SessionID, reason string, keep
 	}
 }
 
-// Leave ends the lease of a node that has nothing that others could miss. Preconditions: Run has
+// EndLease ends the lease of a node that has nothing that others could miss. Preconditions: Run has
 // returned.
-func (l *LeaseHolder) Leave(ctx context.Context) error {
+func (l *LeaseHolder) EndLease(ctx context.Context) error {
 	l.mu.Lock()
 	incarnation := l.incarnation
 	l.mu.Unlock()
-	return l.dir.Leave(ctx, l.o.Node, incarnation)
+	return l.dir.EndLease(ctx, l.o.Node, incarnation)
 }
 
 // checkOverdue calls Overdue when its state has changed.

@@ -67,8 +67,8 @@ func TestRestartedProcess(t *testing.T) {
 	}
 }
 
-// TestClonedProcess: a machine is copied with its memory. Of the two processes, which have the same
-// ids, the one that sends the first heartbeat stays the node. An answer that is lost refuses nobody.
+// TestClonedProcess: a machine is copied with its memory. The process that sends the first
+// heartbeat after that stays the node. An answer that is lost refuses nobody.
 func TestClonedProcess(t *testing.T) {
 	d := startRedis(t).open(t)
 	ctx := within(t)

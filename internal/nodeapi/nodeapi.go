@@ -56,7 +56,8 @@ type Lifecycle interface {
 // Migration moves sessions between this node and the blob store.
 type Migration interface {
 	Adopt(ctx context.Context, p noderpc.Principal, id string) (protocol.Session, error)
-	Parked(ctx context.Context, p noderpc.Principal, q protocol.SessionQuery) (protocol.SessionList, error)
+	Parked(ctx context.Context, p noderpc.Principal, q protocol.SessionQuery) (
+		protocol.SessionList, error)
 	Drain(ctx context.Context) (protocol.Drained, error)
 }
 

@@ -210,7 +210,7 @@ const (
 // lease if nothing stays on it. Otherwise the lease continues, so that lists are unavailable and not
 // incomplete until the node is back.
 func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.Logger) {
-	ms.drain(m, limit, log)
+	ms.moveSessions(m, limit, log)
 	if ms.others == nil || !isEmpty(m) {
 		return
 	}
@@ -218,7 +218,7 @@ func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.L
 	ms.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
-	if err := ms.leases.Leave(ctx); err != nil {
+	if err := ms.leases.EndLease(ctx); err != nil {
 		log.Warn("the node's lease was not ended", "error", err)
 		return
 	}
@@ -233,10 +233,10 @@ func isEmpty(m *session.Manager) bool {
 		!m.Templates().Any()
 }
 
-// drain moves the sessions of a node that is about to end to the blob store, from where other nodes
+// moveSessions moves the sessions of a node that is about to end to the blob store, from where other nodes
 // resume them. It takes at most limit. If no other node would resume them sooner than this node's
 // next start, it does nothing and they stay on the disk.
-func (ms *membership) drain(m *session.Manager, limit time.Duration, log *slog.Logger) {
+func (ms *membership) moveSessions(m *session.Manager, limit time.Duration, log *slog.Logger) {
 	if limit <= 0 || ms.others == nil {
 		return
 	}

@@ -247,7 +247,7 @@ func (m *Manager) Remove(s *Session) {
 	m.unlist(s)
 	m.mu.Unlock()
 	s.lose("deleted", "the session was deleted")
-	m.migration.Forget(s.spec.ID)
+	m.migration.ForgetEnded(s.spec.ID)
 	m.series.Remove(s.spec.ID)
 	m.admission.Freed()
 	s.channels.Retire()

@@ -139,7 +139,7 @@ func TestGVisorOverdue(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = dir.Close() })
-	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"), "a")
 	if err != nil {
 		t.Fatal(err)
 	}

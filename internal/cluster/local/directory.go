@@ -331,8 +331,8 @@ func (d *Directory) End(
 	})
 }
 
-// Leave ends the lease of a node that has nothing that others could miss.
-func (d *Directory) Leave(
+// EndLease ends the lease of a node that has nothing that others could miss.
+func (d *Directory) EndLease(
 	_ context.Context, node cluster.NodeID, incarnation cluster.Token,
 ) error {
 	d.mu.Lock()

@@ -669,7 +669,7 @@ func TestEndedHasItsReason(t *testing.T) {
 			t.Fatalf("asked of %q: %v", got.Node, err)
 		}
 	}
-	if err := all[0].keeper.Leave(ctx); err != nil {
+	if err := all[0].keeper.EndLease(ctx); err != nil {
 		t.Fatal(err)
 	}
 	f.resolver.Drop(cluster.SessionID(id))
@@ -681,8 +681,8 @@ func TestEndedHasItsReason(t *testing.T) {
 	}
 }
 
-// TestListsHaveWhatMoves: a session is parked after the router has read the list of parked sessions and
-// before it asks the session's node. The list has the session.
+// TestListsHaveWhatMoves: a session is parked after the router has read the list of parked sessions
+// and before it asks the session's node. The list has the session.
 func TestListsHaveWhatMoves(t *testing.T) {
 	f, all := startNodes(t, "a")
 	a := all[0]
@@ -709,7 +709,7 @@ func TestListsAfterALeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	all[1].silence()
-	if err := all[1].keeper.Leave(ctx); err != nil {
+	if err := all[1].keeper.EndLease(ctx); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, "the gateway lists one node", func() bool {

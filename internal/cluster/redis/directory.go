@@ -114,11 +114,11 @@ func (d Directory) End(
 	return d.endSession(ctx, "redis.end", id, token, "end", false, reason, keep)
 }
 
-// Leave ends the lease of a node that has nothing that others could miss.
-func (d Directory) Leave(
+// EndLease ends the lease of a node that has nothing that others could miss.
+func (d Directory) EndLease(
 	ctx context.Context, node cluster.NodeID, incarnation cluster.Token,
 ) error {
-	_, err := d.c.run(ctx, "redis.leave", d.c.scripts.leave, []string{
+	_, err := d.c.run(ctx, "redis.end_lease", d.c.scripts.leave, []string{
 		d.c.directoryKey(), d.c.node(node), d.c.nodesKey(),
 	}, string(node), number(incarnation), d.c.eventsChannel())
 	return err

@@ -208,9 +208,9 @@ func (m *Migrator) DisposeLater(id string) error {
 	return m.cfg.Copies.Mark(id)
 }
 
-// Forget removes a session that has ended from the directory, unless it still has checkpoints.
+// ForgetEnded removes a session that has ended from the directory, unless it still has checkpoints.
 // maintain removes it then.
-func (m *Migrator) Forget(id string) {
+func (m *Migrator) ForgetEnded(id string) {
 	m.mu.Lock()
 	_, ending := m.ending[id]
 	m.mu.Unlock()

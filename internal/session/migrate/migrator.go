@@ -178,7 +178,8 @@ func New(cfg Config) *Migrator {
 			Blobs: cfg.Blobs,
 			Swept: func(n int) { cfg.Stats.StoreSwept.Add(int64(n)) },
 		},
-		adopting: ctxlock.New(), halting: ctxlock.New(), uploading: ctxlock.New(), uploadingJournal: ctxlock.New(),
+		adopting: ctxlock.New(), halting: ctxlock.New(),
+		uploading: ctxlock.New(), uploadingJournal: ctxlock.New(),
 		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), uploadPiece),
 		ending: map[string]bool{}, leftovers: map[string]bool{},
 	}

@@ -135,8 +135,8 @@ func (b *Store) readView(ctx context.Context, name string) (v protocol.Session, 
 	return v, true, nil
 }
 
-// Parked lists the principal's sessions in the blob store: a page of them. Without a limit it lists all
-// of them.
+// Parked lists the principal's sessions in the blob store: a page of them, or all of them without a
+// limit.
 func (m *Migrator) Parked(ctx context.Context, p noderpc.Principal, r protocol.SessionQuery) (
 	protocol.SessionList, error,
 ) {

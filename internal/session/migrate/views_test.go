@@ -37,7 +37,7 @@ func (c *countedBlobs) Walk(
 // TestAllParkedAreListed: a tenant with more parked sessions than a page has gets all of them, in
 // pages. A list reads only the views that have changed.
 func TestAllParkedAreListed(t *testing.T) {
-	dir, err := blob.OpenDir(t.TempDir())
+	dir, err := blob.OpenDir(t.TempDir(), "n1")
 	if err != nil {
 		t.Fatal(err)
 	}
