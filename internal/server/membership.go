@@ -233,8 +233,8 @@ func isEmpty(m *session.Manager) bool {
 		!m.Templates().Any()
 }
 
-// moveSessions moves the sessions of a node that is about to end to the blob store, from where other nodes
-// resume them. It takes at most limit. If no other node would resume them sooner than this node's
+// moveSessions moves the sessions of a node that is about to end to the blob store, from where other
+// nodes resume them. It takes at most limit. If no other node would resume them sooner than this node's
 // next start, it does nothing and they stay on the disk.
 func (ms *membership) moveSessions(m *session.Manager, limit time.Duration, log *slog.Logger) {
 	if limit <= 0 || ms.others == nil {
