@@ -159,22 +159,24 @@ func imports(t *testing.T) map[string][]string {
 func TestImportsRunDownwards(t *testing.T) {
 	// Every layer outside of protocol may import these.
 	basis := []string{
-		"protocol/fault", "protocol/frame", "protocol/message", "internal/tenantlimit",
+		"protocol/document", "protocol/fault", "protocol/frame", "protocol/message",
+		"internal/tenantlimit",
 	}
 	// The other packages that each layer may import, directly or through others. "*" means
 	// everything below the programs; "!NAME" removes a layer from it.
 	allowed := map[string][]string{
-		"protocol/fault":   {},
-		"protocol/frame":   {"protocol/fault"},
-		"protocol/message": {},
-		"protocol/golden":  {},
-		"protocol":         {"protocol/fault", "protocol/message"},
-		"stream":           {},
-		"kernel":           {},
-		"client":           {"protocol"},
-		"pty":              {},
-		"kernel/queue":     {"kernel", "protocol"},
-		"docs":             {},
+		"protocol/fault":    {},
+		"protocol/frame":    {"protocol/fault"},
+		"protocol/message":  {},
+		"protocol/golden":   {},
+		"protocol/document": {},
+		"protocol":          {"protocol/fault", "protocol/message", "protocol/document"},
+		"stream":            {},
+		"kernel":            {},
+		"client":            {"protocol"},
+		"pty":               {},
+		"kernel/queue":      {"kernel", "protocol"},
+		"docs":              {},
 		"gateway": {
 			"stream", "protocol", "internal/fileclient", "internal/kernelclient", "internal/nodecall",
 			"internal/jsontext", "internal/strictjson",
@@ -244,8 +246,9 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/session/service", "internal/session/totals", "internal/session/listing",
 			"internal/session/names", "internal/audit", "internal/usage", "internal/admission",
 			"internal/egress/proxy", "internal/event", "internal/webhook", "internal/e2bname",
-			"internal/strictjson",
+			"internal/strictjson", "internal/document",
 		},
+		"internal/document":        {"protocol"},
 		"internal/noderpc":         {"stream", "protocol", "internal/trace"},
 		"internal/pool":            {},
 		"internal/cluster":         {},

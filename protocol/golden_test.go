@@ -3,6 +3,7 @@ package protocol
 import (
 	"testing"
 
+	"github.com/sandgate/sandgate/protocol/document"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/golden"
 )
@@ -48,6 +49,9 @@ func TestGoldenMessages(t *testing.T) {
 		"file.list params": FileList{}, "file.list result": FileListing{},
 		"file.move params": FileMove{}, "file.remove params": FileRemove{},
 		"file.watch params": FileWatch{}, "file.changes params": FileChangesQuery{},
+		"document.join params": document.Join{}, "document.join result": document.Joined{},
+		"document.update params": document.Update{}, "document.update result": document.Updated{},
+		"event document":      document.News{},
 		"file.changes result": CreatedFiles{}, "file.link params": FileLinkCreate{},
 		"file.link result": FileLink{},
 		"tree.read params": TreeRead{}, "tree.write result": Tree{},

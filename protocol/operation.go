@@ -203,8 +203,8 @@ const smallBody = 4 << 10
 func Operations() []Operation {
 	var all []Operation
 	for _, group := range [][]Operation{
-		connectionOperations(), namedOperations(), sessionOperations(), stateOperations(),
-		moveOperations(), channelOperations(),
+		connectionOperations(), documentOperations(), namedOperations(), sessionOperations(),
+		stateOperations(), moveOperations(), channelOperations(),
 		kernelOperations(), runOperations(), execOperations(),
 		fileOperations(), treeOperations(), processOperations(), serviceOperations(),
 		snapshotOperations(),

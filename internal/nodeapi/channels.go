@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sandgate/sandgate/internal/session/names"
+	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/pty"
@@ -52,7 +53,7 @@ func channelClose(ctx context.Context, c *call, p protocol.ChannelRef) (none, er
 }
 
 func signal(ctx context.Context, c *call, p protocol.Signal) (none, error) {
-	if err := checkSignal(p.Signal); err != nil {
+	if err := request.CheckSignal(p.Signal); err != nil {
 		return none{}, err
 	}
 	v, err := c.viewer()

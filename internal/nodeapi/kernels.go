@@ -2,9 +2,9 @@ package nodeapi
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/sandgate/sandgate/internal/session/channel"
+	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -33,7 +33,7 @@ func withKernel[R any](ctx context.Context, c *call,
 }
 
 func execute(ctx context.Context, c *call, p protocol.Execute) (protocol.Queued, error) {
-	if err := checkExecute(p); err != nil {
+	if err := request.CheckExecute(p); err != nil {
 		return protocol.Queued{}, err
 	}
 	return withKernel(
@@ -50,9 +50,9 @@ func input(ctx context.Context, c *call, p protocol.InputReply) (none, error) {
 
 // interrupt interrupts a kernel, or a process.
 func interrupt(ctx context.Context, c *call, p protocol.Interrupt) (none, error) {
-	if p.GraceMS < 0 || p.GraceMS > maxMillis {
+	if p.GraceMS < 0 || p.GraceMS > request.MaxMillis {
 		return none{}, fault.Invalid(c.op(), "grace_ms",
-			"a grace has between 0 and %d milliseconds", maxMillis)
+			"a grace has between 0 and %d milliseconds", request.MaxMillis)
 	}
 	v, err := c.viewer()
 	if err != nil {
@@ -75,7 +75,7 @@ func restart(ctx context.Context, c *call, _ none) (none, error) {
 
 // complete passes complete, inspect and is_complete to the kernel.
 func complete(ctx context.Context, c *call, p protocol.Complete) (message.Reply, error) {
-	if err := checkComplete(p); err != nil {
+	if err := request.CheckComplete(p); err != nil {
 		return message.Reply{}, err
 	}
 	return withKernel(ctx, c, func(k *channel.Channel) (message.Reply, error) {
@@ -107,30 +107,11 @@ func history(_ context.Context, c *call, _ none) (protocol.History, error) {
 
 // comm passes a comm message to a kernel.
 func comm(ctx context.Context, c *call, m message.Message) (none, error) {
-	if err := checkComm(m); err != nil {
+	if err := request.CheckComm(m); err != nil {
 		return none{}, err
 	}
 	return withKernel(ctx, c, func(k *channel.Channel) (none, error) {
 		return none{},
 			k.Queue().Comm(ctx, m)
 	})
-}
-
-func checkComm(m message.Message) error {
-	const op = protocol.OpComm
-	switch m.Type {
-	case message.CommOpenType, message.CommMsgType, message.CommCloseType:
-	default:
-		return fault.Invalid(op, "msg_type", "%.40q is not comm_open, comm_msg or comm_close",
-			m.Type)
-	}
-	var content message.Comm
-	if json.Unmarshal(m.Content, &content) != nil {
-		return fault.Invalid(op, "content", "the content is not valid for a comm message")
-	}
-	if content.ID == "" || len(content.ID) > protocol.MaxKey {
-		return fault.Invalid(op, "content.comm_id", "a comm's id has between 1 and %d bytes",
-			protocol.MaxKey)
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandgate/sandgate/internal/audit"
+	"github.com/sandgate/sandgate/internal/document"
 	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/idempotency"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -164,6 +165,7 @@ type Server struct {
 	// repetitions has the operations that a node carries out once per key.
 	repetitions map[string]repetition
 	links       atomic.Uint64 // the last channel.LinkID
+	documents   *document.Store
 }
 
 // New returns a Server. It registers its metrics with the node's, and fails
@@ -176,7 +178,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, operations: all,
-		repeats: cfg.Repeats, repetitions: repetitions(),
+		repeats: cfg.Repeats, repetitions: repetitions(), documents: document.New(),
 	}
 	if s.repeats == nil {
 		if s.repeats, err = idempotency.Open(idempotency.Options{}); err != nil {

@@ -177,6 +177,8 @@ func connectionHandlers() []handler {
 		handle(protocol.OpAttach, attach),
 		handle(protocol.OpDetach, detach),
 		handle(protocol.OpFollow, follow),
+		handle(protocol.OpDocumentJoin, documentJoin),
+		handle(protocol.OpDocumentUpdate, documentUpdate),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -30,7 +31,7 @@ func processList(ctx context.Context, c *call,
 }
 
 func processSignal(ctx context.Context, c *call, p protocol.ProcessSignal) (none, error) {
-	if err := checkSignal(p.Signal); err != nil {
+	if err := request.CheckSignal(p.Signal); err != nil {
 		return none{}, err
 	}
 	if p.PID <= 0 {

@@ -3,6 +3,7 @@ import type { BaseClient } from './baseclient.js'
 import { BaseFiles } from './basefiles.js'
 import { BaseKernel, type KernelOptions } from './basekernel.js'
 import type { Core } from './core.js'
+import { DocumentLink, type DocumentUser } from './document.js'
 import { PresenceWatch } from './presence.js'
 import { BaseTerminal, openProgram, ready, type TerminalOptions } from './program.js'
 import type { Abortable, ChannelInfo, Presence, SessionInfo, TerminalOpen } from './types.js'
@@ -112,5 +113,14 @@ export class BaseSandbox {
   async presence(report: (p: Presence) => void, o: Abortable & { readOnly?: boolean } = {}): Promise<PresenceWatch> {
     const { connection } = this.core
     return ready(connection.add((ch) => new PresenceWatch(connection, ch, this.id, o.readOnly ?? false, report)), o)
+  }
+
+  /**
+   * Joins a document that several clients edit together, such as a notebook. client is a number
+   * above 0 that no other member has.
+   */
+  async joinDocument(path: string, client: number, user: DocumentUser, o: Abortable = {}): Promise<DocumentLink> {
+    const { connection } = this.core
+    return ready(connection.add((ch) => new DocumentLink(connection, ch, this.id, path, client, user)), o)
   }
 }

@@ -445,7 +445,7 @@ export class Connection {
       } catch {
         // an error of a listener does not affect the connection
       }
-    } else if (e.event === 'file' || e.event === 'presence') {
+    } else if (e.event === 'file' || e.event === 'presence' || e.event === 'document') {
       a?.event?.(e.event, e.params)
     } else if (e.event === 'lost') {
       const p = e.params as { session: string; reason: string; message?: string }

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest'
-import { fileTag, newKey, parseKey } from '../src/notebook/cellkey'
+import { shortHash, newKey, parseKey } from '../src/notebook/cellkey'
 
 it('names the notebook and the cell in the key of an execution', () => {
-  const tag = fileTag('notebook.ipynb')
+  const tag = shortHash('notebook.ipynb')
   expect(tag).toMatch(/^\w{10}$/)
-  expect(fileTag('notebook-2.ipynb')).not.toBe(tag)
-  expect(fileTag('')).toMatch(/^\w{10}$/)
+  expect(shortHash('notebook-2.ipynb')).not.toBe(tag)
+  expect(shortHash('')).toMatch(/^\w{10}$/)
   const cell = 'c'.repeat(64)
   expect(parseKey(newKey(tag, cell))).toEqual({ file: tag, cell })
   expect(newKey(tag, cell)).not.toBe(newKey(tag, cell))

@@ -40,6 +40,7 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
         n.mode.value = 'command'
       }}>
       <Gutter notebook={n} cell={c} box={box} />
+      <Others notebook={n} cell={c} />
       <div class="cell-main">
         {active && !n.readOnly && <Tools notebook={n} cell={c} shell={shell} />}
         {rendered ? <Rendered notebook={n} cell={c} /> : <Source notebook={n} cell={c} editors={editors} index={index} />}
@@ -47,6 +48,12 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
       </div>
     </section>
   )
+}
+
+function Others({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
+  const InCell = n.people.value?.PeopleInCell
+  const sharing = n.sharing.value
+  return InCell && sharing ? <InCell sharing={sharing} cell={c.id} /> : null
 }
 
 /**
@@ -118,6 +125,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
       if (loading) return
       loading = true
       const { Editor } = await import('./editor')
+      const shared = n.sharing.peek() && await import('./shared/collab')
       if (gone || !at.current) return
       const editor = new Editor(at.current, c.source.peek(), `Code of cell ${index + 1}`, {
         changed: (s) => (c.source.value = s),
@@ -146,7 +154,12 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
       }, n.readOnly)
       entry.editor = editor
       stops.push(
-        effect(() => editor.set(c.source.value)),
+        effect(() => {
+          void n.sharing.value?.generation.value
+          const text = shared && n.sharing.value?.textOf(c)
+          if (text) shared.shareEditor(editor, text.text, text.members)
+          else editor.set(c.source.value)
+        }),
         effect(() => void editor.setLanguage(c.type.value === 'code' ? c.language.value : '')),
         effect(() => editor.setNumbers(n.lineNumbers.value)),
         effect(() => editor.setErrorLine(c.errorLine.value)),

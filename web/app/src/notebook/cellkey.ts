@@ -5,11 +5,11 @@ export interface CellKey {
   cell: string
 }
 
-/** Returns a short name for the path of a notebook, which keys contain. */
-export function fileTag(path: string): string {
+/** Returns a short hash, such as the name of a notebook in keys. */
+export function shortHash(text: string): string {
   let a = 0xdeadbeef
   let b = 0x41c6ce57
-  for (const c of path) {
+  for (const c of text) {
     a = Math.imul(a ^ c.codePointAt(0)!, 2654435761)
     b = Math.imul(b ^ c.codePointAt(0)!, 1597334677)
   }

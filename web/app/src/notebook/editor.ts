@@ -1,7 +1,7 @@
 import { autocompletion, acceptCompletion, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus, startCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, indentLess, indentMore, toggleComment } from '@codemirror/commands'
 import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting, type LanguageSupport } from '@codemirror/language'
-import { Compartment, EditorState, Prec, StateEffect, StateField, type Extension } from '@codemirror/state'
+import { Compartment, type EditorSelection, EditorState, Prec, StateEffect, StateField, type Extension } from '@codemirror/state'
 import { Decoration, drawSelection, EditorView, highlightSpecialChars, hoverTooltip, keymap, lineNumbers, rectangularSelection, type DecorationSet, type Tooltip, showTooltip } from '@codemirror/view'
 import { tags as t } from '@lezer/highlight'
 import { codePoints, type Completion, type Inspection } from '@sandgate/client/base'
@@ -93,8 +93,10 @@ export class Editor {
   readonly #language = new Compartment()
   readonly #numbers = new Compartment()
   readonly #reached = new Compartment()
+  readonly #undo = new Compartment()
   readonly #host: EditorHost
   #wanted = ''
+  #leave: (() => void) | undefined // while the text is shared
 
   constructor(parent: HTMLElement, source: string, label: string, host: EditorHost, readOnly = false) {
     this.#host = host
@@ -103,7 +105,7 @@ export class Editor {
       state: EditorState.create({
         doc: source,
         extensions: [
-          highlightSpecialChars(), history(), drawSelection(), EditorState.allowMultipleSelections.of(true), rectangularSelection(), indentOnInput(),
+          highlightSpecialChars(), this.#undo.of([history(), keymap.of(historyKeymap)]), drawSelection(), EditorState.allowMultipleSelections.of(true), rectangularSelection(), indentOnInput(),
           indentUnit.of('    '), EditorState.tabSize.of(4), syntaxHighlighting(highlight), bracketMatching(), closeBrackets(), EditorView.lineWrapping,
           ...(readOnly ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })] : []),
           look, errorLine, tip, this.#language.of([]), this.#numbers.of([]), this.#reached.of([]),
@@ -114,7 +116,7 @@ export class Editor {
           // follows a click.
           EditorView.domEventHandlers({ focus: () => host.focused() }),
           EditorView.updateListener.of((u) => {
-            if (u.docChanged) host.changed(u.state.doc.toString())
+            if (u.docChanged && !this.#leave) host.changed(u.state.doc.toString())
           }),
           Prec.highest(keymap.of([
             { key: 'Tab', run: (v) => this.#tab(v) },
@@ -130,7 +132,7 @@ export class Editor {
             { key: 'ArrowUp', run: (v) => this.#edge(v, -1) },
             { key: 'ArrowDown', run: (v) => this.#edge(v, 1) },
           ])),
-          keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap.filter((k) => k.key !== 'Mod-Enter' && k.key !== 'Shift-Mod-k')]),
+          keymap.of([...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap.filter((k) => k.key !== 'Mod-Enter' && k.key !== 'Shift-Mod-k')]),
         ],
       }),
     })
@@ -157,10 +159,29 @@ export class Editor {
     this.view.dispatch({ effects: setErrorLine.of(n), ...(line ? { selection: { anchor: line.from }, scrollIntoView: true } : {}) })
   }
 
-  /** Shows another text, unless it is equal. */
+  /** Shows another text, unless the text is shared. The cursor keeps its place. */
   set(source: string): void {
+    if (!this.#leave) this.#show(source)
+  }
+
+  #show(source: string): void {
     const now = this.view.state.doc.toString()
-    if (now !== source) this.view.dispatch({ changes: { from: 0, to: now.length, insert: source } })
+    if (now === source) return
+    const most = Math.min(now.length, source.length)
+    let from = 0
+    while (from < most && now[from] === source[from]) from++
+    let end = 0
+    while (end < most - from && now.at(-1 - end) === source.at(-1 - end)) end++
+    this.view.dispatch({ changes: { from, to: now.length - end, insert: source.slice(from, source.length - end) } })
+  }
+
+  /** Shows a text that others edit too, by means of an extension, until leave is called. */
+  share(source: string, extension: Extension, leave: () => void): void {
+    this.#leave?.()
+    this.#leave = leave
+    this.view.dispatch({ effects: this.#undo.reconfigure([]) })
+    this.#show(source)
+    this.view.dispatch({ effects: this.#undo.reconfigure(extension) })
   }
 
   get cursor(): number {
@@ -172,11 +193,22 @@ export class Editor {
     this.view.focus()
   }
 
+  get selection(): EditorSelection {
+    return this.view.state.selection
+  }
+
+  /** Gives the editor the focus again, with an earlier selection. */
+  restore(selection: EditorSelection): void {
+    this.view.focus()
+    this.view.dispatch({ selection })
+  }
+
   select(from: number, to: number): void {
     this.view.dispatch({ selection: { anchor: from, head: to }, scrollIntoView: true })
   }
 
   destroy(): void {
+    this.#leave?.()
     this.view.destroy()
   }
 

@@ -3,12 +3,14 @@ import type { SandgateError, Sandbox } from '@sandgate/client/base'
 import { restBlob } from '../rest'
 import { failed, toast } from '../ui/toast'
 import { CellModel } from './cell'
-import { fileTag } from './cellkey'
+import { shortHash } from './cellkey'
 import type { Dropped } from './drop'
 import { formatNotebook, parseNotebook, type CellJSON, type CellType, type NotebookJSON } from './ipynb'
 import { Kernels, type KernelLink, type Mark } from './kernels'
 import { facts, languageOf } from './languages'
 import { save as saveFile } from './rich'
+import type { Sums } from './shared/document'
+import type { Page, Sharing } from './shared/sharing'
 import { Store } from './store'
 
 export type SaveState = 'saved' | 'unsaved' | 'saving' | 'failed'
@@ -16,6 +18,10 @@ export type SaveState = 'saved' | 'unsaved' | 'saving' | 'failed'
 /** The number of steps that can be undone. */
 const maxUndo = 100
 const saveAfter = 800
+/** The same for a page that is not the one that saves for all who edit the notebook. */
+const followAfter = 2500
+/** How long after a change of others a page saves it, unless somebody else does. */
+const lateAfter = 5000
 /** How often a save is retried when other saves come first. */
 const maxWrites = 5
 const lookEvery = 3000
@@ -28,7 +34,7 @@ type Object = Record<string, unknown>
 const object = (v: unknown): Object => (typeof v === 'object' && v !== null ? (v as Object) : {})
 
 /** An open notebook: its cells, the selection, its kernels, its file. */
-export class Notebook {
+export class Notebook implements Page {
   readonly session: Sandbox
   readonly path: string
   readonly cells: Signal<CellModel[]> = signal([])
@@ -46,6 +52,10 @@ export class Notebook {
   /** Files that were dropped on the notebook and are not yet uploaded. */
   readonly incoming: Signal<Dropped[] | undefined> = signal(undefined)
   readonly kernels: Kernels
+  /** The other pages that have this notebook open; undefined if only the file connects them. */
+  readonly sharing: Signal<Sharing | undefined> = signal(undefined)
+  /** The components that show them. */
+  readonly people: Signal<typeof import('./shared/people') | undefined> = signal(undefined)
   /** A read-only user may change and run nothing. */
   readonly readOnly: boolean
   /** Grows when a cell has ended, so that panes with the kernel's state update themselves. */
@@ -63,7 +73,8 @@ export class Notebook {
   readonly #store: Store
   #metadata: Object = {}
   #minor = 5
-  #undo: { cells: CellModel[]; active: string; source?: string }[] = []
+  /** tail is the end of the active cell's text that the step has removed. */
+  #undo: { before: CellModel[]; after: CellModel[]; active: string; tail?: string }[] = []
   #clipboard: CellJSON[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
   #look: ReturnType<typeof setInterval> | undefined
@@ -73,6 +84,8 @@ export class Notebook {
   #closed = false
   #stirred = Date.now()
   #version = 0
+  #theirs = false // somebody else has done what changes
+  #late: ReturnType<typeof setTimeout> | undefined
 
   constructor(session: Sandbox, path: string, readOnly = false) {
     this.readOnly = readOnly
@@ -80,7 +93,7 @@ export class Notebook {
     this.path = path
     this.language = signal(languageOf(session.info.language) ?? session.info.language)
     this.#store = new Store(session, path, () => void this.refresh())
-    this.kernels = new Kernels(session, fileTag(path), {
+    this.kernels = new Kernels(session, shortHash(path), {
       find: (id) => this.find(id),
       unknown: (id, language, code) => this.#appear(id, language, code),
       changed: () => this.touch(),
@@ -97,9 +110,14 @@ export class Notebook {
     try {
       const file = await this.#store.load()
       this.#take(file ?? { cells: [], metadata: {}, nbformat_minor: 5 })
-      if (!this.readOnly) this.#draft()
-      this.fresh = this.cells.peek().length === 0
-      if (this.fresh) this.#set([new CellModel({ cell_type: 'code' }, this.language.peek())])
+      const empty = this.cells.peek().length === 0
+      if (empty) this.#set([new CellModel({ cell_type: 'code' }, this.language.peek())])
+      if (!this.readOnly) {
+        await this.#share(file)
+        this.#draft()
+      }
+      const cells = this.cells.peek()
+      this.fresh = empty && cells.length === 1 && cells[0]!.source.peek() === ''
       if (this.fresh && !this.readOnly) this.mode.value = 'edit' // what is typed is code
       this.active.value = this.anchor.value = this.cells.peek()[0]!.id
       const marks = object(object(this.#metadata.sandgate).kernels) as Record<string, Mark>
@@ -118,7 +136,10 @@ export class Notebook {
     this.#closed = true
     clearTimeout(this.#timer)
     clearInterval(this.#look)
-    if (this.saved.peek() === 'unsaved') void this.save()
+    clearTimeout(this.#late)
+    const end = () => this.sharing.peek()?.close()
+    if (this.saved.peek() === 'unsaved') void this.save().finally(end)
+    else end()
     for (const stop of this.#edits.values()) stop()
     this.#edits.clear()
     this.kernels.close()
@@ -149,6 +170,61 @@ export class Notebook {
     this.cells.value = cells
   }
 
+  /** Edits the notebook together with others, if the server offers it. */
+  async #share(file: NotebookJSON | undefined): Promise<void> {
+    const { Sharing } = await import('./shared/sharing')
+    const etag = this.#store.etag
+    const s = (this.sharing.value = await Sharing.join(this, { cells: file?.cells ?? [], etag }))
+    if (s) void import('./shared/people').then((m) => (this.people.value = m))
+    if (s && file && s.saved?.etag !== etag) await s.take(file, etag)
+  }
+
+  /** Changes cells as somebody else has done. */
+  theirs(f: () => void): void {
+    const before = this.#theirs
+    this.#theirs = true
+    try {
+      batch(f)
+    } finally {
+      this.#theirs = before
+    }
+  }
+
+  /** Shows the cells as somebody else has arranged them. */
+  show(next: CellModel[]): void {
+    const cells = this.cells.peek()
+    const at = cells.findIndex((c) => c.id === this.active.peek())
+    const near = [...cells.slice(at), ...cells.slice(0, Math.max(0, at)).reverse()].find((c) => next.includes(c)) ?? next[0]
+    this.#set(next)
+    if (near && near.id !== this.active.peek()) this.select(near.id)
+    else if (!this.find(this.anchor.peek())) this.anchor.value = this.active.peek()
+  }
+
+  late(): void {
+    if (this.#closed) return
+    this.#late ??= setTimeout(() => {
+      this.#late = undefined
+      if (this.sharing.peek()?.isSaved === false) void this.save()
+    }, lateAfter)
+  }
+
+  savedByOthers(): void {
+    clearTimeout(this.#late)
+    this.#late = undefined
+    if (this.saved.peek() !== 'unsaved' || [...this.#touched].some((id) => !this.#edited.has(id))) return
+    this.#clean()
+    this.#forgetDraft()
+  }
+
+  /** Nothing is left to save. */
+  #clean(): void {
+    this.#touched.clear()
+    this.#edited.clear()
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.saved.value = 'saved'
+  }
+
   /** Saves when a cell changes. */
   #watch(c: CellModel): void {
     if (this.#edits.has(c)) return
@@ -158,7 +234,7 @@ export class Notebook {
       void c.type.value
       void c.language.value
       void c.folded.value
-      if (!first) {
+      if (!first && !this.#theirs) {
         this.#edited.add(c.id)
         this.touch(c)
       }
@@ -187,13 +263,14 @@ export class Notebook {
 
   /** Schedules a save. */
   touch(c?: CellModel): void {
-    if (this.readOnly) return
+    if (this.readOnly || this.#theirs) return
     this.#stirred = Date.now()
     if (c) this.#touched.add(c.id)
     this.#version++
     if (this.#closed) return
     if (this.saved.peek() !== 'saving') this.saved.value = 'unsaved'
-    this.#timer ??= setTimeout(() => void this.save(), saveAfter)
+    const s = this.sharing.peek()
+    this.#timer ??= setTimeout(() => void this.save(), s && !s.leads ? followAfter : saveAfter)
   }
 
   toJSON(): NotebookJSON {
@@ -242,17 +319,21 @@ export class Notebook {
   async #write(): Promise<void> {
     for (let tries = 1; ; tries++) {
       const n = this.toJSON()
-      n.metadata.sandgate = { session: this.session.id, kernels: this.kernels.marks() }
+      const sharing = this.sharing.peek()
+      const sums = sharing?.sums()
+      n.metadata.sandgate = { session: this.session.id, kernels: this.kernels.marks(), ...sharing?.mark(this.cells.peek()) }
       const [touched, edited] = [[...this.#touched], [...this.#edited]]
       this.#touched.clear()
       this.#edited.clear()
       try {
-        return await this.#store.save(formatNotebook(n))
+        await this.#store.save(formatNotebook(n))
+        sharing?.wrote(this.#store.etag, sums!)
+        return
       } catch (e) {
         for (const id of touched) this.#touched.add(id)
         for (const id of edited) this.#edited.add(id)
         if ((e as SandgateError).kind !== 'conflict' || tries === maxWrites) throw e
-        await this.#merge()
+        await (sharing ? this.#reconcile(sharing) : this.#merge())
       }
     }
   }
@@ -261,9 +342,27 @@ export class Notebook {
   async refresh(): Promise<void> {
     if (this.#closed || !this.ready.peek() || this.saved.peek() === 'saving') return
     try {
-      if (await this.#store.changed()) await this.#merge()
+      const etag = await this.#store.changed()
+      if (etag === undefined) return
+      const sharing = this.sharing.peek()
+      if (!sharing) await this.#merge()
+      else if (etag !== '' && etag === sharing.saved?.etag && !sharing.lacks) this.#store.see(etag)
+      else await this.#reconcile(sharing)
     } catch {
       // The banner reports that the server cannot be reached.
+    }
+  }
+
+  /** Takes over changes of the file by programs. Edits of people are in the document. */
+  async #reconcile(sharing: Sharing): Promise<void> {
+    const before = this.#store.etag
+    const file = await this.#store.load()
+    if (!file) return
+    try {
+      await sharing.take(file, this.#store.etag)
+    } catch (e) {
+      this.#store.see(before) // again with the next attempt
+      throw e
     }
   }
 
@@ -280,7 +379,7 @@ export class Notebook {
         const c = here.get(j.id)
         here.delete(j.id)
         if (!c) {
-          if (dirty && this.#undo.some((u) => u.cells.some((x) => x.id === j.id))) continue // removed in this page
+          if (dirty && this.#undo.some((u) => u.before.some((x) => x.id === j.id))) continue // removed in this page
           next.push(new CellModel(j, this.language.peek()))
           continue
         }
@@ -307,11 +406,7 @@ export class Notebook {
     for (const id of taken) this.#edited.delete(id)
     if (!dirty) {
       this.#version = before
-      this.#touched.clear()
-      this.#edited.clear()
-      clearTimeout(this.#timer)
-      this.#timer = undefined
-      this.saved.value = 'saved'
+      this.#clean()
     }
   }
 
@@ -319,6 +414,7 @@ export class Notebook {
   #appear(id: string, language: string, source: string): CellModel | undefined {
     if (!this.ready.peek()) return undefined // from an older history
     const c = new CellModel({ id, source, cell_type: 'code' }, language)
+    this.sharing.peek()?.expect(id)
     this.#set([...this.cells.peek(), c])
     return c
   }
@@ -332,7 +428,9 @@ export class Notebook {
     if (this.saved.peek() === 'saved') return
     try {
       const cells = this.cells.peek().map((c) => ({ ...c.toJSON(this.language.peek()), outputs: [] }))
-      localStorage.setItem(this.#draftName, formatNotebook({ cells, metadata: {}, nbformat_minor: 5 }))
+      const s = this.sharing.peek()
+      const sandgate = s ? { sums: s.saved?.sums, document: s.id, settled: s.settled } : {}
+      localStorage.setItem(this.#draftName, formatNotebook({ cells, metadata: { sandgate }, nbformat_minor: 5 }))
     } catch {
       // The text is too large, or the browser stores nothing.
     }
@@ -350,8 +448,16 @@ export class Notebook {
     try {
       const text = localStorage.getItem(this.#draftName)
       if (!text) return
+      const draft = parseNotebook(text)
+      const { sums, document, settled } = object(draft.metadata.sandgate)
+      const s = this.sharing.peek()
+      if (s && settled && document === s.id) return // the others have it
+      if (s && sums) {
+        s.restore(draft.cells, sums as Sums)
+        return this.touch()
+      }
       const here = new Map(this.cells.peek().map((c) => [c.id, c]))
-      const cells = parseNotebook(text).cells.map((j) => {
+      const cells = draft.cells.map((j) => {
         const c = here.get(j.id)
         if (!c) return new CellModel(j, this.language.peek())
         c.source.value = j.source
@@ -367,20 +473,30 @@ export class Notebook {
 
   // --- cells ---
 
-  /**
-   * source is the old source of the active cell, if the step changes it. Cells keep their output.
-   */
-  #remember(source?: string): void {
-    this.#undo.push({ cells: this.cells.peek(), active: this.active.peek(), ...(source === undefined ? {} : { source }) })
+  /** Remembers the cells before a step, so that it can be undone. Cells keep their output. */
+  #remember(tail?: string): void {
+    const before = this.cells.peek()
+    const step = { before, after: before, active: this.active.peek(), ...(tail === undefined ? {} : { tail }) }
+    queueMicrotask(() => (step.after = this.cells.peek())) // the step is done
+    this.#undo.push(step)
     if (this.#undo.length > maxUndo) this.#undo.shift()
   }
 
+  /** Undoes the last step of this user. Cells that others have added or removed since stay so. */
   undo(): void {
     const u = this.#undo.pop()
     if (!u) return toast('There is nothing to undo')
-    this.#set(u.cells)
-    if (u.source !== undefined) this.find(u.active)!.source.value = u.source
-    this.select(this.find(u.active) ? u.active : u.cells[0]!.id)
+    const now = this.cells.peek()
+    const next = u.before.filter((c) => now.includes(c) || !u.after.includes(c))
+    now.forEach((c, i) => {
+      if (u.before.includes(c) || u.after.includes(c)) return
+      next.splice(next.indexOf(now[i - 1]!) + 1, 0, c)
+    })
+    if (next.length === 0) return
+    this.#set(next)
+    const split = u.tail === undefined ? undefined : this.find(u.active)
+    if (split) split.source.value += u.tail
+    this.select(this.find(u.active) ? u.active : next[0]!.id)
     this.touch()
   }
 
@@ -492,8 +608,9 @@ export class Notebook {
     const c = this.activeCell
     if (!c) return
     const source = c.source.peek()
-    this.#remember(source)
-    c.source.value = source.slice(0, at).replace(/\n$/, '')
+    const first = source.slice(0, at).replace(/\n$/, '')
+    this.#remember(source.slice(first.length))
+    c.source.value = first
     const cells = this.cells.peek()
     const second = new CellModel({ cell_type: c.type.peek(), source: source.slice(at).replace(/^\n/, '') }, c.language.peek())
     if (c.type.peek() === 'markdown') second.editing.value = true

@@ -1,7 +1,7 @@
 import { useSignalEffect } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { SandgateError, Sandbox } from '@sandgate/client/base'
+import type { Presence, SandgateError, Sandbox } from '@sandgate/client/base'
 import type { PageProps } from '../app'
 import { navigate, notebookPath, route, terminalPath } from '../router'
 import { offers } from '../rest'
@@ -135,8 +135,15 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     el!.scrollIntoView({ block: 'nearest' })
   }
   useLayoutEffect(() => n.focus(), [n])
+  // Drawing moves cells that others have moved. An editor in such a cell would lose the focus or the
+  // cursor.
+  const focused = document.activeElement
+  const writing = focused?.closest('.cm-editor') ? editors.get(n.active.peek())?.editor : undefined
+  const cursor = writing?.selection
+  const place = getSelection()?.anchorNode
   useLayoutEffect(() => {
     if (owed.current) n.focus()
+    else if (cursor && focused?.isConnected && (focused !== document.activeElement || place !== getSelection()?.anchorNode)) writing!.restore(cursor)
   })
   useSignalEffect(() => {
     document.title = `${n.kernels.busy.value ? '● ' : ''}${n.session.info.name || n.path.replace(/\.ipynb$/, '')} – Sandgate`
@@ -208,7 +215,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
 
   return (
     <>
-      <Toolbar notebook={n} shell={shell} pane={pane} people={<People presence={presence} readOnly={n.readOnly} />} />
+      <Toolbar notebook={n} shell={shell} pane={pane} people={<Everybody notebook={n} presence={presence} />} />
       <div class={pane ? 'workspace with-pane' : 'workspace'}>
         <main ref={main} class="cells" aria-label={`Notebook ${n.path}`}
           onDragOver={(e) => { if (e.dataTransfer?.types.includes('application/x-sandgate-cell')) e.preventDefault() }}
@@ -240,6 +247,13 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
       <div class="sr" role="status" aria-live="polite">{n.said.value}</div>
     </>
   )
+}
+
+/** Shows who edits the notebook by name, and the number of those who only watch. */
+function Everybody({ notebook: n, presence }: { notebook: Notebook; presence: Presence | undefined }) {
+  const Here = n.people.value?.PeopleHere
+  const sharing = n.sharing.value
+  return <>{(!sharing || !!presence?.viewers) && <People presence={presence} readOnly={n.readOnly} />}{Here && sharing && <Here notebook={n} sharing={sharing} />}</>
 }
 
 function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; shell: Shell; pane: PaneName | undefined; people: ComponentChildren }) {

@@ -32,14 +32,29 @@ export class Store {
     }
   }
 
-  /** Whether another program has written the file since it was read or written here. */
-  async changed(): Promise<boolean> {
+  /** The etag of the version that was read or written last; empty while there is no file. */
+  get etag(): string {
+    return this.#seen ?? ''
+  }
+
+  /** The next write replaces this version of the file. */
+  see(etag: string): void {
+    this.#seen = etag || null
+  }
+
+  /**
+   * Returns the etag of the file if another program has written it since it was read or written
+   * here, empty if it was removed, and undefined if nothing has changed.
+   */
+  async changed(): Promise<string | undefined> {
+    let now: string | null
     try {
-      return (await this.#session.files.stat(this.path)).etag !== this.#seen
+      now = (await this.#session.files.stat(this.path)).etag ?? null
     } catch (e) {
       if ((e as SandgateError).kind !== 'not_found') throw e
-      return this.#seen !== null
+      now = null
     }
+    return now === this.#seen ? undefined : (now ?? '')
   }
 
   /**

@@ -1,32 +1,35 @@
-package nodeapi
+package request
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/message"
 )
 
-// maxMillis is the maximum of times that requests state in milliseconds.
-const maxMillis = int64(24 * time.Hour / time.Millisecond)
+// MaxMillis is the maximum of times that requests state in milliseconds.
+const MaxMillis = int64(24 * time.Hour / time.Millisecond)
 
 func codeTooLarge(op string) error {
 	message := fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)
 	return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: message}
 }
 
-func checkExecute(e protocol.Execute) error {
+// CheckExecute checks an execute.
+func CheckExecute(e protocol.Execute) error {
 	const op = "execute"
 	switch {
 	case len(e.Key) > protocol.MaxKey:
 		return fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
 	case len(e.Code) > protocol.MaxCode:
 		return codeTooLarge(op)
-	case e.TimeoutMS < 0 || e.TimeoutMS > maxMillis:
+	case e.TimeoutMS < 0 || e.TimeoutMS > MaxMillis:
 		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds",
-			maxMillis)
+			MaxMillis)
 	}
 	return checkExpressions(e.Expressions)
 }
@@ -50,7 +53,8 @@ func checkExpressions(all map[string]string) error {
 	return nil
 }
 
-func checkComplete(p protocol.Complete) error {
+// CheckComplete checks a question about code.
+func CheckComplete(p protocol.Complete) error {
 	const op = "complete"
 	switch {
 	case len(p.Code) > protocol.MaxCode:
@@ -63,7 +67,8 @@ func checkComplete(p protocol.Complete) error {
 	return nil
 }
 
-func checkSignal(name string) error {
+// CheckSignal checks the name of a signal.
+func CheckSignal(name string) error {
 	switch name {
 	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP",
 		"SIGCONT":
@@ -71,4 +76,24 @@ func checkSignal(name string) error {
 	}
 	return fault.Invalid("signal", "signal",
 		"%.40q is not SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGSTOP or SIGCONT", name)
+}
+
+// CheckComm checks a message to a widget.
+func CheckComm(m message.Message) error {
+	const op = protocol.OpComm
+	switch m.Type {
+	case message.CommOpenType, message.CommMsgType, message.CommCloseType:
+	default:
+		return fault.Invalid(op, "msg_type", "%.40q is not comm_open, comm_msg or comm_close",
+			m.Type)
+	}
+	var content message.Comm
+	if json.Unmarshal(m.Content, &content) != nil {
+		return fault.Invalid(op, "content", "the content is not valid for a comm message")
+	}
+	if content.ID == "" || len(content.ID) > protocol.MaxKey {
+		return fault.Invalid(op, "content.comm_id", "a comm's id has between 1 and %d bytes",
+			protocol.MaxKey)
+	}
+	return nil
 }
