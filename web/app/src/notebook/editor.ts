@@ -197,10 +197,11 @@ export class Editor {
     return this.view.state.selection
   }
 
-  /** Gives the editor the focus again, with an earlier selection. */
+  /** Gives the editor the focus and its selection again. The browser lost them without an event. */
   restore(selection: EditorSelection): void {
-    this.view.focus()
-    this.view.dispatch({ selection })
+    if (!this.view.hasFocus) this.view.focus()
+    const [anchor, head] = [this.view.domAtPos(selection.main.anchor), this.view.domAtPos(selection.main.head)]
+    getSelection()?.setBaseAndExtent(anchor.node, anchor.offset, head.node, head.offset)
   }
 
   select(from: number, to: number): void {
