@@ -3,7 +3,7 @@ import { SandgateError, type Cell as Run, type CellEvent, type Kernel, type Posi
 import { explain } from '../ui/again'
 import type { CellModel } from './cell'
 import { newKey, parseKey } from './cellkey'
-import { drawn } from './frames'
+import { Flow } from './flow'
 import type { Bundle } from './ipynb'
 import type { WidgetHost } from './widgets/host'
 
@@ -26,10 +26,12 @@ export interface Cells {
   /** Called when a cell has ended. */
   ended(cell: CellModel, kernel: KernelLink): void
   failed(what: string, e: unknown): void
+  /** A request has failed as if the session had ended. */
+  gone(): void
 }
 
-/** The number of bytes of text after which a page draws before it reads more. */
-const drawAfter = 64 << 10
+/** The number of bytes that the server sends before the page has read them. */
+const window = 2 << 20
 /** The number of executions whose late output is still assigned to a cell. */
 const maxKnown = 500
 
@@ -49,7 +51,9 @@ export class KernelLink {
   /** The cell of each execution, also for output that threads print after its end. */
   #cellOf = new Map<number, CellModel>()
   #displays = new Map<string, CellModel>()
-  #pending = 0
+  /** Output on its way to the page, and where executions began whose output is not drawn yet. */
+  readonly #flow = new Flow()
+  readonly #undrawn = new Map<number, Position | undefined>()
   readonly #readOnly: boolean
   /** Resolves when the page follows the kernels that ran before it. */
   readonly #followed: Promise<void>
@@ -71,13 +75,13 @@ export class KernelLink {
   }
 
   /**
-   * The position from which a page must read after a reload: the start of the oldest running cell,
-   * otherwise the end.
+   * The position from which a page must read after a reload: the start of the oldest cell that runs
+   * or is not drawn, otherwise the end.
    */
   get mark(): Mark | undefined {
     const k = this.#kernel
     if (!k) return undefined
-    const from = [...this.#running.values()].map((r) => r.from)
+    const from = [...[...this.#running.values()].map((r) => r.from), ...this.#undrawn.values()]
     // A cell began before this page knew its position: then everything is read again.
     if (from.includes(undefined)) return undefined
     const at = (from as Position[]).reduce((a, b) => (b.epoch === a.epoch && b.offset < a.offset ? b : a), k.position)
@@ -87,13 +91,13 @@ export class KernelLink {
   /** Follows a kernel that already runs. Starts none. */
   async follow(channel: string, from: Position | undefined): Promise<void> {
     this.#from = from
-    this.#opening ??= this.#attach(() => this.#session.attachKernel(channel, { ...(from ? { from } : { offset: 0 }), readOnly: this.#readOnly, other: (e) => this.#other(e) }))
+    this.#opening ??= this.#attach(() => this.#session.attachKernel(channel, { window, ...(from ? { from } : { offset: 0 }), readOnly: this.#readOnly, other: (e) => this.#other(e) }))
     await this.#opening
   }
 
   /** Returns the kernel, and starts it if there is none. */
   open(): Promise<Kernel> {
-    this.#opening ??= this.#attach(() => this.#session.kernel(this.language, { offset: 0, other: (e) => this.#other(e) }))
+    this.#opening ??= this.#attach(() => this.#session.kernel(this.language, { window, offset: 0, other: (e) => this.#other(e) }))
     return this.#opening
   }
 
@@ -138,6 +142,7 @@ export class KernelLink {
     const code = cell.source.peek()
     cell.state.value = 'queued'
     cell.errorLine.value = 0
+    this.#flow.forget(cell.output)
     cell.output.clear()
     cell.count.value = null
     cell.execution = 0
@@ -153,11 +158,12 @@ export class KernelLink {
     } catch (e) {
       const error = e as SandgateError
       cell.state.value = error.kind === 'canceled' ? 'aborted' : 'lost'
-      if (error.kind !== 'canceled') cell.output.note(explain(error), true)
+      if (error.kind === 'sandbox_lost' || error.kind === 'not_found') this.#cells.gone()
+      if (error.kind !== 'canceled') this.#flow.then(cell.output, () => cell.output.note(explain(error), true))
     } finally {
       this.#queued.delete(cell)
       if (this.#own.get(cell) === run) this.#own.delete(cell)
-      for (const [n, r] of this.#running) if (r.cell === cell && n === (run?.number ?? n)) this.#running.delete(n)
+      for (const [n, r] of this.#running) if (r.cell === cell && n === (run?.number ?? n)) this.#end(n, cell)
       this.#settle()
     }
   }
@@ -195,36 +201,63 @@ export class KernelLink {
     const cell = this.#cells.find(k.cell) ?? (k.file ? this.#cells.unknown(k.cell, this.language, code) : undefined)
     if (!cell) return undefined
     if (this.#readOnly) cell.source.value = code // the file may contain it later
+    this.#flow.forget(cell.output)
     cell.output.clear()
     return cell
   }
 
+  /** Changes the state at once. Output is drawn in its order. */
   async #event(e: CellEvent, cell: CellModel): Promise<void> {
     const out = cell.output
     switch (e.type) {
-      case 'execute_input':
+      case 'execute_input': {
+        const from = this.#kernel?.position ?? this.#from
         cell.state.value = 'running'
         cell.started.value = e.time / 1000
         cell.count.value = e.execution_count || null
         cell.execution = e.cell
         cell.channel = this.#kernel?.id ?? ''
         this.#queued.delete(cell)
-        this.#running.set(e.cell, { cell, from: this.#kernel?.position ?? this.#from })
+        this.#running.set(e.cell, { cell, from })
+        this.#undrawn.set(e.cell, from)
         this.#cellOf.set(e.cell, cell)
         if (this.#cellOf.size > maxKnown) this.#cellOf.delete(this.#cellOf.keys().next().value!)
         this.state.value = 'busy'
         this.#cells.changed()
         break
+      }
       case 'stdout': case 'stderr':
-        out.settle()
-        out.text(e.text, e.type === 'stderr')
-        // Reading the next event acknowledges this one, so draw first.
-        this.#pending += e.bytes.length
-        if (this.#pending > drawAfter) {
-          this.#pending = 0
-          await drawn()
-        }
+        this.#flow.text(out, e.text, e.type === 'stderr')
         break
+      case 'execute_reply':
+        cell.state.value = e.status
+        cell.elapsed.value = e.elapsed_ms
+        if (e.execution_count) cell.count.value = e.execution_count
+        this.#flow.then(out, () => {
+          out.settle()
+          if (e.status === 'aborted' && out.empty) out.note('Not run: an earlier cell failed or was interrupted.')
+        })
+        this.#end(e.cell, cell)
+        this.#settle()
+        this.#cells.ended(cell, this)
+        this.#cells.changed()
+        break
+      default:
+        this.#flow.then(out, () => this.#output(e, cell))
+    }
+    await this.#flow.room()
+  }
+
+  /** An execution has ended. Its output may still wait. */
+  #end(n: number, cell: CellModel): void {
+    this.#running.delete(n)
+    this.#flow.then(cell.output, () => this.#undrawn.delete(n), true)
+  }
+
+  /** Shows output other than text. */
+  #output(e: CellEvent, cell: CellModel): void {
+    const out = cell.output
+    switch (e.type) {
       case 'display_data': case 'execute_result': {
         out.settle()
         const id = e.transient?.display_id
@@ -237,7 +270,6 @@ export class KernelLink {
       case 'update_display_data': {
         const id = e.transient?.display_id
         if (id) this.#displays.get(id)?.output.update(id, e.data as Bundle, e.metadata ?? {})
-        await drawn() // 60 times a second is enough
         break
       }
       case 'error':
@@ -273,17 +305,6 @@ export class KernelLink {
       case 'gap':
         out.note(`${e.bytes.toLocaleString('en')} bytes of output are no longer there.`)
         break
-      case 'execute_reply':
-        out.settle()
-        cell.state.value = e.status
-        cell.elapsed.value = e.elapsed_ms
-        if (e.execution_count) cell.count.value = e.execution_count
-        if (e.status === 'aborted' && out.empty) out.note('Not run: an earlier cell failed or was interrupted.')
-        this.#running.delete(e.cell)
-        this.#settle()
-        this.#cells.ended(cell, this)
-        this.#cells.changed()
-        break
     }
   }
 
@@ -293,15 +314,17 @@ export class KernelLink {
 
   /** The kernel was restarted: all executions have ended. */
   #gone(why: string): void {
-    for (const { cell } of this.#running.values()) {
-      if (this.#own.has(cell)) continue
-      cell.output.settle()
-      if (cell.busy) {
-        cell.state.value = 'lost'
-        cell.output.note(why === 'restart' ? 'The kernel was restarted.' : 'The kernel has ended.', true)
+    for (const [n, { cell }] of this.#running) {
+      if (!this.#own.has(cell)) {
+        const lost = cell.busy
+        if (lost) cell.state.value = 'lost'
+        this.#flow.then(cell.output, () => {
+          cell.output.settle()
+          if (lost) cell.output.note(why === 'restart' ? 'The kernel was restarted.' : 'The kernel has ended.', true)
+        })
       }
+      this.#end(n, cell)
     }
-    this.#running.clear()
     this.#cellOf.clear()
     this.#displays.clear()
     this.#settle()

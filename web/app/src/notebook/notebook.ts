@@ -8,6 +8,7 @@ import type { Dropped } from './drop'
 import { formatNotebook, parseNotebook, type CellJSON, type CellType, type NotebookJSON } from './ipynb'
 import { Kernels, type KernelLink, type Mark } from './kernels'
 import { facts, languageOf } from './languages'
+import { keepCopy } from './rescue'
 import { save as saveFile } from './rich'
 import type { Sums } from './shared/document'
 import type { Page, Sharing } from './shared/sharing'
@@ -18,6 +19,8 @@ export type SaveState = 'saved' | 'unsaved' | 'saving' | 'failed'
 /** The number of steps that can be undone. */
 const maxUndo = 100
 const saveAfter = 800
+/** The same for output of a cell that runs. */
+const outputAfter = 4000
 /** The same for a page that is not the one that saves for all who edit the notebook. */
 const followAfter = 2500
 /** How long after a change of others a page saves it, unless somebody else does. */
@@ -33,6 +36,8 @@ const lookFor = 60_000
 type Object = Record<string, unknown>
 const object = (v: unknown): Object => (typeof v === 'object' && v !== null ? (v as Object) : {})
 
+const isGone = (e: unknown): boolean => ['not_found', 'sandbox_lost'].includes((e as SandgateError).kind)
+
 /** An open notebook: its cells, the selection, its kernels, its file. */
 export class Notebook implements Page {
   readonly session: Sandbox
@@ -46,6 +51,8 @@ export class Notebook implements Page {
   readonly saved: Signal<SaveState> = signal('saved')
   readonly problem: Signal<SandgateError | Error | undefined> = signal(undefined)
   readonly ready: Signal<boolean> = signal(false)
+  /** The session has ended; the reason in words, or empty. The notebook is only in this page. */
+  readonly ended: Signal<string | undefined> = signal(undefined)
   /** There was no file to open. */
   fresh = false
   readonly lineNumbers: Signal<boolean> = signal(false)
@@ -77,6 +84,7 @@ export class Notebook implements Page {
   #undo: { before: CellModel[]; after: CellModel[]; active: string; tail?: string }[] = []
   #clipboard: CellJSON[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
+  #due = 0 // when it fires
   #look: ReturnType<typeof setInterval> | undefined
   #edits = new Map<CellModel, () => void>()
   #touched = new Set<string>() // cells that differ from the file
@@ -103,6 +111,7 @@ export class Notebook implements Page {
         this.said.value = `Cell ${n}: ${{ ok: 'done', error: 'failed', aborted: 'not run' }[cell.state.peek() as 'ok'] ?? 'ended'}`
       },
       failed,
+      gone: () => void this.#checkSession(),
     }, readOnly)
   }
 
@@ -270,7 +279,17 @@ export class Notebook implements Page {
     if (this.#closed) return
     if (this.saved.peek() !== 'saving') this.saved.value = 'unsaved'
     const s = this.sharing.peek()
-    this.#timer ??= setTimeout(() => void this.save(), s && !s.leads ? followAfter : saveAfter)
+    const printing = c?.state.peek() === 'running' && !this.#edited.has(c.id)
+    this.#plan(printing ? outputAfter : s && !s.leads ? followAfter : saveAfter)
+  }
+
+  /** Saves after a time, unless that is planned for earlier. */
+  #plan(ms: number): void {
+    const due = Date.now() + ms
+    if (this.#timer !== undefined && this.#due <= due) return
+    clearTimeout(this.#timer)
+    this.#due = due
+    this.#timer = setTimeout(() => void this.save(), ms)
   }
 
   toJSON(): NotebookJSON {
@@ -296,6 +315,7 @@ export class Notebook implements Page {
     if (this.readOnly) return
     clearTimeout(this.#timer)
     this.#timer = undefined
+    if (this.ended.peek() !== undefined) return this.keepDraft()
     if (this.saved.peek() === 'saving') {
       this.touch()
       return
@@ -306,12 +326,13 @@ export class Notebook implements Page {
       await this.#write()
       this.saved.value = version === this.#version ? 'saved' : 'unsaved'
       if (version === this.#version) this.#forgetDraft()
-      else this.#timer ??= setTimeout(() => void this.save(), saveAfter)
+      else this.#plan(this.kernels.busy.peek() ? outputAfter : saveAfter)
     } catch (e) {
       this.saved.value = 'failed'
       if (this.#closed) return
+      if (isGone(e) && await this.#checkSession()) return
       failed('The notebook was not saved', e)
-      this.#timer ??= setTimeout(() => void this.save(), 5 * saveAfter)
+      this.#plan(5 * saveAfter)
     }
   }
 
@@ -326,7 +347,9 @@ export class Notebook implements Page {
       this.#touched.clear()
       this.#edited.clear()
       try {
-        await this.#store.save(formatNotebook(n))
+        const text = formatNotebook(n)
+        await this.#store.save(text)
+        keepCopy(this.session.id, this.path, text)
         sharing?.wrote(this.#store.etag, sums!)
         return
       } catch (e) {
@@ -344,13 +367,30 @@ export class Notebook implements Page {
     try {
       const etag = await this.#store.changed()
       if (etag === undefined) return
+      if (etag === '' && await this.#checkSession()) return
       const sharing = this.sharing.peek()
       if (!sharing) await this.#merge()
       else if (etag !== '' && etag === sharing.saved?.etag && !sharing.lacks) this.#store.see(etag)
       else await this.#reconcile(sharing)
-    } catch {
+    } catch (e) {
+      if (isGone(e)) void this.#checkSession()
       // The banner reports that the server cannot be reached.
     }
+  }
+
+  /** Asks whether the session has ended. Then the page keeps the notebook, and offers it. */
+  async #checkSession(): Promise<boolean> {
+    if (this.ended.peek() !== undefined) return true
+    try {
+      if ((await this.session.refresh()).state !== 'lost') return false
+      this.ended.value = ''
+    } catch (e) {
+      if (!isGone(e)) return false
+      this.ended.value = (e as SandgateError).kind === 'sandbox_lost' ? (e as Error).message : ''
+    }
+    keepCopy(this.session.id, this.path, this.export())
+    this.keepDraft()
+    return true
   }
 
   /** Takes over changes of the file by programs. Edits of people are in the document. */

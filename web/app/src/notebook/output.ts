@@ -61,6 +61,15 @@ export class OutputView {
     this.changed?.()
   }
 
+  /** Leaves out lines of text that were not drawn. */
+  skip(lines: number): void {
+    if (lines === 0) return
+    this.#text('', false)
+    const last = this.#entries.at(-1)
+    if (last?.kind === 'text') last.view.skip(lines)
+    this.changed?.()
+  }
+
   #text(text: string, err: boolean, json?: OutputJSON): void {
     this.#before()
     let last = this.#entries.at(-1)

@@ -20,6 +20,7 @@ import { importNotebook } from './import'
 import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
 import { facts } from './languages'
 import { Notebook } from './notebook'
+import { copyOf, openInNewSession } from './rescue'
 import { Pane, type PaneName } from './pane'
 import './notebook.css'
 
@@ -56,7 +57,7 @@ export default function NotebookPage({ session }: PageProps) {
     }
   }, [session, path])
   const problem = error ?? notebook?.problem.value
-  if (problem) return <Broken problem={problem} path={path} />
+  if (problem) return <Broken problem={problem} path={path} session={session} />
   if (!notebook?.ready.value) {
     return <><Bar><span class="grow muted">Opening…</span></Bar><main class="centred" aria-busy="true"><Icon name="spinner" spin /></main></>
   }
@@ -76,18 +77,50 @@ async function patiently<T>(f: () => Promise<T>, gone: () => boolean): Promise<T
   }
 }
 
-function Broken({ problem, path }: { problem: Error; path: string }) {
+/** Opens the notebook, as this browser has it, in a new session. */
+function Rescue({ session, path, language, text }: { session: string; path: string; language?: string; text?: () => string }) {
+  const [going, setGoing] = useState(false)
+  if (!may('sessions:manage')) return null
+  return (
+    <button type="button" class="button primary" disabled={going} onClick={async () => {
+      setGoing(true)
+      try {
+        const id = await openInNewSession(path, text?.() ?? copyOf(session, path)!, language)
+        navigate(`${notebookPath(id)}${path === 'notebook.ipynb' ? '' : `?file=${encodeURIComponent(path)}`}`)
+      } catch (e) {
+        failed('The notebook was not opened', e)
+        setGoing(false)
+      }
+    }}>Open this notebook in a new session</button>
+  )
+}
+
+/** Says that the session has ended while its notebook is open. */
+function Ended({ notebook: n }: { notebook: Notebook }) {
+  const why = n.ended.value
+  if (why === undefined) return null
+  return (
+    <div class="session-ended" role="alert">
+      <p><strong>The session has ended.</strong> {why && `${why[0]!.toUpperCase()}${why.slice(1).replace(/\.$/, '')}. `}Its variables and files are gone. The notebook is still here, with its outputs.</p>
+      <Rescue session={n.session.id} path={n.path} language={n.language.value} text={() => n.export()} />
+    </div>
+  )
+}
+
+function Broken({ problem, path, session }: { problem: Error; path: string; session: string }) {
   const gone = ['not_found', 'sandbox_lost'].includes((problem as SandgateError).kind)
   const again = !gone && mayHelp(problem)
+  const kept = gone && copyOf(session, path) !== undefined
   return (
     <>
       <Bar />
       <main class="centred">
         <h1>{gone ? 'This session has ended' : `${path} could not be opened`}</h1>
-        <p>{gone ? 'It was ended, or it has expired. Its variables and files cannot be restored.' : explain(problem)}</p>
+        <p>{gone ? 'It was ended, or it has expired. Its variables and files cannot be restored.' : explain(problem)}{kept && ' This browser still has the notebook.'}</p>
         <div class="row">
           {again && <button type="button" class="button primary" onClick={() => location.reload()}>Try again</button>}
-          <a class={again ? 'button' : 'button primary'} href="/">All sessions</a>
+          {kept && <Rescue session={session} path={path} />}
+          <a class={again || kept ? 'button' : 'button primary'} href="/">All sessions</a>
         </div>
       </main>
     </>
@@ -216,6 +249,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   return (
     <>
       <Toolbar notebook={n} shell={shell} pane={pane} people={<Everybody notebook={n} presence={presence} />} />
+      <Ended notebook={n} />
       <div class={pane ? 'workspace with-pane' : 'workspace'}>
         <main ref={main} class="cells" aria-label={`Notebook ${n.path}`}
           onDragOver={(e) => { if (e.dataTransfer?.types.includes('application/x-sandgate-cell')) e.preventDefault() }}
@@ -257,7 +291,7 @@ function Everybody({ notebook: n, presence }: { notebook: Notebook; presence: Pr
 }
 
 function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; shell: Shell; pane: PaneName | undefined; people: ComponentChildren }) {
-  const saved = { saved: 'Saved', unsaved: 'Editing', saving: 'Saving…', failed: 'Not saved' }[n.saved.value]
+  const saved = { saved: 'Saved', unsaved: 'Editing', saving: 'Saving…', failed: 'Not saved' }[n.ended.value === undefined ? n.saved.value : 'failed']
   const item = (id: string) => <MenuItem key={id} onClick={() => commands[id]!.run(n, shell)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})}>{commands[id]!.name}</MenuItem>
   const toggle = (name: PaneName, icon: 'folder' | 'variable' | 'list' | 'search', label: string) => (
     <button type="button" class={`button icon quiet pane-${name}`} aria-label={label} title={label} aria-pressed={pane === name} onClick={() => shell.pane(name)}><Icon name={icon} /></button>
@@ -309,7 +343,7 @@ function KernelChip({ notebook: n, shell }: { notebook: Notebook; shell: Shell }
   const busy = all.filter((k) => k.state.value === 'busy')
   const starting = all.some((k) => k.state.value === 'starting')
   const dead = all.some((k) => k.state.value === 'dead')
-  const word = dead ? 'Dead' : starting ? 'Starting' : busy.length ? 'Busy' : all.some((k) => k.state.value === 'idle') ? 'Ready' : 'Not started'
+  const word = n.ended.value !== undefined ? 'Ended' : dead ? 'Dead' : starting ? 'Starting' : busy.length ? 'Busy' : all.some((k) => k.state.value === 'idle') ? 'Ready' : 'Not started'
   return (
     <Menu label={`Kernels: ${word}`} class={`button quiet chip ${word.toLowerCase().replace(' ', '-')}`} button={<><i class="dot" /><span class="wide">{word}</span></>}>
       {() => (

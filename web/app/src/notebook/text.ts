@@ -243,7 +243,13 @@ export class TextView {
   }
 
   #freeze(): void {
-    const lines = this.#tail.splice(0, blockLines)
+    this.#block(blockLines)
+    while (this.#frozen.length > 2 && (this.#lineCount > maxLines || this.#chars > maxChars)) this.#drop()
+  }
+
+  /** Makes a block of the first changeable lines. */
+  #block(count: number): void {
+    const lines = this.#tail.splice(0, count)
     this.#row -= lines.length
     const el = this.#blockEl()
     el.append(...nodes(lines))
@@ -253,29 +259,49 @@ export class TextView {
     this.#frozen.push({ el, lines, chars })
     this.#lineCount += lines.length
     this.#rewrite = true
-    while (this.#frozen.length > 2 && (this.#lineCount > maxLines || this.#chars > maxChars)) {
-      const [gone] = this.#frozen.splice(1, 1)
-      gone!.el.remove()
-      this.#lineCount -= gone!.lines.length
-      this.#chars -= gone!.chars
-      this.dropped += gone!.lines.length
-      if (!this.#note) {
-        this.#note = document.createElement('div')
-        this.#note.className = 'left-out'
-        this.#noteText = document.createElement('span')
-        this.#note.append(this.#noteText)
-        if (this.download) {
-          const all = document.createElement('button')
-          all.type = 'button'
-          all.className = 'button quiet'
-          all.textContent = 'Download all output'
-          all.addEventListener('click', this.download)
-          this.#note.append(all)
-        }
-        this.#frozen[0]!.el.after(this.#note)
+  }
+
+  /** Leaves out the second block. */
+  #drop(): void {
+    const [gone] = this.#frozen.splice(1, 1)
+    gone!.el.remove()
+    this.#lineCount -= gone!.lines.length
+    this.#chars -= gone!.chars
+    this.#leaveOut(gone!.lines.length)
+  }
+
+  /** Leaves out lines that were not drawn, and all after the first block. */
+  skip(lines: number): void {
+    if (lines === 0) return
+    if (this.#tail.length > 1 && this.#tail.at(-1)!.length === 0) this.#tail.pop()
+    if (this.lines > 0) this.#block(this.#tail.length)
+    this.#tail = [new Line()]
+    this.#row = this.#col = 0
+    while (this.#frozen.length > 1) this.#drop()
+    this.#leaveOut(lines)
+    this.#rewrite = true
+    draw(this.#draw)
+  }
+
+  #leaveOut(lines: number): void {
+    this.dropped += lines
+    if (!this.#note) {
+      this.#note = document.createElement('div')
+      this.#note.className = 'left-out'
+      this.#noteText = document.createElement('span')
+      this.#note.append(this.#noteText)
+      if (this.download) {
+        const all = document.createElement('button')
+        all.type = 'button'
+        all.className = 'button quiet'
+        all.textContent = 'Download all output'
+        all.addEventListener('click', this.download)
+        this.#note.append(all)
       }
-      this.#noteText!.textContent = `… ${this.dropped.toLocaleString('en')} lines left out …`
+      if (this.#frozen[0]) this.#frozen[0].el.after(this.#note)
+      else this.el.prepend(this.#note)
     }
+    this.#noteText!.textContent = `… ${this.dropped.toLocaleString('en')} lines left out …`
   }
 
   readonly #draw = (): void => {

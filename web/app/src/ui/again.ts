@@ -20,7 +20,7 @@ const kinds: Record<string, { again: boolean; words?: string }> = {
   deadline_exceeded: { again: true, words: 'The server did not answer in time. It may still carry out the request: check before you repeat it.' },
   canceled: { again: true },
   kernel_died: { again: true, words: 'The variables are gone. The next cell begins with a new kernel.' },
-  sandbox_lost: { again: false, words: 'Its variables and files are gone. Start a new session.' },
+  sandbox_lost: { again: false, words: 'Its variables and files are gone.' },
   disk_full: { again: false, words: 'The disk is full. Remove files you do not need.' },
   host: { again: false, words: 'The server is not set up completely. Its operator finds the cause with sandgate doctor.' },
   internal: { again: true, words: 'The server failed. Its log has the cause.' },
