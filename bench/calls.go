@@ -74,16 +74,17 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 	}
 	defer func() { _ = sandbox.Delete(context.WithoutCancel(ctx)) }()
 	path := "/v1/sessions/" + sandbox.ID()
-	tools, err := connectTools(ctx, s)
+	tools, end, err := toolWays(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tools.Close() }()
-	ways := []struct {
+	defer end()
+	type way struct {
 		name string
 		call func() (float64, error)
 		took []float64
-	}{
+	}
+	ways := []way{
 		{name: "exec of true, HTTP", call: func() (float64, error) {
 			return post(ctx, s, path+"/exec", map[string]any{
 				"argv": []string{"true"}, "files": false,
@@ -107,7 +108,9 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 			_, err := sandbox.Run(ctx, "1", client.RunOptions{NoFiles: true, Check: true})
 			return ms(time.Since(begin)), err
 		}},
-		{name: "run_code of 1, MCP", call: func() (float64, error) { return runTool(ctx, tools) }},
+	}
+	for _, t := range tools {
+		ways = append(ways, way{name: t.name, call: t.call})
 	}
 	for i := range n + 1 {
 		for w := range ways {
