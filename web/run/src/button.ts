@@ -120,6 +120,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     else if (type === 'display' || type === 'result') display(e)
     else if (type === 'error') error(e)
     else if (type === 'truncated') note(`${e.bytes} bytes over the limit were left out.`)
+    else if (type === 'files') files(e)
     else if (type === 'input_request') ask(e)
     if (bottom) out.scrollTop = out.scrollHeight
   }
@@ -171,6 +172,14 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
       box.append(el('details', {}, el('summary', {}, 'Traceback'), pre))
     }
     add(box)
+  }
+
+  function files({ files = [] }: Event): void {
+    const links = files.flatMap(({ path, mime, url, content }) => {
+      const href = url ?? (content && `data:${mime};base64,${content}`)
+      return href ? [el('a', { href, download: path.replace(/.*\//, ''), target: '_blank', rel: 'noopener noreferrer' }, path), ' '] : []
+    })
+    if (links[0]) add(el('div', { className: 'note', part: 'files' }, 'Files: ', ...links))
   }
 
   function note(s: string): void {

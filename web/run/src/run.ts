@@ -19,7 +19,8 @@ if (url) {
 if (!customElements.get('code-run')) customElements.define('code-run', CodeRun)
 Object.assign(window, { CodeRun: { enhance, element: CodeRun, configure: (s: Settings) => Object.assign(settings, s) } })
 if (script && 'enhance' in script.dataset) {
-  const all = () => enhance()
+  const languages = script.dataset.languages?.split(' ')
+  const all = () => enhance(document.body, languages && { languages })
   if (document.body && document.readyState !== 'loading') all()
   else document.addEventListener('DOMContentLoaded', all)
 }

@@ -15,6 +15,7 @@ export interface Event {
   evalue?: string
   traceback?: string[]
   bytes?: number
+  files?: { path: string; mime: string; url?: string; content?: string }[]
   status?: string
   exit_code?: number
   elapsed_ms?: number

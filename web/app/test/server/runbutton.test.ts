@@ -70,6 +70,17 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   expect(await frame.getAttribute('sandbox')).toBe('')
   await page.frameLocator('code-run iframe').getByText('Oslo').waitFor()
 
+  await page.evaluate(() => {
+    const made = Object.assign(document.createElement('code-run'), { textContent: 'open("made.csv", "w").write("a,b")' })
+    made.id = 'made'
+    document.body.append(made)
+  })
+  await page.locator('#made .run').click()
+  const file = page.locator('#made a', { hasText: 'made.csv' })
+  await file.waitFor()
+  const [download] = await Promise.all([page.waitForEvent('download'), file.click()])
+  expect(download.suggestedFilename()).toBe('made.csv')
+
   await button(page, 'n ** 2').click()
   await below(page, 'n ** 2').getByText('3 9').waitFor()
 
@@ -84,7 +95,7 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   await below(page, 'f(0)').locator('summary').click()
   await below(page, 'f(0)').getByText('----> 2').waitFor()
   await below(page, 'f(0)').getByText(/^Failed · /).waitFor()
-  expect(told.filter((t) => t.startsWith('run')).length).toBe(6)
+  expect(told.filter((t) => t.startsWith('run')).length).toBe(7)
   expect(told).toContain('done ok')
   expect(errors).toEqual([])
   await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
