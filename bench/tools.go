@@ -38,18 +38,18 @@ func toolWays(ctx context.Context, s *e2e.Server) (ways []toolsWay, end func(), 
 		return nil, nil, err
 	}
 	return []toolsWay{
-			{"run_code of 1, MCP", func() (float64, error) { return runTool(ctx, tools) }},
-			{"run_code of 1, MCP, plain request", func() (float64, error) {
-				return postTool(ctx, s)
-			}},
-			{"run_code, the client's package alone", func() (float64, error) {
-				return runTool(ctx, alone)
-			}},
-		}, func() {
-			_ = alone.Close()
-			idle.Close()
-			_ = tools.Close()
-		}, nil
+		{"run_code of 1, MCP", func() (float64, error) { return runTool(ctx, tools) }},
+		{"run_code of 1, MCP, plain request", func() (float64, error) {
+			return postTool(ctx, s)
+		}},
+		{"run_code, the client's package alone", func() (float64, error) {
+			return runTool(ctx, alone)
+		}},
+	}, func() {
+		_ = alone.Close()
+		idle.Close()
+		_ = tools.Close()
+	}, nil
 }
 
 // bearer adds a token to requests.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -139,6 +140,19 @@ func newMetrics(r prometheus.Registerer, events *event.Stats, hooks *webhook.Sta
 		}
 	}
 	return x, nil
+}
+
+// registerExpiry adds the time at which the node's certificate expires.
+func registerExpiry(r prometheus.Registerer, expiry func() time.Time) error {
+	return r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: metricPrefix + "certificate_expiry_timestamp_seconds",
+		Help: "Time at which the node's certificate in the cluster expires, since unix epoch in seconds; 0 without one.",
+	}, func() float64 {
+		if expiry == nil || expiry().IsZero() {
+			return 0
+		}
+		return float64(expiry().Unix())
+	}))
 }
 
 // failed counts an error that is sent to a client.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -138,6 +139,8 @@ type Config struct {
 	Audit audit.Log
 	// Tracer may be nil.
 	Tracer *trace.Tracer
+	// Expiry returns when the node's certificate in its cluster expires; 0 without one. nil means 0.
+	Expiry func() time.Time
 	// Version is the version of the server.
 	Version string
 	// Logger defaults to slog.Default().
@@ -196,7 +199,10 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Webhooks != nil {
 		sent = cfg.Webhooks.Stats()
 	}
-	if s.metrics, err = newMetrics(cfg.Node.Metrics(), counts, sent, s.repeats); err != nil {
+	if s.metrics, err = newMetrics(cfg.Node.Metrics(), counts, sent, s.repeats); err == nil {
+		err = registerExpiry(cfg.Node.Metrics(), cfg.Expiry)
+	}
+	if err != nil {
 		return nil, fault.Wrap(fault.Internal, op, err)
 	}
 	return s, nil

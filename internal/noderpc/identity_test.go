@@ -113,7 +113,7 @@ func TestMutualTLS(t *testing.T) {
 // identity changes nothing.
 func TestRenewedIdentity(t *testing.T) {
 	n, g, _ := identities(t, "n1")
-	n2, g2, _ := identities(t, "n1") // of another cluster, so that a mixture fails
+	n2, g2, _ := identities(t, "n1") // another cluster, so that a mixture fails
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -181,10 +181,6 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		return err
 	}
 	defer leave()
-	selfCheck := time.Duration(cfg.Gateway.SelfCheck)
-	if selfCheck == 0 {
-		selfCheck = -1
-	}
 	lobeHub, err := onlyboxesOptions(cfg, in.OnlyboxesKey)
 	if err != nil {
 		return err
@@ -201,30 +197,11 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	}
 	var expiry atomic.Pointer[time.Time]
 	expiry.Store(firstExpiry(certificates, identity))
-	g, err := gateway.New(gateway.Config{
-		Expiry:       func() time.Time { return *expiry.Load() },
-		WebhookAllow: allow,
-		Version:      a.Version, Tokens: in.Tokens, Until: in.Until,
-		AllowedHosts:   allowedHosts(cfg),
-		AllowedOrigins: cfg.Origins,
-		Certificates:   certificates,
-		Static:         web.Site(),
-		Tickets:        shared.tickets,
-		RunTokens:      shared.runTokens,
-		Rates:          shared.rates,
-		Tracer:         tracer,
-		PortsDomain:    cfg.Ports,
-		E2BDomain:      cfg.E2B, E2BOpenInterpreter: cfg.E2BOpen,
-		LibreChat: libreChat(cfg, in.LibreChatKeys),
-		Onlyboxes: lobeHub,
-		Settings:  surfaceSettings(cfg),
-		SignIn:    signIn(cfg, in.OIDCSecret),
-		Times:     gateway.Times{SelfCheck: selfCheck},
-		Limits: gateway.Limits{
-			Connections:  cfg.Gateway.Connections,
-			PerPrincipal: cfg.Gateway.Sockets,
-		},
-	}, nodes, log)
+	config := gatewayConfig(cfg, in, shared)
+	config.Expiry = func() time.Time { return *expiry.Load() }
+	config.WebhookAllow, config.Onlyboxes, config.Certificates = allow, lobeHub, certificates
+	config.Version, config.Tracer = a.Version, tracer
+	g, err := gateway.New(config, nodes, log)
 	if err != nil {
 		closeAll(lns)
 		return err
@@ -249,6 +226,31 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	})
 	status.report(statusReady)
 	return g.Serve(ctx, lns[0], lns[1:]...)
+}
+
+// gatewayConfig returns the configuration of a gateway, as far as the settings and the stores
+// determine it.
+func gatewayConfig(cfg *config.Config, in gatewayInput, stores shared) gateway.Config {
+	selfCheck := time.Duration(cfg.Gateway.SelfCheck)
+	if selfCheck == 0 {
+		selfCheck = -1
+	}
+	return gateway.Config{
+		Tokens: in.Tokens, Until: in.Until,
+		AllowedHosts: allowedHosts(cfg), AllowedOrigins: cfg.Origins,
+		Static:  web.Site(),
+		Tickets: stores.tickets, RunTokens: stores.runTokens, Rates: stores.rates,
+		PortsDomain: cfg.Ports,
+		E2BDomain:   cfg.E2B, E2BOpenInterpreter: cfg.E2BOpen,
+		LibreChat: libreChat(cfg, in.LibreChatKeys),
+		Settings:  surfaceSettings(cfg),
+		SignIn:    signIn(cfg, in.OIDCSecret),
+		Times:     gateway.Times{SelfCheck: selfCheck},
+		Limits: gateway.Limits{
+			Connections:  cfg.Gateway.Connections,
+			PerPrincipal: cfg.Gateway.Sockets,
+		},
+	}
 }
 
 // surfaceSettings returns the settings of the surfaces for chat applications.

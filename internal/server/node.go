@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/config"
@@ -244,7 +242,7 @@ func (n *node) openAPI() error {
 	api := nodeapi.ConfigFor(n.manager)
 	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = n.audit, n.tenants, n.tracer,
 		n.version, n.log
-	api.Events, api.Webhooks = n.events, n.webhooks
+	api.Events, api.Webhooks, api.Expiry = n.events, n.webhooks, n.expiry
 	api.Reports = report.New(n.cfg.UsageDir(), n.cfg.AuditDir())
 	var err error
 	api.Repeats, err = idempotency.Open(idempotency.Options{
@@ -278,7 +276,6 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 		return err
 	}
 	n.identity = identity
-	n.registerExpiry()
 	follow(&reloader{
 		level: n.level, log: n.log, cfg: n.cfg, apply: n.reload,
 		identities: identityFiles(n.cfg, noderpc.RoleNode),
@@ -309,17 +306,12 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 	return errors.Join(err, refused)
 }
 
-// registerExpiry adds the time to the metrics at which the node's certificate expires.
-func (n *node) registerExpiry() {
-	n.manager.Metrics().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "sandgate_node_certificate_expiry_timestamp_seconds",
-		Help: "Time at which the node's certificate in the cluster expires, since unix epoch in seconds; 0 without one.",
-	}, func() float64 {
-		if n.identity == nil {
-			return 0
-		}
-		return float64(n.identity.Until().Unix())
-	}))
+// expiry returns when the node's certificate in the cluster expires; 0 without one.
+func (n *node) expiry() time.Time {
+	if n.identity == nil {
+		return time.Time{}
+	}
+	return n.identity.Until()
 }
 
 // renewIdentity reads the files of the node's identity again.

@@ -366,7 +366,7 @@ func (l *Link) shutdown(err error) {
 		}
 	}
 	l.mu.Unlock()
-	l.router.uses.leave(l, sessions)
+	l.router.uses.remove(l, sessions)
 	l.cancel()
 	for _, b := range all {
 		_ = b.link.Close()

@@ -29,8 +29,8 @@ func (x *linkIndex) use(l *Link, id cluster.SessionID, node cluster.NodeID) {
 	x.of[id][l] = node
 }
 
-// leave removes a link from its sessions.
-func (x *linkIndex) leave(l *Link, sessions []cluster.SessionID) {
+// remove removes a link from its sessions.
+func (x *linkIndex) remove(l *Link, sessions []cluster.SessionID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, id := range sessions {
