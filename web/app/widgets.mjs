@@ -30,9 +30,22 @@ const script = await build({
     },
   }],
 })
+// plotly.js and the classes of widgets are loaded before this file.
+const globals = { '@jupyter-widgets/base': 'SandgateWidgets.base', 'plotly.js/dist/plotly': 'Plotly' }
+const figure = await build({
+  ...common, entryPoints: ['src/widgets/figure.ts'], format: 'iife', globalName: 'SandgateFigure',
+  plugins: [{
+    name: 'globals',
+    setup(b) {
+      b.onResolve({ filter: /^(@jupyter-widgets\/base|plotly\.js\/dist\/plotly)$/ }, ({ path }) => ({ path, namespace: 'globals' }))
+      b.onLoad({ filter: /.*/, namespace: 'globals' }, ({ path }) => ({ contents: `module.exports = ${globals[path]}` }))
+    },
+  }],
+})
 const packed = gzipSync(script.outputFiles[0].contents, { level: 9 })
 const site = process.argv[2]
 writeFileSync(join(site, 'sandbox/lib/widgets.js.gz'), packed)
+writeFileSync(join(site, 'sandbox/lib/figure.js.gz'), gzipSync(figure.outputFiles[0].contents, { level: 9 }))
 // Browsers keep the file for a day, and its messages belong to this version of the page.
 const frame = join(site, 'sandbox/frame.html.gz')
 const version = createHash('sha256').update(packed).digest('hex').slice(0, 12)

@@ -18,10 +18,13 @@ export class Manager extends ManagerBase {
   readonly #asked = new Map<string, { promise: Promise<base.WidgetModel>; found: (m: Promise<base.WidgetModel>) => void }>()
   /** Shows other outputs in an Output widget. */
   readonly render: (content: object, el: HTMLElement) => Promise<void>
+  /** Loads a library of the frame, once. */
+  readonly load: (name: string) => Promise<unknown>
 
-  constructor(port: MessagePort, render: Manager['render']) {
+  constructor(port: MessagePort, render: Manager['render'], load: Manager['load']) {
     super()
     this.render = render
+    this.load = load
     this.#line = new Line(port)
     port.addEventListener('message', (e) => this.#heard(e.data as FromPage))
   }
@@ -63,9 +66,15 @@ export class Manager extends ManagerBase {
     this.#comms.delete(id)
   }
 
-  protected override loadClass(name: string, module: string): Promise<never> {
+  protected override async loadClass(name: string, module: string): Promise<never> {
+    if (module === 'jupyterlab-plotly' && !modules[module]) {
+      await this.load('plotly.js')
+      await this.load('figure.js')
+      modules[module] = (globalThis as { SandgateFigure?: object }).SandgateFigure!
+    }
     const found = (modules[module] as Record<string, unknown> | undefined)?.[name]
-    return found ? Promise.resolve(found as never) : Promise.reject(new Error(`The notebook does not have ${module}, which shows this widget.`))
+    if (!found) throw new Error(`The notebook does not have ${module}, which shows this widget.`)
+    return found as never
   }
 
   protected override _create_comm(): Promise<never> {
