@@ -220,10 +220,11 @@ func TestGVisorPark(t *testing.T) {
 	wantKind(t, "asked of the node that had it", err, fault.Unavailable, "")
 
 	bob := noderpc.Principal{Tenant: "bob"}
-	for _, ask := range []protocol.SessionRef{ref, {Session: "s_unknown"}} {
-		_, err = call[protocol.Session](b, bob, protocol.OpAdopt, ask)
-		wantKind(t, "another tenant's adoption", err, fault.NotFound, "session")
-	}
+	_, err = call[protocol.Session](b, bob, protocol.OpAdopt, ref)
+	wantKind(t, "another tenant's adoption", err, fault.NotFound, "session")
+	_, err = call[protocol.Session](b, bob, protocol.OpAdopt,
+		protocol.SessionRef{Session: "s_unknown"})
+	wantKind(t, "an unknown session's adoption", err, fault.NotFound, protocol.FieldAbsent)
 	if l := must[protocol.SessionList](b, protocol.OpParked, struct{}{}); len(l.Sessions) != 1 ||
 		l.Sessions[0].ID != s.ID || l.Sessions[0].State != hibernated.String() {
 		t.Errorf("parked: %+v", l)
