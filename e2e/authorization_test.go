@@ -167,6 +167,8 @@ channel.open       not_found permission_denied permission_denied
 comm               invalid_argument permission_denied permission_denied
 complete           invalid_argument permission_denied permission_denied
 detach             invalid_argument invalid_argument invalid_argument
+document.join      not_found invalid_argument permission_denied
+document.update    not_found permission_denied permission_denied
 event.list         ok ok permission_denied
 execute            invalid_argument permission_denied permission_denied
 file.changes       not_found ok permission_denied
