@@ -13,6 +13,9 @@ from sandgate._async import access, api, http, stores
 
 ROOT = Path(__file__).resolve().parents[4]
 SOURCE = ROOT / "client" / "python" / "src" / "sandgate"
+# The page uses these to edit a notebook together with others. They carry updates of Yjs, which this
+# client does not read.
+EDITORS_ONLY = {"document.join", "document.update"}
 
 
 def operations() -> List[Tuple[str, List[Tuple[str, str]]]]:
@@ -51,6 +54,8 @@ class SurfaceTest(unittest.TestCase):
         rows = operations()
         self.assertGreater(len(rows), 60)
         for name, known in rows:
+            if name in EDITORS_ONLY:
+                continue
             reached = name in literals or any((m, shape(p)) in routes for m, p in known)
             self.assertTrue(reached, f"the operation {name} is not reachable")
 
