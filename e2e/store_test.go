@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/internal/blob/blobtest"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/frame"
 )
 
 // inBucket makes the servers that a test starts store parked sessions in a bucket.
@@ -146,6 +147,15 @@ func TestClusterTakeOver(t *testing.T) {
 	_, err = asleep.client.HibernateSession(s.ctx, asleep.id)
 	check(t, err)
 
+	// A cell that began after the copy was made.
+	lost, err := s.kernel.Execute(s.ctx, "print('begun', flush=True)\nimport time\ntime.sleep(600)",
+		wire.ExecuteOptions{})
+	check(t, err)
+	for begun := false; !begun; {
+		r, err := lost.Next(s.ctx)
+		check(t, err)
+		begun = r.Kind == frame.KindStdout
+	}
 	// Kill the node first. The supervisor is stopped, so that it does not start the node again.
 	syscall.Kill(srv.PID(), syscall.SIGSTOP)
 	srv.Signal(syscall.SIGKILL)
@@ -176,6 +186,9 @@ func TestClusterTakeOver(t *testing.T) {
 		}
 	}
 	checkResumed(s, "(0, '0')")
+	if r, err := lost.Wait(s.ctx); !fault.Is(err, fault.SandboxLost) && r.EName != "SandboxLost" {
+		t.Errorf("the cell that the copy does not have ended with %+v, %v", r, err)
+	}
 	t.Logf("it continues %s after the kill", time.Since(begin))
 	checkResumed(asleep, "(1, '1')")
 	mu.Lock()

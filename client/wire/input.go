@@ -207,3 +207,10 @@ func incomplete(b []byte) int {
 	}
 	return 0
 }
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

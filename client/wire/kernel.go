@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/sandgate/sandgate/client/internal/doubt"
+	"github.com/sandgate/sandgate/client/internal/records"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -16,7 +20,7 @@ import (
 // MaxCellQueue is the largest amount of a cell's output, in bytes, that waits for Cell.Next. Above
 // it the kernel's viewer stops reading, for all of its cells, until the output is read or the cell
 // is closed.
-const MaxCellQueue = 4 << 20
+const MaxCellQueue = records.Max
 
 // Kernel executes code in one kernel channel and sorts its output by cell.
 type Kernel struct {
@@ -24,6 +28,8 @@ type Kernel struct {
 	viewer *Viewer
 	cancel context.CancelFunc
 	done   chan struct{}
+	// unsure are the cells whose end may never arrive.
+	unsure *doubt.Set[*Cell]
 
 	mu    sync.Mutex // guards all fields below
 	cells map[uint32]*Cell
@@ -43,6 +49,7 @@ func (c *Conn) Kernel(ctx context.Context, session, channel string) (*Kernel, er
 		conn: c, viewer: v, cancel: cancel, done: make(chan struct{}),
 		cells: make(map[uint32]*Cell), keys: make(map[string]*Cell),
 	}
+	k.unsure = doubt.New(k.recount)
 	go k.pump(pump)
 	return k, nil
 }
@@ -77,18 +84,13 @@ type ExecuteOptions struct {
 type Cell struct {
 	kernel *Kernel
 	key    string
-	wake   chan struct{} // capacity 1: output has arrived
-	room   chan struct{} // capacity 1: output was read
+	output *records.Queue
 	// repeated is true if the server knew the key already. Execute sets it.
 	repeated bool
 
 	mu     sync.Mutex // guards all fields below
 	number uint32
-	queue  []frame.Record
-	queued int64
 	reply  *message.ExecuteReply
-	closed bool
-	err    error
 }
 
 // Execute queues code and returns once the server has accepted it. After a reconnection the client
@@ -97,7 +99,7 @@ func (k *Kernel) Execute(ctx context.Context, code string, o ExecuteOptions) (*C
 	if o.Key == "" {
 		o.Key = NewKey()
 	}
-	cell := &Cell{kernel: k, key: o.Key, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	cell := &Cell{kernel: k, key: o.Key, output: records.New()}
 	k.mu.Lock()
 	if k.err != nil {
 		k.mu.Unlock()
@@ -167,7 +169,7 @@ func (k *Kernel) failAll(err error) {
 	clear(k.cells)
 	k.mu.Unlock()
 	for _, c := range cells {
-		c.fail(err)
+		c.output.Fail(err)
 	}
 }
 
@@ -197,7 +199,11 @@ func (k *Kernel) deliver(ctx context.Context, r frame.Record) {
 	}
 	k.mu.Lock()
 	cell := k.cells[r.Cell]
-	if cell == nil && key != "" {
+	if key != "" {
+		// After a take-over a number can be given again: the key decides.
+		if cell != nil && cell.key != key {
+			delete(k.cells, r.Cell)
+		}
 		cell = k.keys[key]
 	}
 	other := k.other
@@ -212,6 +218,7 @@ func (k *Kernel) deliver(ctx context.Context, r frame.Record) {
 	cell.put(ctx, r, reply)
 	if reply != nil {
 		k.forget(cell)
+		k.unsure.Check(ctx)
 	}
 }
 
@@ -231,24 +238,42 @@ func (k *Kernel) broadcast(ctx context.Context, r frame.Record) {
 	for _, c := range cells {
 		c.put(ctx, r, nil)
 	}
-	if r.Kind == frame.KindGap && len(cells) > 0 {
-		go k.recount(ctx)
+	switch {
+	case r.Kind == frame.KindGap:
+		k.doubt(ctx, fault.New(fault.Slow, "client.cell",
+			"the end of the cell's output is no longer there"))
+	case takenOver(r):
+		k.doubt(ctx, fault.New(fault.SandboxLost, "client.cell",
+			"the session's node has failed, and the copy that continues does not have this cell"))
 	}
 }
 
-// recount ends the cells whose end was lost in a gap: all of them, if the kernel is idle.
-func (k *Kernel) recount(ctx context.Context) {
+// takenOver reports whether a record says that another node continues the session from a copy. The
+// copy may lack cells that were acknowledged after it was made.
+func takenOver(r frame.Record) bool {
+	var e struct{ Event string }
+	return r.Kind == frame.KindEvent && json.Unmarshal(r.Payload, &e) == nil &&
+		e.Event == "taken_over"
+}
+
+// doubt marks all cells that the server has accepted: their ends may never arrive. They get the
+// error if the kernel is idle.
+func (k *Kernel) doubt(ctx context.Context, err error) {
+	k.mu.Lock()
+	cells := slices.Collect(maps.Values(k.cells))
+	k.mu.Unlock()
+	k.unsure.Mark(cells, err)
+	k.unsure.Check(ctx)
+}
+
+// recount ends marked cells if the kernel is idle. If it is not, the next reply causes another
+// call.
+func (k *Kernel) recount(ctx context.Context, marked map[*Cell]error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	k.mu.Lock()
-	var open []*Cell
-	for _, c := range k.cells {
-		open = append(open, c)
-	}
-	k.mu.Unlock()
 	channels, err := k.conn.Channels(ctx, k.viewer.session)
 	if err != nil {
-		return
+		return err
 	}
 	for _, ch := range channels {
 		if ch.ID != k.viewer.channel || ch.State == "busy" || ch.Queued > 0 {
@@ -266,15 +291,15 @@ func (k *Kernel) recount(ctx context.Context) {
 			case <-timer.C:
 			case <-ctx.Done():
 				timer.Stop()
-				return
+				return ctx.Err()
 			}
 		}
-		for _, c := range open {
-			c.fail(fault.New(fault.Slow, "client.cell",
-				"the end of the cell's output is no longer there"))
+		for c, why := range marked {
+			c.output.Fail(why)
 			k.forget(c)
 		}
 	}
+	return nil
 }
 
 func (k *Kernel) forget(cell *Cell) {
@@ -289,50 +314,17 @@ func (k *Kernel) forget(cell *Cell) {
 	if k.cells[number] == cell {
 		delete(k.cells, number)
 	}
+	k.unsure.Remove(cell)
 }
 
 // put queues a record for Next and waits while the queue is full.
 func (c *Cell) put(ctx context.Context, r frame.Record, reply *message.ExecuteReply) {
-	for {
+	if reply != nil {
 		c.mu.Lock()
-		if c.closed || c.err != nil {
-			c.mu.Unlock()
-			return
-		}
-		if c.queued == 0 || c.queued+r.Size() <= MaxCellQueue {
-			c.queue = append(c.queue, r)
-			c.queued += r.Size()
-			if reply != nil {
-				c.reply = reply
-			}
-			c.mu.Unlock()
-			signal(c.wake)
-			return
-		}
+		c.reply = reply
 		c.mu.Unlock()
-		select {
-		case <-c.room:
-		case <-ctx.Done():
-			return
-		}
 	}
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-func (c *Cell) fail(err error) {
-	c.mu.Lock()
-	if c.err == nil && c.reply == nil {
-		c.err = err
-	}
-	c.mu.Unlock()
-	signal(c.wake)
-	signal(c.room)
+	c.output.Push(ctx, r, reply != nil)
 }
 
 // Repeated reports whether the server knew the key of the execution: from an earlier Execute, or
@@ -348,35 +340,7 @@ func (c *Cell) Number() uint32 {
 
 // Next returns the cell's next record. The last one is the execute_reply; after it Next returns
 // io.EOF. Gap and event records of the channel are included.
-func (c *Cell) Next(ctx context.Context) (frame.Record, error) {
-	for {
-		c.mu.Lock()
-		if len(c.queue) > 0 {
-			r := c.queue[0]
-			c.queue[0] = frame.Record{}
-			c.queue = c.queue[1:]
-			c.queued -= r.Size()
-			c.mu.Unlock()
-			signal(c.room)
-			return r, nil
-		}
-		err, reply, closed := c.err, c.reply, c.closed
-		c.mu.Unlock()
-		switch {
-		case reply != nil:
-			return frame.Record{}, io.EOF
-		case err != nil:
-			return frame.Record{}, err
-		case closed:
-			return frame.Record{}, fault.New(fault.Canceled, "client.cell", "the cell was closed")
-		}
-		select {
-		case <-c.wake:
-		case <-ctx.Done():
-			return frame.Record{}, fault.Wrap(fault.KindOf(ctx.Err()), "client.cell", ctx.Err())
-		}
-	}
-}
+func (c *Cell) Next(ctx context.Context) (frame.Record, error) { return c.output.Next(ctx) }
 
 // Wait skips the remaining output and returns how the cell ended.
 func (c *Cell) Wait(ctx context.Context) (message.ExecuteReply, error) {
@@ -402,13 +366,8 @@ func (c *Cell) Reply() *message.ExecuteReply {
 
 // Close discards the rest of the cell's output. The cell continues to run.
 func (c *Cell) Close() error {
-	c.mu.Lock()
-	c.closed = true
-	c.queue, c.queued = nil, 0
-	c.mu.Unlock()
+	c.output.Close()
 	c.kernel.forget(c)
-	signal(c.wake)
-	signal(c.room)
 	return nil
 }
 

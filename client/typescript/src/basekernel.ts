@@ -2,7 +2,7 @@ import { Attachment, type AttachOptions, type Entry, type Position } from './att
 import type { Connection } from './connection.js'
 import { Decoder, type Message } from './events.js'
 import { aborted, asError, SandgateError } from './fault.js'
-import { json, recordKind } from './frame.js'
+import { json, recordKind, type LogRecord } from './frame.js'
 import { newKey } from './key.js'
 import { Output } from './output.js'
 import { exitError } from './program.js'
@@ -102,10 +102,10 @@ export class BaseKernel {
   #others: Promise<void> = Promise.resolve()
   #cells = new Map<number, Cell>()
   #keys = new Map<string, Cell>()
-  #unsure = new Set<Cell>() // cells whose end may have been missed
+  #unsure = new Map<Cell, SandgateError>() // cells whose end may never arrive, and why
   #asking = false
   #due = false
-  #recount: { end: number; cells: Cell[] } | undefined
+  #recount: { end: number; cells: Map<Cell, SandgateError> } | undefined
   #counting = new AbortController()
   #error: SandgateError | undefined // why it has ended
 
@@ -155,7 +155,7 @@ export class BaseKernel {
     const queued = this.#call<{ cell: number; repeated?: boolean }>('execute', { ...more, key, code }, { signal, repeat: true })
     const cell: Cell = new Cell(this, key, queued.then((q) => {
       this.#bind(cell, q.cell)
-      if (q.repeated) this.#doubt([cell]) // it may have ended before this object existed
+      if (q.repeated) this.#doubt([cell], missed()) // it may have ended before this object existed
       return q.cell
     }))
     if (this.#error) {
@@ -276,7 +276,12 @@ export class BaseKernel {
       if (msg_type === 'execute_input' || msg_type === 'execute_reply') key = content.key as string
       if (msg_type === 'execute_reply') reply = content as unknown as ExecuteReply
     }
-    const cell = this.#cells.get(r.cell) ?? (key === undefined ? undefined : this.#keys.get(key))
+    let cell = this.#cells.get(r.cell)
+    if (key !== undefined) {
+      // After a take-over a number can be given again: the key decides.
+      if (cell && cell.key !== key) this.#cells.delete(r.cell)
+      cell = this.#keys.get(key)
+    }
     if (reply) queueMicrotask(() => void this.#count())
     if (!cell) {
       this.#tellOther(e)
@@ -315,12 +320,16 @@ export class BaseKernel {
   #broadcast(e: Held): void {
     for (const c of this.#keys.values()) c.push({ ...e, release() {} })
     this.#tellOther(e)
-    if (e.record.kind === recordKind.gap) this.#doubt(this.#cells.values())
+    if (e.record.kind === recordKind.gap) this.#doubt(this.#cells.values(), missed())
+    else if (takenOver(e.record)) this.#doubt(this.#cells.values(), lost())
   }
 
-  /** Marks cells whose end may have been missed: in a gap, or before this object existed. */
-  #doubt(cells: Iterable<Cell>): void {
-    for (const c of cells) if (this.#keys.get(c.key) === c) this.#unsure.add(c)
+  /**
+   * Marks cells whose end may never arrive: it was in a gap, or before this object existed, or the
+   * copy that continues the session does not have the cell. They get the error if the kernel is idle.
+   */
+  #doubt(cells: Iterable<Cell>, error: SandgateError): void {
+    for (const c of cells) if (this.#keys.get(c.key) === c) this.#unsure.set(c, error)
     void this.#count()
   }
 
@@ -332,7 +341,7 @@ export class BaseKernel {
     try {
       while (this.#due && this.#unsure.size > 0) {
         this.#due = false
-        await this.#ended([...this.#unsure])
+        await this.#ended(new Map(this.#unsure))
       }
     } catch {
       // the end of the connection is reported in another way
@@ -341,20 +350,20 @@ export class BaseKernel {
     }
   }
 
-  async #ended(cells: Cell[]): Promise<void> {
+  async #ended(cells: Map<Cell, SandgateError>): Promise<void> {
     const { channels } = await this.#connection.call<{ channels: ChannelInfo[] }>(
       'channel.list', { session: this.session }, { repeat: true, signal: this.#counting.signal })
     const channel = channels.find((c) => c.id === this.id)
     if (!channel || channel.state === 'busy' || channel.queued) return // asked again at the next reply
-    this.#recount = { end: channel.end, cells: [...(this.#recount?.cells ?? []), ...cells] }
+    this.#recount = { end: channel.end, cells: new Map([...(this.#recount?.cells ?? []), ...cells]) }
     if (this.#attachment.received >= channel.end) this.#giveUp()
   }
 
   #giveUp(): void {
     const cells = this.#recount?.cells ?? []
     this.#recount = undefined
-    for (const c of cells) {
-      c.fail(new SandgateError('slow', "the end of the cell's output is no longer there"))
+    for (const [c, error] of cells) {
+      c.fail(error)
       this.forget(c)
     }
   }
@@ -375,4 +384,21 @@ export class BaseKernel {
   async history(o: Abortable = {}): Promise<HistoryEntry[]> {
     return (await this.#ask<{ entries?: HistoryEntry[] }>('history', {}, o)).entries ?? []
   }
+}
+
+/** The error of a cell whose end is no longer in the log. */
+function missed(): SandgateError {
+  return new SandgateError('slow', "the end of the cell's output is no longer there")
+}
+
+/** The error of a cell that the copy of a failed node's session does not have. */
+function lost(): SandgateError {
+  return new SandgateError('sandbox_lost',
+    "the session's node has failed, and the copy that continues does not have this cell")
+}
+
+/** Reports whether a record says that another node continues the session from a copy. */
+function takenOver(r: LogRecord): boolean {
+  if (r.kind !== recordKind.event) return false
+  return json<{ event?: string }>(r.payload, 'an event record').event === 'taken_over'
 }

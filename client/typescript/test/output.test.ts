@@ -392,6 +392,26 @@ describe('a kernel', () => {
     expect(types).toEqual(['execute_input', 'gap'])
   })
 
+  it('ends cells that the copy of a failed node does not have, as sandbox_lost', async () => {
+    const { k, log } = await kernel(() => {})
+    server.on = (p, r) => {
+      if (r.op !== 'execute') return false
+      p.reply(r.id, { cell: 1 })
+      log.message(1, 'execute_input', { key: r.params.key as string, code: '', execution_count: 1 })
+      return true
+    }
+    const c = k.execute('a')
+    await c.queued
+    log.append(6, '{"event":"taken_over"}')
+    log.message(1, 'execute_input', { key: 'theirs', code: '', execution_count: 1 }) // the number again
+    log.append(1, 'theirs', 1)
+    const types: string[] = []
+    await expect((async () => {
+      for await (const e of c) types.push(e.type)
+    })()).rejects.toMatchObject({ kind: 'sandbox_lost' })
+    expect(types).toEqual(['execute_input', 'event'])
+  })
+
   it('tells of a repeated cell whose output came before', async () => {
     const { k } = await kernel(() => {})
     await k.execute('a', { key: 'mine' }).done

@@ -377,6 +377,37 @@ class CellTest(unittest.IsolatedAsyncioTestCase):
             with self.assertRaises(Slow):
                 await asyncio.wait_for(ops.run_cell(view, "x", None, {}, lambda e: None, None), 5)
 
+    async def test_cell_that_the_copy_does_not_have(self) -> None:
+        """After a take-over a lost cell ends, and gets no output of another with its number."""
+        seen: List[str] = []
+
+        async def answer(link: Link, request: Dict[str, Any]) -> None:
+            if request["op"] == "attach":
+                await link.reply(request, attached())
+            elif request["op"] == "execute":
+                await link.reply(request, {"cell": 1})
+                mine = {"key": request["params"]["key"], "code": "x"}
+                end = await link.records(
+                    request["ch"],
+                    0,
+                    message("execute_input", mine, 1),
+                    record(6, b'{"event":"taken_over"}'),
+                    message("execute_input", {"key": "theirs", "code": "y"}, 1),
+                    record(1, b"theirs", 1),
+                )
+                ends.append(end)
+            elif request["op"] == "channel.list":
+                await link.reply(request, {"channels": [{**CHANNEL, "end": ends[0]}]})
+
+        ends: List[int] = []
+        async with Server(answer) as server, AsyncClient(server.url, "t") as client:
+            view = await ops.attach_kernel(client._link.connection, "s", "k1")
+            with self.assertRaises(SandboxLost):
+                await asyncio.wait_for(
+                    ops.run_cell(view, "x", None, {}, lambda e: seen.append(e["type"]), None), 5
+                )
+        self.assertNotIn("stdout", seen)
+
 
 class ThreadTest(unittest.TestCase):
     """The synchronous form."""

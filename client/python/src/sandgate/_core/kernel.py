@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from ..errors import Canceled, KernelDied, SandgateError, Slow, Unsupported
+from ..errors import Canceled, KernelDied, SandboxLost, SandgateError, Slow, Unsupported
 from . import frames
 from .attachment import Attachment, Entry
 from .connection import Connection
@@ -69,10 +69,11 @@ class KernelView:
         self.channel = channel
         self._cells: Dict[int, Cell] = {}
         self._keys: Dict[str, Cell] = {}
-        self._unsure: Set[Cell] = set()  # cells whose end may have been missed
+        # Cells whose end may never arrive, and why.
+        self._unsure: Dict[Cell, SandgateError] = {}
         self._asking: Optional[asyncio.Task[None]] = None
         self._due = False
-        self._recount: Optional[Tuple[int, List[Cell]]] = None
+        self._recount: Optional[Tuple[int, Dict[Cell, SandgateError]]] = None
         self.error: Optional[SandgateError] = None
         self.attachment = Attachment(connection, session, channel, self, offset=-1)
 
@@ -98,7 +99,7 @@ class KernelView:
             self._bind(cell, result["cell"])
             cell.interrupt()
             if result.get("repeated"):
-                self._doubt([cell])  # it may have ended before this object existed
+                self._doubt([cell], _missed())  # it may have ended before this object existed
 
         a = self.attachment
         params = {**options, "key": key, "code": code}
@@ -124,7 +125,7 @@ class KernelView:
 
     def forget(self, cell: Cell) -> None:
         """Drop a cell that has ended."""
-        self._unsure.discard(cell)
+        self._unsure.pop(cell, None)
         if self._keys.get(cell.key) is cell:
             del self._keys[cell.key]
         if self._cells.get(cell.number) is cell:
@@ -175,7 +176,12 @@ class KernelView:
                 key = content.get("key")
             if kind == "execute_reply":
                 reply = content
-        cell = self._cells.get(r.cell) or (self._keys.get(key) if key is not None else None)
+        cell = self._cells.get(r.cell)
+        if key is not None:
+            # After a take-over a number can be given again: the key decides.
+            if cell is not None and cell.key != key:
+                del self._cells[r.cell]
+            cell = self._keys.get(key)
         if reply is not None and self._unsure:
             self._count()
         if cell is None:
@@ -193,13 +199,19 @@ class KernelView:
             c.push(Entry(None, entry.record, entry.epoch, entry.after))
         entry.release()
         if entry.record.kind == frames.GAP:
-            self._doubt(list(self._cells.values()))
+            self._doubt(list(self._cells.values()), _missed())
+        elif _taken_over(entry.record):
+            self._doubt(list(self._cells.values()), _lost())
 
-    def _doubt(self, cells: Iterable[Cell]) -> None:
-        """Mark cells whose end may have been missed: in a gap, or before this object existed."""
+    def _doubt(self, cells: Iterable[Cell], error: SandgateError) -> None:
+        """Mark cells whose end may never arrive.
+
+        It was in a gap, or before this object existed, or the copy that continues the session does
+        not have the cell. They get the error if the kernel is idle.
+        """
         for c in cells:
             if self._keys.get(c.key) is c:
-                self._unsure.add(c)
+                self._unsure[c] = error
         self._count()
 
     def _count(self) -> None:
@@ -211,7 +223,7 @@ class KernelView:
     async def _counting(self) -> None:
         while self._due and self._unsure and not self.error:
             self._due = False
-            cells = list(self._unsure)
+            cells = dict(self._unsure)
             try:
                 listed = await self._connection.call(
                     "channel.list", {"session": self.session}, repeat=True
@@ -221,14 +233,33 @@ class KernelView:
             for c in listed["channels"]:
                 if c["id"] != self.channel or c["state"] == "busy" or c.get("queued"):
                     continue  # asked again at the next reply
-                known = self._recount[1] if self._recount else []
-                self._recount = (c["end"], known + cells)
+                known = self._recount[1] if self._recount else {}
+                self._recount = (c["end"], {**known, **cells})
                 if self.attachment.received >= c["end"]:
                     self._give_up()
 
     def _give_up(self) -> None:
-        cells = self._recount[1] if self._recount else []
+        cells = self._recount[1] if self._recount else {}
         self._recount = None
-        for c in cells:
-            c.fail(Slow("the end of the cell's output is no longer there"))
+        for c, error in cells.items():
+            c.fail(error)
             self.forget(c)
+
+
+def _missed() -> SandgateError:
+    """Return the error of a cell whose end is no longer in the log."""
+    return Slow("the end of the cell's output is no longer there")
+
+
+def _lost() -> SandgateError:
+    """Return the error of a cell that the copy of a failed node's session does not have."""
+    return SandboxLost(
+        "the session's node has failed, and the copy that continues does not have this cell"
+    )
+
+
+def _taken_over(r: frames.Record) -> bool:
+    """Return whether a record says that another node continues the session from a copy."""
+    if r.kind != frames.EVENT:
+        return False
+    return bool(frames.parse_json(r.payload, "an event record").get("event") == "taken_over")
