@@ -1,5 +1,6 @@
-import type { Bound, Connection } from './connection.js'
-import { asError, SandgateError } from './fault.js'
+import type { Connection } from './connection.js'
+import { SandgateError } from './fault.js'
+import { Subscription } from './subscription.js'
 
 /** The state of a document when a client joins it. */
 export interface DocumentJoined {
@@ -51,68 +52,44 @@ export interface DocumentUser {
  * The membership in a document that several clients edit together. It joins again after each
  * reconnection. The server passes updates between the members and does not know their content.
  */
-export class DocumentLink implements Bound {
-  readonly ch: number
-  readonly session: string
+export class DocumentLink extends Subscription<DocumentJoined> {
   readonly path: string
   readonly client: number
-  attached = false
-  /** Settles when the server has answered for the first time. */
-  readonly ready: Promise<void>
-
-  readonly #connection: Connection
   readonly #user: DocumentUser
   #epoch = 0
   #last = 0
-  #over = false
-  #asking = false
-  #first: { resolve(): void; reject(e: SandgateError): void } | undefined
 
   /** @internal */
   constructor(connection: Connection, ch: number, session: string, path: string, client: number, user: DocumentUser) {
-    this.#connection = connection
-    this.ch = ch
-    this.session = session
+    super(connection, ch, session)
     this.path = path
     this.client = client
     this.#user = user
-    this.ready = new Promise((resolve, reject) => {
-      this.#first = { resolve, reject }
-    })
-    this.ready.catch(() => {})
   }
 
   /** @internal */
-  attach(): void {
-    if (this.#over || this.attached || this.#asking) return
-    this.#asking = true
-    const params = { session: this.session, path: this.path, client: this.client, ...(this.#epoch ? { epoch: this.#epoch, after: this.#last } : {}) }
-    this.#connection.ask<DocumentJoined>('document.join', params, { ch: this.ch, now: true }, (joined, error) => {
-      this.#asking = false
-      if (this.#over) {
-        if (!error) this.#connection.ask('detach', {}, { ch: this.ch, now: true }, () => {})
-      } else if (joined) {
-        this.attached = true
-        if (joined.epoch !== this.#epoch) this.#last = 0
-        this.#epoch = joined.epoch
-        this.#user.joined(joined)
-        this.#first?.resolve()
-      } else if (error && error.kind !== 'unavailable') {
-        this.fail(error)
-      }
-    })
+  protected request() {
+    const known = this.#epoch ? { epoch: this.#epoch, after: this.#last } : {}
+    return { op: 'document.join', params: { session: this.session, path: this.path, client: this.client, ...known } }
   }
 
   /** @internal */
-  lower(): void {
+  protected begun(joined: DocumentJoined): void {
+    if (joined.epoch !== this.#epoch) this.#last = 0
+    this.#epoch = joined.epoch
+    this.#user.joined(joined)
+  }
+
+  /** @internal */
+  override lower(): void {
     const was = this.attached
-    this.attached = this.#asking = false
+    super.lower()
     if (was) this.#user.left()
   }
 
   /** @internal */
   event(name: string, params: unknown): void {
-    if (name !== 'document' || this.#over || !this.attached) return
+    if (name !== 'document' || this.over || !this.attached) return
     const n = params as DocumentNews
     if (n.epoch !== this.#epoch) return
     this.#last = Math.max(this.#last, n.last)
@@ -122,34 +99,24 @@ export class DocumentLink implements Bound {
   /** Adds an update to the document, or changes this member's presence. */
   add(a: DocumentAddition): Promise<DocumentUpdated> {
     if (!this.attached) return Promise.reject(new SandgateError('unavailable', 'there is no connection'))
-    return this.#connection.call('document.update', { session: this.session, path: this.path, client: this.client, epoch: this.#epoch, ...a }, { now: true })
+    return this.connection.call('document.update', { session: this.session, path: this.path, client: this.client, epoch: this.#epoch, ...a }, { now: true })
   }
 
   /** Leaves and joins again, from the start: the server has another document. */
   rejoin(): void {
-    if (this.#over || !this.attached) return
-    this.#connection.ask('detach', {}, { ch: this.ch, now: true }, () => {})
+    if (this.over || !this.attached) return
+    this.detach()
     this.lower()
     this.#epoch = this.#last = 0
     this.attach()
   }
 
   /** @internal */
-  fail(e: unknown): void {
-    if (this.#over) return
-    this.#over = true
-    const error = asError(e, 'internal')
-    this.#connection.drop(this, error)
-    this.#first?.reject(error)
+  protected override end(error: SandgateError | undefined): void {
+    if (this.over) return
+    super.end(error)
     this.#user.left()
   }
-
-  /** @internal It has no output and no input. */
-  receive(): void {}
-  /** @internal */
-  inputTaken(): void {}
-  /** @internal */
-  inputRefused(): void {}
 
   /** Leaves the document. */
   close(): void {
