@@ -68,7 +68,13 @@ class Memory:
 
     def _near(self):
         soft = resource.getrlimit(resource.RLIMIT_AS)[0]
-        return soft != resource.RLIM_INFINITY and _mapped() - self._start > NEAR * (soft - self._start)
+        if soft == resource.RLIM_INFINITY:
+            return False
+        try:
+            mapped = _mapped()
+        except OSError:
+            return False  # the user's code has taken all descriptors
+        return mapped - self._start > NEAR * (soft - self._start)
 
     def _collect(self):
         gc.collect()
