@@ -73,7 +73,7 @@ func TestQuotaOfDiskOfEveryKind(t *testing.T) {
 	s := volume(a)
 	run(a, s, "head -c 9M /dev/zero | tr '\\0' x")
 	eventually(t, "the output of the channel counts", func() bool { return use() > 4<<20 })
-	const write = `for i in $(seq 1 64); do head -c 1M /dev/zero >/volumes/v/$i || break; sleep 0.02; done`
+	const write = `for i in $(seq 1 600); do head -c 256K /dev/zero >/volumes/v/$i || break; sleep 0.02; done`
 	if got := run(a, s, write); !strings.Contains(got, "Read-only file system") {
 		t.Errorf("writing beyond the quota printed %q", got)
 	}

@@ -56,8 +56,8 @@ func newPair(t *testing.T, settings string) *pair {
 	check(t, err)
 	for _, args := range [][]string{
 		{"init", dir + "/ca"},
-		{"join", dir + "/ca", "n0"},
-		{"join", dir + "/ca", "n1"},
+		{"join", "--role", "both", dir + "/ca", "n0"},
+		{"join", "--role", "both", dir + "/ca", "n1"},
 	} {
 		out, err := exec.Command(bin, append([]string{"cluster"}, args...)...).CombinedOutput()
 		if err != nil {

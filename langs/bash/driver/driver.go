@@ -51,7 +51,7 @@ const (
 	forkedLate = 30 * time.Millisecond
 	// requestLimit is how much later than the SIGINT that has ended the cell the request for the
 	// interrupt may be read.
-	requestLimit = 50 * time.Millisecond
+	requestLimit = time.Second
 	// drainLimit bounds the wait for the streams, which keeps their order.
 	drainLimit = 50 * time.Millisecond
 )
