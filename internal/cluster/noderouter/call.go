@@ -86,7 +86,9 @@ func (r *Router) callNode(
 }
 
 // callMoved repeats a request when its session is on another node than n: the event of
-// the move may not have arrived yet. Otherwise it returns the answer of n.
+// the move may not have arrived yet. It also repeats it when n did not know the session and the
+// directory says that n has it: n adopted the session meanwhile. Otherwise it returns the answer of
+// n.
 func (r *Router) callMoved(
 	ctx context.Context, who noderpc.Principal, op string, params json.RawMessage,
 	n *nodeConn, out json.RawMessage, err error,
@@ -98,12 +100,17 @@ func (r *Router) callMoved(
 	r.resolver.Drop(cluster.SessionID(session))
 	now, ferr := r.owner(ctx, who, session)
 	switch {
-	case ferr == nil && now != n:
+	case ferr == nil && (now != n || isUnknown(err)):
 		err = now.client.Call(ctx, who, op, params, &out)
 	case fault.Is(ferr, fault.SandboxLost):
 		err = ferr // it has the reason
 	}
 	return out, err
+}
+
+// isUnknown reports whether an error says that the node does not have the session.
+func isUnknown(err error) bool {
+	return fault.Is(err, fault.NotFound) && fault.PublicOf(err).Field == "session"
 }
 
 // operation returns the row of an operation.

@@ -29,7 +29,7 @@ final class Supervisor
     private const CHILDREN_AFTER = 250;
     private const KILL_AFTER = 1200;
 
-    private const SIGNALS = [SIGINT, SIGTERM, SIGHUP, SIGCHLD];
+    private const SIGNALS = [SIGINT, SIGTERM, SIGCHLD];
 
     private ?int $sequence = null; // sequence of the interrupted cell
     private bool $early = false;   // the cell had not begun yet; the kernel knows whether the interrupt is for it
@@ -64,7 +64,7 @@ final class Supervisor
             match ($signal) {
                 SIGCHLD => $this->collect(),
                 SIGINT => $this->interrupted(),
-                SIGTERM, SIGHUP => $this->end($signal),
+                SIGTERM => $this->end($signal),
                 default => null,
             };
             if ($this->sequence !== null) {
