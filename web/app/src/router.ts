@@ -29,13 +29,17 @@ function decode(s: string): string {
 
 export const route = signal<Route>(parse(new URL(location.href)))
 
-/** Goes to an address of this application. */
-export function navigate(to: string, o: { replace?: boolean } = {}): void {
+/**
+ * Goes to an address of this application. With open, the page of terminals opens one if there is
+ * none; an address alone starts nothing.
+ */
+export function navigate(to: string, o: { replace?: boolean; open?: boolean } = {}): void {
   const url = new URL(to, location.href)
   // A share link is only valid for its session.
   if (viewing.peek() && parse(url).session !== route.peek().session) return location.assign(url)
-  if (o.replace) history.replaceState(null, '', url)
-  else history.pushState(null, '', url)
+  const state = o.open ? { open: true } : null
+  if (o.replace) history.replaceState(state, '', url)
+  else history.pushState(state, '', url)
   arrived(!o.replace)
 }
 
@@ -53,7 +57,7 @@ export function startRouter(): void {
     if (!a || a.target || a.hasAttribute('download') || a.origin !== location.origin) return
     if (parse(new URL(a.href)).page === 'missing') return
     e.preventDefault()
-    navigate(a.href)
+    navigate(a.href, { open: a.dataset.open !== undefined })
   })
 }
 

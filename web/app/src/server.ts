@@ -10,6 +10,8 @@ type Connection =
 
 /** The state of the WebSocket, for the banner. */
 export const connection = signal<Connection | undefined>(undefined)
+/** The browser has no network. */
+export const offline = signal(!navigator.onLine)
 /** The features of the server; undefined until it has answered. */
 export const description = signal<Description | undefined>(undefined)
 /** The reason why the server cannot be used with this token, or at all. */
@@ -22,6 +24,7 @@ export const languages = computed(() => [...(description.value?.languages ?? [])
 
 /** A client exists while the user is signed in. Signing out closes it and everything it holds. */
 export function startServer(): void {
+  for (const type of ['online', 'offline']) addEventListener(type, () => (offline.value = !navigator.onLine))
   effect(() => {
     const secret = token.value
     client.peek()?.close()

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { clock, count, parseCast, withoutIdle } from '../src/terminal/cast'
-import { arrange, parse, split, without } from '../src/terminal/layout'
+import { commandOf } from '../src/terminal/keys'
+import { arrange, maxPanes, panesOf, parse, places, split, without } from '../src/terminal/layout'
 import { cleanPaste, cleanTitle, clipboardText, findPlaces, isAnswer } from '../src/terminal/text'
 
 describe('what programs and clipboards bring', () => {
@@ -31,17 +32,30 @@ describe('what programs and clipboards bring', () => {
 
 describe('tabs', () => {
   it('come back as they were left, without what has gone and with what is new', () => {
-    expect(arrange([{ panes: ['a', 'gone'], rows: true }, { panes: ['b'], rows: false }], ['b', 'a', 'c'])).toEqual([
-      { panes: ['a'], rows: true }, { panes: ['b'], rows: false }, { panes: ['c'], rows: false },
-    ])
-    expect(parse('{"no": 1}')).toEqual([])
-    expect(parse(null)).toEqual([])
+    expect(arrange([{ layout: { rows: true, parts: ['a', 'gone'] } }, { layout: 'b' }], ['b', 'a', 'c'])).toEqual([{ layout: 'a' }, { layout: 'b' }, { layout: 'c' }])
+    const stored = [{ layout: { rows: false, parts: ['a', { rows: true, parts: ['b', 'c'] }] } }]
+    expect(parse(JSON.stringify(stored))).toEqual(stored)
+    for (const text of [null, '{"no": 1}', '[1]', '[{"layout":{"parts":7}}]', '[{"layout":null}]', `${'[{"layout":{"parts":'.repeat(9)}`]) expect(parse(text)).toEqual([])
+    expect(panesOf(parse(JSON.stringify([{ layout: { rows: true, parts: [...'abcdefgh'] } }]))[0]!)).toHaveLength(maxPanes)
   })
-  it('split and close', () => {
-    const two = split([{ panes: ['a'], rows: false }], 'a', 'b', true)
-    expect(two).toEqual([{ panes: ['a', 'b'], rows: true }])
-    expect(split(two, 'a', 'c', false)).toEqual([{ panes: ['a', 'c', 'b'], rows: true }])
+  it('split in the direction that was asked for, and close', () => {
+    const two = split([{ layout: 'a' }], 'a', 'b', false)
+    const three = split(two, 'b', 'c', true)
+    expect(places(three[0]!)).toEqual([
+      { id: 'a', left: 0, top: 0, width: 50, height: 100 }, { id: 'b', left: 50, top: 0, width: 50, height: 50 }, { id: 'c', left: 50, top: 50, width: 50, height: 50 },
+    ])
+    expect(split(two, 'a', 'c', false)).toEqual([{ layout: { rows: false, parts: ['a', 'c', 'b'] } }])
+    expect(without(three, 'a')).toEqual([{ layout: { rows: true, parts: ['b', 'c'] } }])
     expect(without(without(two, 'a'), 'b')).toEqual([])
+  })
+})
+
+describe('keys', () => {
+  it('are none that browsers keep to themselves', () => {
+    const press = (key: string, shiftKey = false) => commandOf(new KeyboardEvent('keydown', { key, shiftKey, ctrlKey: true }))
+    expect(press('Enter', true)).toBe('open')
+    expect([press('='), press('+', true)]).toEqual(['larger', 'larger'])
+    for (const [key, shift] of [['W', true], ['T', true], ['N', true], ['w'], ['t'], ['n'], ['PageUp'], ['PageDown'], ['Tab'], ['Q', true]] as const) expect(press(key, shift)).toBeUndefined()
   })
 })
 

@@ -81,7 +81,7 @@ export default function Home() {
       const s = await client.peek()!.sandbox({
         language, ...(template ? { template: template.name } : {}), ...(chosen.peek().length ? { volumes: chosen.peek().map((name) => ({ name })) } : {}),
       })
-      navigate(terminal ? terminalPath(s.id) : notebookPath(s.id))
+      navigate(terminal ? terminalPath(s.id) : notebookPath(s.id), { open: terminal })
     } catch (e) {
       failed('The session was not created', e)
       setMaking(undefined)
@@ -149,7 +149,7 @@ function Row({ session: s, changed }: { session: Sandbox; changed: () => Promise
         </p>
         {last && <pre class="last-output">{last}</pre>}
       </div>
-      {!lost && <a class="button quiet open-terminal" href={terminalPath(s.id)} aria-label={`Terminal of ${name}`}><Icon name="terminal" /></a>}
+      {!lost && <a class="button quiet open-terminal" href={terminalPath(s.id)} data-open aria-label={`Terminal of ${name}`}><Icon name="terminal" /></a>}
       <Menu label={`More for ${name}`} button={<Icon name="more" />}>
         {() => (
           <>

@@ -320,12 +320,12 @@ function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; she
         {!n.readOnly && toggle('variables', 'variable', 'Variables')}
         {toggle('outline', 'list', 'Outline')}
         {toggle('search', 'search', 'Search')}
-        <a class="button icon quiet" href={terminalPath(n.session.id)} aria-label="Terminal" title="Terminal"><Icon name="terminal" /></a>
+        <a class="button icon quiet" href={terminalPath(n.session.id)} data-open aria-label="Terminal" title="Terminal"><Icon name="terminal" /></a>
       </nav>
       <Menu label="Notebook" button={<Icon name="menu" />}>
         {() => (
           <>
-            <div class="narrow">{['files', 'variables', 'outline', 'search'].filter((id) => allowed(id, n)).map(item)}<a role="menuitem" href={terminalPath(n.session.id)}>Terminal</a><hr /></div>
+            <div class="narrow">{['files', 'variables', 'outline', 'search'].filter((id) => allowed(id, n)).map(item)}<a role="menuitem" href={terminalPath(n.session.id)} data-open>Terminal</a><hr /></div>
             {!n.readOnly && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={shell.share}>Share for viewing…</MenuItem>}
             {['save', 'undo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
             {['import', 'export-ipynb', 'export-html', 'export-script'].filter((id) => allowed(id, n)).map(item)}<hr />

@@ -13,7 +13,8 @@ import { People, usePresence } from '../ui/presence'
 import { Share } from '../ui/share'
 import { failed } from '../ui/toast'
 import { FileView } from './file'
-import { arrange, maxPanes, parse, split, without, type Tab } from './layout'
+import { commandOf, keysOf } from './keys'
+import { arrange, maxPanes, panesOf, parse, places, split, without, type Tab } from './layout'
 import { Pane } from './pane'
 import { Player } from './player'
 import type { Screen } from './screen'
@@ -56,10 +57,12 @@ function Terminals({ session: id }: PageProps) {
   const [fontSize, setFontSize] = useState(Number(remembered('sandgate.terminal.size')) || 13)
   const [reader, setReader] = useState(remembered('sandgate.terminal.reader') === 'on')
   const [sharing, setSharing] = useState(false)
+  const [finding, setFinding] = useState('')
   const presence = usePresence(session, readOnly)
   const [file, setFile] = useState<{ path: string; line: number }>()
   const screen = useRef<Screen>(undefined)
   const tab = tabs[Math.min(at, tabs.length - 1)]
+  const panes = tab ? panesOf(tab) : []
 
   useEffect(() => {
     let here = true
@@ -71,6 +74,10 @@ function Terminals({ session: id }: PageProps) {
         setTitles(Object.fromEntries(there.map((c) => [c.id, c.title ?? ''])))
         setTabs(arrange(parse(remembered(stored)), there.map((c) => c.id)))
         setSession(s)
+        // A click in the application opens a terminal. A link from elsewhere starts nothing.
+        const asked = (history.state as { open?: boolean } | null)?.open
+        history.replaceState(null, '')
+        if (asked && !readOnly && there.length === 0) await open(s)
       } catch (e) {
         if (here) setError(e as Error)
       }
@@ -81,7 +88,7 @@ function Terminals({ session: id }: PageProps) {
   }, [id])
   useEffect(() => { if (session) remember(stored, JSON.stringify(tabs)) }, [tabs])
   useEffect(() => document.querySelector('.tab[aria-selected="true"]')?.scrollIntoView({ inline: 'nearest', block: 'nearest' }), [tab])
-  useEffect(() => { if (tab && !tab.panes.includes(active)) setActive(tab.panes[0]!) }, [tab])
+  useEffect(() => { if (tab && !panes.includes(active)) setActive(panes[0]!) }, [tab])
   useEffect(() => {
     document.title = `${titles[active] || 'Terminal'} · Sandgate`
     return () => void (document.title = 'Sandgate')
@@ -93,14 +100,13 @@ function Terminals({ session: id }: PageProps) {
     remember('sandgate.terminal.size', String(n))
   }
   /** Opens a terminal, in a separate tab or beside another. */
-  const open = async (beside?: string, rows = false) => {
+  const open = async (s = session!, beside?: string, rows = false) => {
     try {
-      const s = session!
       const size = screen.current ? { cols: screen.current.term.cols, rows: screen.current.term.rows } : { cols: 80, rows: 24 }
       const t = await s.terminal(size)
       t.close() // the pane attaches itself
       setTabs((all) => {
-        const next = beside ? split(all, beside, t.id, rows) : [...all, { panes: [t.id], rows: false }]
+        const next = beside ? split(all, beside, t.id, rows) : [...all, { layout: t.id }]
         if (!beside) setAt(next.length - 1)
         return next
       })
@@ -111,18 +117,25 @@ function Terminals({ session: id }: PageProps) {
   }
   const close = (pane: string) => {
     setTabs((all) => without(all, pane))
-    setAt((n) => Math.max(0, Math.min(n, tabs.length - (tabs.some((t) => t.panes.length === 1 && t.panes[0] === pane) ? 2 : 1))))
+    setAt((n) => Math.max(0, Math.min(n, tabs.length - (tabs.some((t) => t.layout === pane) ? 2 : 1))))
     if (!readOnly) session!.closeChannel(pane).catch(() => {})
   }
+  const mayOpen = !readOnly && session !== undefined
+  const maySplit = mayOpen && panes.length < maxPanes
   const keys = (e: KeyboardEvent) => {
-    if (!e.ctrlKey) return
-    const key = e.key.toLowerCase()
-    const act = e.shiftKey
-      ? { t: () => open(), e: () => active && open(active), o: () => active && open(active, true), w: () => active && close(active) }[key]
-      : { '=': () => zoom(fontSize + 1), '+': () => zoom(fontSize + 1), '-': () => zoom(fontSize - 1), 0: () => zoom(13), pagedown: () => setAt((at + 1) % tabs.length), pageup: () => setAt((at + tabs.length - 1) % tabs.length) }[key]
-    if (!act || (readOnly && e.shiftKey)) return
+    const command = commandOf(e)
+    if (!command || command === 'find') return // the pane's
     e.preventDefault()
-    void act()
+    const act = {
+      open: () => mayOpen && void open(),
+      close: () => mayOpen && active && close(active),
+      right: () => maySplit && void open(session, active),
+      down: () => maySplit && void open(session, active, true),
+      next: () => setAt((at + 1) % tabs.length),
+      previous: () => setAt((at + tabs.length - 1) % tabs.length),
+      larger: () => zoom(fontSize + 1), smaller: () => zoom(fontSize - 1), reset: () => zoom(13),
+    }[command]
+    act()
   }
   const walk = (e: KeyboardEvent) => {
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[e.key]
@@ -132,22 +145,22 @@ function Terminals({ session: id }: PageProps) {
     setAt(n)
     ;(e.currentTarget as HTMLElement).querySelectorAll<HTMLElement>('[role=tab]')[n]?.focus()
   }
-  const name = (t: Tab, i: number) => titles[t.panes.includes(active) ? active : t.panes[0]!] || `Terminal ${i + 1}`
+  const name = (t: Tab, i: number) => titles[panesOf(t).includes(active) ? active : panesOf(t)[0]!] || `Terminal ${i + 1}`
 
   return (
     <div class="terminals" onKeyDown={keys}>
       <Bar>
         <div class="tabs" role="tablist" aria-label="Terminals" onKeyDown={walk}>
           {tabs.map((t, i) => (
-            <button key={t.panes[0]} type="button" role="tab" id={`tab-${t.panes[0]}`} aria-selected={t === tab} aria-controls={`panel-${t.panes[0]}`} tabIndex={t === tab ? 0 : -1}
-              class={t.panes.every((p) => ended[p]) ? 'tab over' : 'tab'} onClick={() => { setAt(i); setRung({}) }}
-              onAuxClick={(e) => { if (e.button === 1) t.panes.forEach(close) }}>
+            <button key={panesOf(t)[0]} type="button" role="tab" id={`tab-${panesOf(t)[0]}`} aria-selected={t === tab} aria-controls={`panel-${panesOf(t)[0]}`} tabIndex={t === tab ? 0 : -1}
+              class={panesOf(t).every((p) => ended[p]) ? 'tab over' : 'tab'} onClick={() => { setAt(i); setRung({}) }}
+              onAuxClick={(e) => { if (e.button === 1) panesOf(t).forEach(close) }}>
               <Icon name="terminal" /><span class="ellipsis">{name(t, i)}</span>
-              {t !== tab && t.panes.some((p) => rung[p]) && <span class="bell" aria-label="rang" />}
+              {t !== tab && panesOf(t).some((p) => rung[p]) && <span class="bell" aria-label="rang" />}
             </button>
           ))}
         </div>
-        {session && !readOnly && <button type="button" class="button icon quiet" aria-label="New terminal" title="New terminal (Ctrl+Shift+T)" onClick={() => void open()}><Icon name="add" /></button>}
+        {session && !readOnly && <button type="button" class="button icon quiet" aria-label="New terminal" title={`New terminal (${keysOf('open')})`} onClick={() => void open()}><Icon name="add" /></button>}
         {session && expiry(session.info) && <span class="muted wide expiry">{expiry(session.info)}</span>}
         {readOnly && <span class="badge">Watching</span>}
         <span class="grow" />
@@ -157,19 +170,19 @@ function Terminals({ session: id }: PageProps) {
           <Menu label="Terminal" button={<Icon name="more" />}>
             {() => (
               <>
-                {!readOnly && tab.panes.length < maxPanes && <MenuItem keys="Ctrl+⇧+E" onClick={() => void open(active)}>Split right</MenuItem>}
-                {!readOnly && tab.panes.length < maxPanes && <MenuItem keys="Ctrl+⇧+O" onClick={() => void open(active, true)}>Split down</MenuItem>}
+                {maySplit && <MenuItem keys={keysOf('right')} onClick={() => void open(session, active)}>Split right</MenuItem>}
+                {maySplit && <MenuItem keys={keysOf('down')} onClick={() => void open(session, active, true)}>Split down</MenuItem>}
                 {!readOnly && <hr />}
-                <MenuItem keys="Ctrl+⇧+F" onClick={() => document.querySelector('.pane.active')?.dispatchEvent(new KeyboardEvent('keydown', { key: 'f', ctrlKey: true, shiftKey: true, bubbles: true }))}>Find</MenuItem>
-                <MenuItem keys="Ctrl+=" onClick={() => zoom(fontSize + 1)}>Larger text</MenuItem>
-                <MenuItem keys="Ctrl+-" onClick={() => zoom(fontSize - 1)}>Smaller text</MenuItem>
+                <MenuItem keys={keysOf('find')} onClick={() => setFinding(active)}>Find</MenuItem>
+                <MenuItem keys={keysOf('larger')} onClick={() => zoom(fontSize + 1)}>Larger text</MenuItem>
+                <MenuItem keys={keysOf('smaller')} onClick={() => zoom(fontSize - 1)}>Smaller text</MenuItem>
                 <MenuItem checked={reader} onClick={() => { remember('sandgate.terminal.reader', reader ? 'off' : 'on'); setReader(!reader) }}>{reader && <Icon name="check" />}Screen reader support</MenuItem>
                 <MenuItem onClick={() => screen.current?.reset()}>Reset the screen</MenuItem>
                 <hr />
                 <MenuItem onClick={() => navigate(`?cast=${encodeURIComponent(active)}`)}><Icon name="play" />Replay and record</MenuItem>
                 {mayWrite && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={() => setSharing(true)}><Icon name="share" />Share for viewing…</MenuItem>}
                 {mayWrite && <MenuItem onClick={() => navigate(`?${readOnly ? '' : 'watch'}`)}>{readOnly ? 'Allow typing' : 'Watch only'}</MenuItem>}
-                {!readOnly && <MenuItem danger keys="Ctrl+⇧+W" onClick={() => close(active)}>Close this terminal</MenuItem>}
+                {!readOnly && <MenuItem danger keys={keysOf('close')} onClick={() => close(active)}>Close this terminal</MenuItem>}
               </>
             )}
           </Menu>
@@ -186,9 +199,10 @@ function Terminals({ session: id }: PageProps) {
           </div>
         )}
         {session && tabs.map((t) => (
-          <div key={t.panes[0]} class={t.rows ? 'split rows' : 'split'} id={`panel-${t.panes[0]}`} role="tabpanel" aria-labelledby={`tab-${t.panes[0]}`} hidden={t !== tab}>
-            {t.panes.map((p) => (
-              <Pane key={`${p}${readOnly ? '-watch' : ''}`} session={session} id={p} readOnly={readOnly} fontSize={fontSize} screenReader={reader} active={p === active} visible={t === tab}
+          <div key={panesOf(t)[0]} class="split" id={`panel-${panesOf(t)[0]}`} role="tabpanel" aria-labelledby={`tab-${panesOf(t)[0]}`} hidden={t !== tab}>
+            {places(t).map(({ id: p, ...place }) => (
+              <Pane key={`${p}${readOnly ? '-watch' : ''}`} session={session} id={p} place={place} readOnly={readOnly} fontSize={fontSize} screenReader={reader} active={p === active} visible={t === tab}
+                finding={finding === p} onFind={(on) => setFinding(on ? p : '')}
                 onActive={(s) => { screen.current = s; setActive(p) }}
                 onTitle={(title) => setTitles((all) => ({ ...all, [p]: title }))}
                 onBell={() => setRung((all) => ({ ...all, [p]: true }))}

@@ -7,16 +7,21 @@ import { confirm } from '../ui/dialog'
 import { Icon } from '../ui/icon'
 import { failed, toast } from '../ui/toast'
 import { KeyBar } from './keybar'
+import { commandOf } from './keys'
+import type { Place } from './layout'
 import { Screen } from './screen'
 
 export interface PaneProps {
   session: Sandbox
   id: string
+  place: Omit<Place, 'id'>
   readOnly: boolean
   fontSize: number
   screenReader: boolean
   active: boolean
   visible: boolean
+  finding: boolean
+  onFind(on: boolean): void
   onActive(screen: Screen): void
   onTitle(title: string): void
   onBell(): void
@@ -35,7 +40,6 @@ export function Pane(p: PaneProps) {
   const [exit, setExit] = useState<Exit>()
   const [error, setError] = useState<Error>()
   const [size, setSize] = useState<{ cols: number; rows: number; own: boolean }>()
-  const [finding, setFinding] = useState(false)
 
   useEffect(() => {
     const s = (screen.current = new Screen({
@@ -81,21 +85,22 @@ export function Pane(p: PaneProps) {
   const c = connection.value
   const down = c !== undefined && c.state !== 'open'
   return (
-    <section class={p.active ? 'pane active' : 'pane'} aria-label="Terminal" onKeyDown={(e) => {
-      if (e.ctrlKey && e.shiftKey && e.key.toLowerCase() === 'f') {
-        e.preventDefault()
-        setFinding(true)
-      }
+    <section class={p.active ? 'pane active' : 'pane'} aria-label="Terminal" style={{ left: `${p.place.left}%`, top: `${p.place.top}%`, width: `${p.place.width}%`, height: `${p.place.height}%` }} onKeyDown={(e) => {
+      if (commandOf(e) !== 'find') return
+      e.preventDefault()
+      p.onFind(true)
     }}>
-      {finding && <Find screen={screen.current!} onClose={() => { setFinding(false); screen.current!.term.focus() }} />}
-      <div class="xterm-box" ref={box} />
-      {down && !exit && <div class="note" role="status"><Icon name="spinner" spin />Reconnecting. What you type is sent when the connection is back.<button type="button" class="button quiet" onClick={() => client.value?.reconnect()}>Try now</button></div>}
-      {size && !size.own && !exit && (
-        <div class="note" role="status">
-          {p.readOnly ? 'You are watching' : 'Somebody else is typing'}: {size.cols} × {size.rows}.
-          {!p.readOnly && <button type="button" class="button quiet" onClick={() => screen.current?.take()}>Use my size</button>}
-        </div>
-      )}
+      {p.finding && <Find screen={screen.current!} onClose={() => { p.onFind(false); screen.current!.term.focus() }} />}
+      <div class="pane-body">
+        <div class="xterm-box" ref={box} />
+        {down && !exit && <div class="note" role="status"><Icon name="spinner" spin />Reconnecting. What you type is sent when the connection is back.<button type="button" class="button quiet" onClick={() => client.value?.reconnect()}>Try now</button></div>}
+        {size && !size.own && !exit && (
+          <div class="note" role="status">
+            {p.readOnly ? 'You are watching' : 'Somebody else is typing'}: {size.cols} × {size.rows}.
+            {!p.readOnly && <button type="button" class="button quiet" onClick={() => screen.current?.take()}>Use my size</button>}
+          </div>
+        )}
+      </div>
       {exit && (
         <div class={exit.code === 0 ? 'ended' : 'ended bad'} role="status">
           <span>{said(exit)}</span>

@@ -10,6 +10,11 @@ import { clock, count, maxCast, parseCast, withoutIdle, type Cast } from './cast
 import { colours } from './colours'
 
 const speeds = [0.5, 1, 2, 4, 8]
+/** The largest and the smallest text, in pixels. Between them, the recorded screen fits the page. */
+const text = { largest: 13, smallest: 6 }
+
+/** Returns a channel's name for people. */
+const spoken = (channel: string) => channel.replace(/^t(?=\d)/, 'terminal ').replace(/^k(?=\d)/, 'kernel ')
 
 /** Plays the part of a channel's output that the server still has. */
 export function Player({ session, channel }: { session: string; channel: string }) {
@@ -49,12 +54,29 @@ export function Player({ session, channel }: { session: string; channel: string 
   useEffect(() => {
     if (!whole) return
     const t = (term.current = new Terminal({
-      cols: whole.cols, rows: whole.rows, disableStdin: true, fontSize: 13, lineHeight: 1.2, theme: colours(), minimumContrastRatio: 4.5,
+      cols: whole.cols, rows: whole.rows, disableStdin: true, fontSize: text.largest, lineHeight: 1.2, theme: colours(), minimumContrastRatio: 4.5,
       fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono'), scrollback: 10_000, linkHandler: { activate() {} },
     }))
     t.open(box.current!)
     shown.current = 0
-    return () => t.dispose()
+    const fit = () => {
+      const stage = box.current!
+      const style = getComputedStyle(stage)
+      const frame = (...sides: string[]) => sides.reduce((n, s) => n + (parseFloat(style.getPropertyValue(s)) || 0), 0)
+      t.options.fontSize = text.largest
+      const screen = t.element!.querySelector('.xterm-screen')!.getBoundingClientRect()
+      const room = stage.parentElement!.getBoundingClientRect()
+      const scale = Math.min((room.width - 16 - frame('padding-left', 'padding-right')) / screen.width, (room.height - frame('padding-top', 'padding-bottom', 'border-top-width', 'border-bottom-width')) / screen.height)
+      t.options.fontSize = Math.max(text.smallest, Math.min(text.largest, Math.floor(2 * text.largest * scale) / 2))
+    }
+    const observer = new ResizeObserver(fit)
+    observer.observe(box.current!.parentElement!)
+    const resized = t.onResize(fit)
+    return () => {
+      observer.disconnect()
+      resized.dispose()
+      t.dispose()
+    }
   }, [whole])
   useEffect(() => { if (term.current) term.current.options.theme = colours() }, [dark.value])
 
@@ -121,7 +143,7 @@ export function Player({ session, channel }: { session: string; channel: string 
   return (
     <div class="terminals" onKeyDown={keys}>
       <Bar>
-        <strong class="ellipsis">Recording of {whole?.title || channel}{cell && `, cell ${cell}`}</strong>
+        <strong class="ellipsis">Recording of {whole?.title || spoken(channel)}{cell && `, cell ${cell}`}</strong>
         <span class="grow" />
         {whole && <button type="button" class="button" aria-label="Download" onClick={download}><Icon name="download" /><span class="wide">Download</span></button>}
         {cell

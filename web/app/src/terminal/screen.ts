@@ -5,6 +5,7 @@ import { WebLinksAddon } from '@xterm/addon-web-links'
 import type { SearchAddon } from '@xterm/addon-search'
 import '@xterm/xterm/css/xterm.css'
 import { colours } from './colours'
+import { commandOf, mac } from './keys'
 import { cleanPaste, cleanTitle, clipboardText, findPlaces, isAnswer } from './text'
 
 /** Events of a screen for the page. */
@@ -49,6 +50,8 @@ const drawn = { reading: 128 << 10, typing: 16 << 10 }
  * The time between two drawings of a flood, in ms. Drawing takes more processor time than parsing.
  */
 const frame = { reading: 40, typing: 16 }
+/** The smallest text, in pixels, of a terminal that is made to fit into a smaller page. */
+const smallest = 6
 /** How long after a key or a click a program may write to the clipboard, in ms. */
 const gesture = 10_000
 
@@ -71,7 +74,8 @@ export class Screen {
   #drawnAt = 0
   #end = 0 // the end of the log at the time of the attach; queries before it are old
   #behind = true
-  #own = { cols: 0, rows: 0 }
+  #own = { cols: 0, rows: 0 } // what fits into the element
+  #fontSize: number // what the user has chosen
   #touched = 0
   #ctrl = false
   #alt = false
@@ -80,6 +84,7 @@ export class Screen {
   constructor(host: Host, o: { readOnly: boolean; fontSize: number; screenReader: boolean }) {
     this.#host = host
     this.#readOnly = o.readOnly
+    this.#fontSize = o.fontSize
     this.term = new Terminal({
       fontSize: o.fontSize, fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono'), lineHeight: 1.2, scrollback: 10_000,
       theme: colours(), cursorBlink: false, disableStdin: o.readOnly, screenReaderMode: o.screenReader, macOptionIsMeta: true,
@@ -204,16 +209,25 @@ export class Screen {
 
   #size(cols: number, rows: number): void {
     if (cols !== this.term.cols || rows !== this.term.rows) this.term.resize(cols, rows)
+    this.#shrink()
     this.#host.size(cols, rows, this.#readOnly || (cols === this.#own.cols && rows === this.#own.rows))
+  }
+
+  /** Makes the text smaller if the terminal is larger than its element. */
+  #shrink(): void {
+    const { cols, rows } = this.#own
+    const scale = cols && rows ? Math.min(1, cols / this.term.cols, rows / this.term.rows) : 1
+    this.term.options.fontSize = Math.max(Math.min(smallest, this.#fontSize), Math.floor(2 * this.#fontSize * scale) / 2)
   }
 
   /** Takes the size of its element, and reports it to the server. */
   fit(): void {
+    this.term.options.fontSize = this.#fontSize
     const d = this.#fit.proposeDimensions()
-    if (!d || !d.cols || !d.rows || this.#readOnly) return
-    const { cols, rows } = d
-    if (cols === this.#own.cols && rows === this.#own.rows) return
-    this.#own = { cols, rows }
+    const before = this.#own
+    if (d?.cols && d.rows) this.#own = { cols: d.cols, rows: d.rows }
+    const { cols, rows } = this.#own
+    if (this.#readOnly || (cols === before.cols && rows === before.rows)) return this.#shrink()
     this.term.resize(cols, rows)
     this.#host.size(cols, rows, true)
     this.#channel?.resize(cols, rows).catch(() => {})
@@ -295,7 +309,6 @@ export class Screen {
   /** Handles keys of the page instead of the program. */
   #key(e: KeyboardEvent): boolean {
     if (e.type !== 'keydown') return true
-    const mac = navigator.platform.startsWith('Mac')
     const key = e.key.toLowerCase()
     // Ctrl-C copies selected text, and otherwise means SIGINT.
     if (key === 'c' && ((e.ctrlKey && !e.altKey && !e.metaKey) || (mac && e.metaKey)) && this.term.hasSelection()) {
@@ -310,12 +323,12 @@ export class Screen {
     // The browser's own paste event follows.
     if (key === 'v' && ((e.ctrlKey && e.shiftKey) || (mac && e.metaKey))) return false
     if (e.shiftKey && e.key === 'Insert') return false
-    if (e.key === 'Enter' && e.shiftKey && !e.ctrlKey && !e.altKey) {
+    if (e.key === 'Enter' && e.shiftKey && !e.ctrlKey && !e.altKey && !e.metaKey) {
       this.#send('\x1b\r')
       e.preventDefault()
       return false
     }
-    return !(e.ctrlKey && e.shiftKey && ['f', 't', 'w', 'e', 'o'].includes(key)) && !(e.ctrlKey && ['=', '+', '-', '0'].includes(e.key))
+    return !commandOf(e)
   }
 
   /**
@@ -376,7 +389,7 @@ export class Screen {
   }
 
   set fontSize(px: number) {
-    this.term.options.fontSize = px
+    this.#fontSize = px
     this.#own = { cols: 0, rows: 0 }
     this.fit()
   }

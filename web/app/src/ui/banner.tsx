@@ -1,5 +1,5 @@
 import { route } from '../router'
-import { client, connection } from '../server'
+import { client, connection, offline } from '../server'
 import { explain, mayHelp } from './again'
 
 /**
@@ -20,6 +20,9 @@ function content() {
         {mayHelp(c.error) && <button type="button" class="button quiet" onClick={() => location.reload()}>Reload the page</button>}
       </div>
     )
+  }
+  if (offline.value) {
+    return <div class="banner"><span>You are offline. Your code keeps running, and its output will follow.</span></div>
   }
   if ((c?.state === 'waiting' || c?.state === 'connecting') && c.tries > 1 && !(route.value.page === 'terminal' && !route.value.query.has('cast'))) {
     return (

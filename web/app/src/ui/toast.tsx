@@ -11,10 +11,13 @@ interface Toast {
 const toasts = signal<Toast[]>([])
 let next = 1
 
-/** Shows a message that needs no answer, for 6 s; at most three at once. */
+/**
+ * Shows a message that needs no answer, for 6 s; at most three at once. A message that is already
+ * shown is not repeated.
+ */
 export function toast(text: string, action?: Toast['action']): void {
   const id = next++
-  toasts.value = [...toasts.value.slice(-2), { id, text, ...(action ? { action } : {}) }]
+  toasts.value = [...toasts.value.filter((t) => t.text !== text).slice(-2), { id, text, ...(action ? { action } : {}) }]
   setTimeout(() => drop(id), action ? 10_000 : 6_000)
 }
 

@@ -158,6 +158,23 @@ describe('home', () => {
     await context.close()
   })
 
+  it('says at once that the browser is offline, and nothing twice', async () => {
+    const own = await session()
+    const { page, context } = await open(browser, `/s/${own.id}`)
+    await page.locator('.cell').waitFor()
+    await page.keyboard.press('Escape')
+    for (let i = 0; i < 3; i++) await page.keyboard.press('z')
+    await page.locator('.toast').getByText('There is nothing to undo').waitFor()
+    expect(await page.locator('.toast').count()).toBe(1)
+    await context.setOffline(true)
+    await page.getByText('You are offline').waitFor({ timeout: 2000 })
+    await shot(page, 'notebook-offline')
+    await context.setOffline(false)
+    await page.getByText('You are offline').waitFor({ state: 'detached' })
+    await context.close()
+    await own.end()
+  })
+
   it('paints within a second', async () => {
     const { page, context } = await open(browser)
     const first = () => page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0)

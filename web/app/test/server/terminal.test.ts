@@ -71,6 +71,54 @@ it('opens nothing by a link, then types, splits, ends, and shows all of it after
   await context.close()
 })
 
+it('opens from the notebook, splits in both directions, and shows reversed text', async () => {
+  const own = await session()
+  const { page, context, complaints } = await open(browser, `/s/${own.id}`)
+  await page.getByRole('link', { name: 'Terminal' }).click()
+  await shows(page, /[$#]/)
+  await page.getByRole('button', { name: 'Terminal', exact: true }).click()
+  const menu = await page.getByRole('menu', { name: 'Terminal' }).innerText()
+  expect(menu).toContain('Ctrl+⇧+X')
+  expect(menu).not.toMatch(/⇧\+[TWN]/) // browsers keep these
+  await page.getByRole('menuitem', { name: 'Split right' }).click()
+  await expect.poll(() => page.locator('.pane').count()).toBe(2)
+  await shows(page, /[$#]/)
+  await page.keyboard.press('Control+Shift+O')
+  await expect.poll(() => page.locator('.pane').count()).toBe(3)
+  await shows(page, /[$#]/)
+  const [left, above, below] = await Promise.all([0, 1, 2].map(async (i) => (await page.locator('.pane').nth(i).boundingBox())!))
+  expect(left!.height).toBeCloseTo(above!.height + below!.height, 0)
+  expect([below!.x, below!.width]).toEqual([above!.x, above!.width])
+  expect(below!.y).toBeCloseTo(above!.y + above!.height, 0)
+  await run(page, `printf '\\033[7m%s\\033[0m\\n' reversed-$((1+1))`)
+  const bar = page.locator('.pane.active .xterm-rows span', { hasText: /^reversed-2$/ })
+  await bar.waitFor()
+  await shot(page, 'terminal-splits')
+  // The terminal draws the row again at any time.
+  await expect.poll(() => bar.evaluate((el) => getComputedStyle(el).color === getComputedStyle(document.querySelector('.panes')!).backgroundColor
+    && getComputedStyle(el).backgroundColor === getComputedStyle(document.body).color)).toBe(true)
+  await page.keyboard.press('Control+Shift+X')
+  await expect.poll(() => page.locator('.pane').count()).toBe(2)
+  await page.keyboard.press('Control+Shift+Enter')
+  await expect.poll(() => page.getByRole('tab').count()).toBe(2)
+  expect(complaints).toEqual([])
+  await context.close()
+  await own.end()
+})
+
+it('has the Command key on macOS', async () => {
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
+  await context.addInitScript(() => Object.defineProperty(navigator, 'platform', { value: 'MacIntel' }))
+  const page = await context.newPage()
+  await page.goto(`${url}/s/${made.id}/terminal#token=${token}`)
+  await add(page)
+  await page.keyboard.press('Meta+Shift+E')
+  await expect.poll(() => page.locator('.split:not([hidden]) .pane').count()).toBe(2)
+  await page.getByRole('button', { name: 'Terminal', exact: true }).click()
+  await page.getByRole('menuitem', { name: 'Split right ⌘⇧E' }).waitFor()
+  await context.close()
+})
+
 it('obeys Ctrl-C in a flood, whose output ends', async () => {
   const { page, context } = await open(browser, `/s/${made.id}/terminal`)
   await add(page)
@@ -211,6 +259,31 @@ it('finds text, and works on a phone', async () => {
   await context.close()
 })
 
+it('fits a larger screen into a phone, with its note above the keys', async () => {
+  const own = await session()
+  const wide = await open(browser, `/s/${own.id}/terminal`, { viewport: { width: 1000, height: 700 } })
+  await add(wide.page)
+  const { page, context } = await open(browser, `/s/${own.id}/terminal`, { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 })
+  await shows(page, /[$#]/)
+  await run(wide.page, 'echo wide-$((5+5))')
+  await shows(page, 'wide-10')
+  const note = page.getByText('Somebody else is typing')
+  await note.waitFor()
+  await shot(page, 'terminal-phone-watches')
+  const [told, keys, pane, drawn] = await Promise.all(['.pane .note', '.pane .keybar', '.pane .xterm-box', '.pane .xterm-screen'].map(async (s) => (await page.locator(s).boundingBox())!))
+  expect(told!.y + told!.height).toBeLessThanOrEqual(keys!.y)
+  expect(drawn!.y + drawn!.height).toBeLessThanOrEqual(pane!.y + pane!.height)
+  // Smaller text would not be readable. The other columns are reached by scrolling.
+  await page.locator('.pane .xterm-box').evaluate((el) => el.scrollTo(9999, 0))
+  await expect.poll(async () => (await page.locator('.pane .xterm-screen').boundingBox())!.x + drawn!.width).toBeLessThanOrEqual(391)
+  await page.getByRole('button', { name: 'Use my size' }).tap()
+  await note.waitFor({ state: 'detached' })
+  await expect.poll(async () => (await page.locator('.pane .xterm-screen').boundingBox())!.width).toBeLessThanOrEqual(390)
+  await context.close()
+  await wide.context.close()
+  await own.end()
+})
+
 it('replays what was recorded, from a link too, and has no barrier for axe', async () => {
   const { page, context, complaints } = await open(browser, `/s/${made.id}/terminal`)
   await add(page)
@@ -220,6 +293,10 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   await page.getByRole('button', { name: 'Terminal', exact: true }).click()
   await page.getByRole('menuitem', { name: 'Replay and record' }).click()
   await page.locator('.stage .xterm-rows').filter({ hasText: 'recorded-49' }).waitFor()
+  await page.getByText(/^Recording of (terminal \d|[^t])/).waitFor()
+  // The whole recorded screen, which was as high as this page
+  const [drawn, room] = await Promise.all(['.stage', 'main'].map(async (s) => (await page.locator(s).boundingBox())!))
+  expect(drawn!.y + drawn!.height).toBeLessThanOrEqual(room!.y + room!.height)
   // It has reached its end, after as long as the typing took
   await page.getByRole('button', { name: 'Play', exact: true }).waitFor({ timeout: 60_000 })
   await page.getByRole('slider', { name: 'Position' }).fill('0')
