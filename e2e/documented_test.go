@@ -93,11 +93,37 @@ func TestApartAsDocumented(t *testing.T) {
 	if len(running) != 2 || machine != "" {
 		t.Fatalf("the section starts %d processes, and ends with %q", len(running), machine)
 	}
+	rotated(ctx, t, filepath.Join(c.Dir, "edge-1"), "http://"+there["10.0.0.21:8080"])
 	for i := range running {
 		cmd := running[len(running)-1-i]
 		check(t, cmd.Process.Signal(syscall.SIGTERM))
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%v: %v", cmd.Args, err)
 		}
+	}
+}
+
+// rotated rotates the token of a gateway that runs alone. The gateway accepts the new token, and the
+// old one while it is valid.
+func rotated(ctx context.Context, t *testing.T, dir, url string) {
+	t.Helper()
+	file := filepath.Join(dir, "cluster", "token")
+	read := func() string {
+		b, err := os.ReadFile(file)
+		check(t, err)
+		return strings.TrimSpace(string(b))
+	}
+	old := read()
+	_, err := Sandgate("token", "--rotate", "--keep", "1h", "--config",
+		filepath.Join(dir, "config.yaml"))
+	check(t, err)
+	status := func(token string) int {
+		code, err := (&Server{URL: url, Token: token}).Get(ctx, "/v1/sessions", nil)
+		check(t, err)
+		return code
+	}
+	eventually(t, "the new token", func() bool { return status(read()) == 200 })
+	if read() == old || status(old) != 200 {
+		t.Errorf("the token before gets %d", status(old))
 	}
 }

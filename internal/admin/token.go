@@ -36,7 +36,8 @@ func RotateToken(ctx context.Context, a *console.Invocation, cfg *config.Config,
 	_, err = server.AskReload(ctx, cfg, server.ReloadRequest{})
 	switch {
 	case fault.Is(err, fault.Unavailable):
-		fmt.Fprintln(a.Err, "No server runs; the next start uses the new token.")
+		fmt.Fprintln(a.Err, "No server runs with this run_dir; the next start uses the new token.")
+		fmt.Fprintln(a.Err, "A gateway that runs alone reads it within five seconds.")
 	case err != nil:
 		return err
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// certificateEvery is the time between two looks at the files of the certificates.
-const certificateEvery = 5 * time.Second
+// followEvery is the time between two looks at the followed files.
+const followEvery = 5 * time.Second
 
-// followCertificates sends the certificates to the gateway again after their files have changed,
+// followFiles applies the content of certificates and tokens again after their files have changed,
 // until ctx ends. Files that do not belong together change nothing: a program may be writing them.
-func (r *reloader) followCertificates(ctx context.Context) {
-	seen := certificate.State(r.certificates())
-	tick := time.NewTicker(certificateEvery)
+func (r *reloader) followFiles(ctx context.Context) {
+	seen := certificate.State(r.followed())
+	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	last := ""
 	for {
@@ -28,27 +28,27 @@ func (r *reloader) followCertificates(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		items := r.certificates()
+		items := r.followed()
 		state := certificate.State(items)
 		if state == seen {
 			continue
 		}
 		if err := r.refresh(ctx); err != nil {
 			if text := err.Error(); text != last {
-				r.log.Error("certificates have changed and could not be read again", "error", err)
+				r.log.Error("changed files could not be read again", "error", err)
 				last = text
 			}
 			continue
 		}
 		seen, last = state, ""
-		r.log.Info("certificates were read again", "files", items)
+		r.log.Info("changed files were read again", "files", items)
 	}
 }
 
-func (r *reloader) certificates() []string {
+func (r *reloader) followed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Concat(r.cfg.TLS.Certificates, r.identities)
+	return slices.Concat(r.cfg.TLS.Certificates, r.files)
 }
 
 // identityFiles returns the files of this machine's identities in a cluster; nil without a cluster.
@@ -61,6 +61,11 @@ func identityFiles(cfg *config.Config, roles ...string) (items []string) {
 		items = append(items, path+".crt:"+path+".key")
 	}
 	return append(items, filepath.Join(cfg.ClusterDir(), "ca.crt"))
+}
+
+// tokenFiles returns the files of the operator's token.
+func tokenFiles(cfg *config.Config) []string {
+	return []string{cfg.TokenFile(), previousPath(cfg.TokenFile())}
 }
 
 // firstExpiry returns when the first certificate of a gateway expires: of those that it shows to

@@ -41,13 +41,13 @@ func TestIdentityIsRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reloader{cfg: cfg, identities: identityFiles(cfg, noderpc.RoleNode, noderpc.RoleGateway)}
-	seen := certificate.State(r.certificates())
-	if seen != certificate.State(r.certificates()) {
+	r := &reloader{cfg: cfg, files: identityFiles(cfg, noderpc.RoleNode, noderpc.RoleGateway)}
+	seen := certificate.State(r.followed())
+	if seen != certificate.State(r.followed()) {
 		t.Fatal("unchanged files seem to be new")
 	}
 	join()
-	if certificate.State(r.certificates()) == seen {
+	if certificate.State(r.followed()) == seen {
 		t.Error("new files are not noticed")
 	}
 	n := &node{identity: credentials}

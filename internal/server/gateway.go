@@ -140,7 +140,7 @@ func Gateway(ctx context.Context, a *console.Invocation,
 	return serveGateway(ctx, a, in, lns, &statusPipe{}, func(apply func(gatewayInput) error) {
 		r := &reloader{
 			load: load, level: new(slog.LevelVar), log: slog.Default(), cfg: cfg,
-			identities: identityFiles(cfg, noderpc.RoleGateway),
+			files: append(identityFiles(cfg, noderpc.RoleGateway), tokenFiles(cfg)...),
 		}
 		r.apply = func(_ context.Context, c *config.Config) error {
 			in, err := readGatewaySettings(c)
@@ -150,7 +150,7 @@ func Gateway(ctx context.Context, a *console.Invocation,
 			return apply(in)
 		}
 		r.onHangup(ctx, func() bool { return false }, nil)
-		go r.followCertificates(ctx)
+		go r.followFiles(ctx)
 	})
 }
 

@@ -65,7 +65,7 @@ func Node(ctx context.Context, a *console.Invocation, load func() (*config.Confi
 	return serveNode(ctx, a, cfg, &statusPipe{w: a.Out}, func(r *reloader) {
 		r.load = load
 		r.onHangup(ctx, func() bool { return false }, nil)
-		go r.followCertificates(ctx)
+		go r.followFiles(ctx)
 	})
 }
 
@@ -278,7 +278,7 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 	n.identity = identity
 	follow(&reloader{
 		level: n.level, log: n.log, cfg: n.cfg, apply: n.reload,
-		identities: identityFiles(n.cfg, noderpc.RoleNode),
+		files: identityFiles(n.cfg, noderpc.RoleNode),
 	})
 	n.status.report(statusReady)
 	watching, end := context.WithCancel(ctx)

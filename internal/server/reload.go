@@ -19,8 +19,9 @@ type reloader struct {
 	load  func() (*config.Config, error)
 	level *slog.LevelVar
 	log   *slog.Logger
-	// identities are the files of the identities in the cluster, as items of certificates.
-	identities []string
+	// files are followed beside the certificates: those of the identities in the cluster, and of the
+	// token of a gateway that runs alone.
+	files []string
 	// apply sends the settings to the parts.
 	apply func(ctx context.Context, cfg *config.Config) error
 

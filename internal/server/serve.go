@@ -77,7 +77,7 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	defer stop()
 	r := &reloader{
 		load: load, level: level, log: log, cfg: cfg,
-		identities: identityFiles(cfg, noderpc.RoleNode, noderpc.RoleGateway),
+		files: identityFiles(cfg, noderpc.RoleNode, noderpc.RoleGateway),
 		apply: func(ctx context.Context, cfg *config.Config) error {
 			return reloadParts(ctx, cfg, caller, node, gateway)
 		},
@@ -91,7 +91,7 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	}
 	defer func() { end(); wait() }()
 	r.onHangup(control, func() bool { return console.IsTerminal(a.Out) }, stop)
-	go r.followCertificates(control)
+	go r.followFiles(control)
 	fmt.Fprintf(a.Out, "sandgate %s: starting\n", a.Version)
 	err = supervise(ctx, []*child{node, gateway})
 	if err == nil {

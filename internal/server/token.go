@@ -117,7 +117,8 @@ func ReplaceToken(path string, owner Caller,
 	}
 	next = newToken()
 	// The note about the old token is written first, so that one of the two is valid at any moment.
-	if err := writeSecret(previousPath(path), note, 0, 0); err != nil {
+	// Both files have the owner of the token's, who may be the user of a gateway that runs alone.
+	if err := writeSecret(previousPath(path), note, uid, gid); err != nil {
 		return "", "", fault.Wrap(fault.Host, op, err)
 	}
 	if err := writeSecret(path, []byte(next+"\n"), uid, gid); err != nil {
