@@ -8,6 +8,8 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +150,15 @@ func TestOpenSandbox(t *testing.T) {
 	var e struct{ Code string }
 	if status := d.do("GET", "/ping", nil, &e); status != 404 || e.Code != "not_found" {
 		t.Errorf("after the end: %d %+v", status, e)
+	}
+}
+
+// TestOpenSandboxPackage uses the server with the unmodified SDK of OpenSandbox.
+func TestOpenSandboxPackage(t *testing.T) {
+	cmd := exec.CommandContext(deadline(t), "node", "testdata/opensandbox.mjs")
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
