@@ -6,8 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -36,6 +39,7 @@ func TestEventsOverGateways(t *testing.T) {
 	if code != http.StatusCreated {
 		t.Fatalf("the webhook: %d", code)
 	}
+	awaitJupyterEvent(p)
 	const sessions = 6
 	var work sync.WaitGroup
 	for i := range sessions {
@@ -74,5 +78,31 @@ func TestEventsOverGateways(t *testing.T) {
 		if n != 1 {
 			t.Errorf("the event %s arrived %d times", id, n)
 		}
+	}
+}
+
+// awaitJupyterEvent waits until a subscriber at one gateway gets an event that a client has posted
+// at the other one.
+func awaitJupyterEvent(p *pair) {
+	p.t.Helper()
+	from, to := p.servers[0], p.servers[1]
+	ws, _, err := websocket.Dial(p.ctx, "ws"+strings.TrimPrefix(to.URL, "http")+
+		"/jupyter/api/events/subscribe?token="+to.Token, nil)
+	check(p.t, err)
+	defer ws.CloseNow()
+	const event = `{"schema_id": "https://example.org/e", "version": 1, "data": {"n": 7}}`
+	code, err := from.JSON(p.ctx, http.MethodPost, "/jupyter/api/events",
+		json.RawMessage(event), nil)
+	check(p.t, err)
+	if code != http.StatusNoContent {
+		p.t.Fatalf("the event: status %d", code)
+	}
+	_, text, err := ws.Read(p.ctx)
+	check(p.t, err)
+	var e struct {
+		N int
+	}
+	if err := json.Unmarshal(text, &e); err != nil || e.N != 7 {
+		p.t.Errorf("the other gateway's client gets %s: %v", text, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/jupyter/events"
 	"github.com/sandgate/sandgate/gateway/librechat"
 	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
 	"github.com/sandgate/sandgate/gateway/onlyboxes"
@@ -67,6 +68,8 @@ type Config struct {
 	Tickets   auth.OneTimeStore
 	RunTokens auth.SharedRunTokenStore
 	Rates     auth.RateStore
+	// Relay connects the gateways of a cluster. nil means that there are no others.
+	Relay Relay
 	// Surfaces are protocol surfaces in addition to the gateway's own.
 	Surfaces []surface.Surface
 	// WebhookAllow are networks that are not public and that webhooks may reach. NoWebhooks makes a
@@ -81,6 +84,9 @@ type Config struct {
 	Limits Limits
 	Times  Times
 }
+
+// Relay sends messages between the gateways of a cluster.
+type Relay = events.Relay
 
 // LibreChat configures the surface for LibreChat.
 type LibreChat struct {

@@ -172,7 +172,7 @@ func newJupyter(g *Gateway) *jupyter.Surface {
 	return jupyter.New(jupyter.Config{
 		Node: surfaceNode{g}, Auth: g.auth, Languages: g.health.Languages, Log: g.log,
 		Full: func() { g.full(limitJupyter) }, Leaving: g.leaving, Go: g.start,
-		Call:  g.cfg.Times.Call,
+		Call: g.cfg.Times.Call, Relay: g.cfg.Relay,
 		Start: 2 * g.cfg.Times.Call, Write: 3 * g.cfg.Times.Write, Ping: g.cfg.Times.Ping,
 		Pong: g.cfg.Times.Pong,
 	})

@@ -66,6 +66,8 @@ type Config struct {
 	// Write is how long a WebSocket's client may read nothing, Ping the time between two pings, and
 	// Pong how long the answer to one may take.
 	Write, Ping, Pong time.Duration
+	// Relay connects the events of the gateways of a cluster; nil without a cluster.
+	Relay events.Relay
 }
 
 // Surface serves Jupyter's clients.
@@ -96,6 +98,9 @@ func New(cfg Config) *Surface {
 	s := &Surface{
 		cfg: cfg, started: time.Now(), mux: http.NewServeMux(),
 		large: tenantlimit.New(tenantlimit.Lookup(tenantlimit.JupyterContents)),
+	}
+	if cfg.Relay != nil {
+		s.hub.Connect(cfg.Relay, cfg.Full)
 	}
 	s.sockets.shares = tenantlimit.New(tenantlimit.Lookup(tenantlimit.JupyterSockets))
 	s.sockets.full = cfg.Full

@@ -240,6 +240,7 @@ func gatewayConfig(cfg *config.Config, in gatewayInput, stores shared) gateway.C
 		AllowedHosts: allowedHosts(cfg), AllowedOrigins: cfg.Origins,
 		Static:  web.Site(),
 		Tickets: stores.tickets, RunTokens: stores.runTokens, Rates: stores.rates,
+		Relay:       stores.relay,
 		PortsDomain: cfg.Ports,
 		E2BDomain:   cfg.E2B, E2BOpenInterpreter: cfg.E2BOpen,
 		LibreChat: libreChat(cfg, in.LibreChatKeys),

@@ -71,6 +71,7 @@ type shared struct {
 	tickets   auth.OneTimeStore
 	runTokens auth.SharedRunTokenStore
 	rates     auth.RateStore
+	relay     gateway.Relay
 }
 
 // reachNodes returns the node, or all nodes of the cluster as one, the shared stores, and a
@@ -133,7 +134,7 @@ func reachNodes(cfg *config.Config, access *clusterAccess, credentials *noderpc.
 	work.Go(func() { resolver.Run(ctx) })
 	stores := shared{
 		tickets: server.OneTimeStore(), runTokens: server.RunTokenStore(),
-		rates: server.RateStore(),
+		rates: server.RateStore(), relay: server.Relay(),
 	}
 	return routedNode{all}, stores, func() {
 		cancel()

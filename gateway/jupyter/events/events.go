@@ -1,5 +1,5 @@
-// Package events distributes the events of Jupyter's interface to the clients that subscribe to them
-// at one gateway.
+// Package events distributes the events of Jupyter's interface to the clients that subscribe to
+// them, at this gateway and at the others of the cluster.
 package events
 
 import (
@@ -17,15 +17,16 @@ const (
 
 // Event is one event. Data is what happened, without the id of its schema.
 type Event struct {
-	Schema string
-	Data   map[string]any
+	Schema string         `json:"schema"`
+	Data   map[string]any `json:"data"`
 	// Path and Source are paths in Session; they become path and source_path of Data.
-	Path, Source *string
-	Session      string
+	Path    *string `json:"path,omitempty"`
+	Source  *string `json:"source,omitempty"`
+	Session string  `json:"session"`
 	// Home is the user whose home session Session is, if that is known.
-	Home *string
+	Home *string `json:"home,omitempty"`
 	// Only limits the event to the server where it was posted: a session, or the server-wide one.
-	Only *string
+	Only *string `json:"only,omitempty"`
 }
 
 // Reader describes the client that subscribes.
@@ -40,6 +41,8 @@ type Reader struct {
 
 // Hub has the subscribers. The zero Hub is ready.
 type Hub struct {
+	relay *relay // nil without a cluster
+
 	mu  sync.Mutex // guards all; outside the locks of subscribers
 	all map[string]map[*Subscriber]struct{}
 }
@@ -59,8 +62,16 @@ func (h *Hub) Subscribe(r Reader) *Subscriber {
 	return s
 }
 
-// Publish gives an event to the subscribers of a tenant. It never waits for one.
+// Publish gives an event to the subscribers of a tenant at all gateways. It never waits for one.
 func (h *Hub) Publish(tenant string, e Event) {
+	h.deliver(tenant, e)
+	if h.relay != nil {
+		h.relay.send(tenant, e)
+	}
+}
+
+// deliver gives an event to the subscribers at this gateway.
+func (h *Hub) deliver(tenant string, e Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.all[tenant] {

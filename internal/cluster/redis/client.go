@@ -13,6 +13,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -49,8 +50,9 @@ type Client struct {
 	events    cluster.Broadcaster // events of the directory
 	keyEvents cluster.Broadcaster // events of the key table; all are empty
 	feeds     cluster.FeedWatch
+	relay     *Relay
 	cancel    context.CancelFunc
-	done      chan struct{} // closed when listen has returned
+	work      sync.WaitGroup
 }
 
 //go:embed lua/*.lua
@@ -164,18 +166,20 @@ func Open(o Options) (*Client, error) {
 	c := &Client{
 		client: goredis.NewClient(opts), scripts: newScripts(), prefix: "sandgate:{" + o.Cluster +
 			"}:",
-		timeout: o.Timeout, log: o.Logger, done: make(chan struct{}),
+		timeout: o.Timeout, log: o.Logger,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	go c.listen(ctx)
+	c.relay = &Relay{c: c, waiting: make(chan []byte, maxRelayed)}
+	c.work.Go(func() { c.listen(ctx) })
+	c.work.Go(func() { c.relay.run(ctx) })
 	return c, nil
 }
 
 // Close closes the connections. All watches end.
 func (c *Client) Close() error {
 	c.cancel()
-	<-c.done
+	c.work.Wait()
 	c.events.Close()
 	c.keyEvents.Close()
 	return fault.Wrap(fault.Unavailable, "redis.close", c.client.Close())
@@ -237,7 +241,6 @@ func flag(is bool) string {
 
 // listen receives the events of the server until ctx ends.
 func (c *Client) listen(ctx context.Context) {
-	defer close(c.done)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		if c.subscribe(ctx) {
 			pause = 50 * time.Millisecond
@@ -259,7 +262,9 @@ const silence = 5 * time.Second
 // subscribe receives events until the connection is lost. It reports whether a
 // connection existed.
 func (c *Client) subscribe(ctx context.Context) (connected bool) {
-	sub := c.client.Subscribe(ctx, c.eventsChannel(), c.keyTableChannel(), c.feedChannel())
+	sub := c.client.Subscribe(
+		ctx, c.eventsChannel(), c.keyTableChannel(), c.feedChannel(), c.relayChannel(),
+	)
 	defer func() { _ = sub.Close() }()
 	// A context alone does not end a read.
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
@@ -297,6 +302,9 @@ func (c *Client) subscribe(ctx context.Context) (connected bool) {
 				continue
 			case c.feedChannel():
 				c.feeds.Notify(m.Payload)
+				continue
+			case c.relayChannel():
+				c.relay.deliver([]byte(m.Payload))
 				continue
 			}
 			var e cluster.Event
