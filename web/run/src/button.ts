@@ -118,7 +118,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     if (type === 'stdout') write(e.text!)
     else if (type === 'stderr') write(e.text!, ' s')
     else if (type === 'display' || type === 'result') display(e)
-    else if (type === 'error') error(e)
+    else if (type === 'error') stopped || error(e) // the user knows why it has ended
     else if (type === 'truncated') note(`${e.bytes} bytes over the limit were left out.`)
     else if (type === 'files') files(e)
     else if (type === 'input_request') ask(e)

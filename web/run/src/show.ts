@@ -14,8 +14,8 @@ const pictures = 'png jpeg gif webp svg+xml'.split(' ').map((t) => 'image/' + t)
 // The first child of the shown document, so nothing in it can change this. The frame's sandbox
 // disables scripts.
 const policy = `<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none';style-src 'unsafe-inline';img-src data:">` +
-  '<style>:root{color-scheme:SCHEME;font:13px system-ui;color:COLOUR}table{border-collapse:collapse}' +
-  'td,th{padding:3px 10px;border-bottom:1px solid #8884}</style>'
+  '<style>:root{color-scheme:SCHEME;font:13px/20px system-ui;color:COLOUR}' +
+  'table{border-collapse:collapse;border:0}td,th{padding:3px 10px;border:0;border-bottom:1px solid #8884;white-space:nowrap}p,body{margin:7px}</style>'
 
 /**
  * Shows data that has several forms: an image, HTML in a frame that can run and load nothing, or
@@ -37,7 +37,7 @@ export function show(data: Record<string, unknown>, host: Element): HTMLElement 
     const style = getComputedStyle(host)
     const rows = (html.match(/<(tr|p|li|h\d|br)\b/g) ?? []).length
     return el('iframe', {
-      title: 'output', part: 'frame', sandbox: '', height: Math.min(rows * 27 + 50, 380),
+      title: 'output', part: 'frame', sandbox: '', height: Math.min(rows * 27 + 14, 380), // a row has 27 pixels
       srcdoc: policy.replace('SCHEME', style.colorScheme.replace('normal', 'light')).replace('COLOUR', style.color) + html,
     })
   }

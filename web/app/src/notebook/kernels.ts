@@ -88,6 +88,12 @@ export class KernelLink {
     return { channel: k.id, ...at }
   }
 
+  /** Whether the log is being read as it was before this page attached. */
+  get #old(): boolean {
+    const k = this.#kernel
+    return !k || k.position.offset < (k.info?.end ?? 0)
+  }
+
   /** Follows a kernel that already runs. Starts none. */
   async follow(channel: string, from: Position | undefined): Promise<void> {
     this.#from = from
@@ -229,12 +235,14 @@ export class KernelLink {
       case 'stdout': case 'stderr':
         this.#flow.text(out, e.text, e.type === 'stderr')
         break
-      case 'execute_reply':
+      case 'execute_reply': {
         cell.state.value = e.status
         cell.elapsed.value = e.elapsed_ms
         if (e.execution_count) cell.count.value = e.execution_count
+        const old = this.#old
         this.#flow.then(out, () => {
           out.settle()
+          if (old) out.rewind()
           if (e.status === 'aborted' && out.empty) out.note('Not run: an earlier cell failed or was interrupted.')
         })
         this.#end(e.cell, cell)
@@ -242,6 +250,7 @@ export class KernelLink {
         this.#cells.ended(cell, this)
         this.#cells.changed()
         break
+      }
       default:
         this.#flow.then(out, () => this.#output(e, cell))
     }

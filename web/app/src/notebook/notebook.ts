@@ -131,6 +131,7 @@ export class Notebook implements Page {
       this.active.value = this.anchor.value = this.cells.peek()[0]!.id
       const marks = object(object(this.#metadata.sandgate).kernels) as Record<string, Mark>
       const mine = object(this.#metadata.sandgate).session === this.session.id
+      if (mine) this.#remind(object(object(this.#metadata.sandgate).executions))
       await this.kernels.follow(mine ? marks : {})
       this.ready.value = true
       this.#look = setInterval(() => {
@@ -311,6 +312,20 @@ export class Notebook implements Page {
     return formatNotebook(this.toJSON())
   }
 
+  /** The last execution of each cell, by which its output and its recording are found. */
+  #executions(): Record<string, [channel: string, number: number]> {
+    return Object.fromEntries(this.cells.peek().flatMap((c) => (c.execution ? [[c.id, [c.channel, c.execution]]] : [])))
+  }
+
+  #remind(executions: Object): void {
+    for (const c of this.cells.peek()) {
+      const [channel, number] = (executions[c.id] ?? []) as unknown[]
+      if (typeof channel !== 'string' || typeof number !== 'number') continue
+      c.channel = channel
+      c.execution = number
+    }
+  }
+
   async save(): Promise<void> {
     if (this.readOnly) return
     clearTimeout(this.#timer)
@@ -342,7 +357,7 @@ export class Notebook implements Page {
       const n = this.toJSON()
       const sharing = this.sharing.peek()
       const sums = sharing?.sums()
-      n.metadata.sandgate = { session: this.session.id, kernels: this.kernels.marks(), ...sharing?.mark(this.cells.peek()) }
+      n.metadata.sandgate = { session: this.session.id, kernels: this.kernels.marks(), executions: this.#executions(), ...sharing?.mark(this.cells.peek()) }
       const [touched, edited] = [[...this.#touched], [...this.#edited]]
       this.#touched.clear()
       this.#edited.clear()
@@ -668,6 +683,8 @@ export class Notebook implements Page {
       which = cells.slice(i, i + 2)
     }
     if (which.length < 2) return
+    const kinds = new Set(which.map((c) => (c.type.peek() === 'code' ? c.language.peek() : c.type.peek())))
+    if (kinds.size > 1) return toast('Only cells of one language can be merged')
     this.#remember()
     const [first, ...rest] = which
     const merged = new CellModel({ ...first!.toJSON(this.language.peek()), id: undefined!, source: which.map((c) => c.source.peek()).join('\n\n'), outputs: [] }, first!.language.peek())

@@ -8,7 +8,7 @@ const maxRich = 50
 
 type Entry =
   /** Text from a file is written back unchanged as long as nothing is added. */
-  | { kind: 'text'; el: HTMLElement; view: TextView; json?: OutputJSON[] }
+  | { kind: 'text'; el: HTMLElement; view: TextView; rewind: () => void; json?: OutputJSON[] }
   | { kind: 'rich'; el: HTMLElement; view: Rich; json: Extract<OutputJSON, { data: Bundle }>; display?: string | undefined }
   | { kind: 'error'; el: HTMLElement; view: ErrorView; json: Extract<OutputJSON, { ename: string }> }
 
@@ -83,8 +83,7 @@ export class OutputView {
       el.setAttribute('aria-live', 'off') // each cell's end is told; a flood is not
       el.setAttribute('aria-label', 'Text output')
       el.append(view.el)
-      follow(el)
-      last = { kind: 'text', el, view, ...(json ? { json: [] } : {}) }
+      last = { kind: 'text', el, view, rewind: follow(el, !json), ...(json ? { json: [] } : {}) }
       this.#push(last)
     }
     if (json && last.json) last.json.push(json)
@@ -126,6 +125,11 @@ export class OutputView {
     el.className = bad ? 'out-note bad' : 'out-note'
     el.textContent = text
     this.el.append(el)
+  }
+
+  /** Shows the beginning of text that was printed before this page was opened. */
+  rewind(): void {
+    for (const e of this.#entries) if (e.kind === 'text') e.rewind()
   }
 
   clear(wait = false): void {
@@ -234,13 +238,19 @@ export class OutputView {
   }
 }
 
-/** Keeps a scrolling box at its end, unless the user has scrolled back. */
-function follow(box: HTMLElement): void {
-  let stick = true
+/**
+ * Keeps a scrolling box at its end if stick is true, unless the user has scrolled back. The result
+ * goes to its beginning.
+ */
+function follow(box: HTMLElement, stick: boolean): () => void {
   box.addEventListener('scroll', () => {
     stick = box.scrollHeight - box.scrollTop - box.clientHeight < 24
   }, { passive: true })
   new ResizeObserver(() => {
     if (stick) box.scrollTop = box.scrollHeight
   }).observe(box.firstElementChild!)
+  return () => {
+    stick = false
+    box.scrollTop = 0
+  }
 }

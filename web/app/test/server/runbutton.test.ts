@@ -69,6 +69,13 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   await frame.waitFor()
   expect(await frame.getAttribute('sandbox')).toBe('')
   await page.frameLocator('code-run iframe').getByText('Oslo').waitFor()
+  // The frame is as high as its table, which has lines between its rows only.
+  const table = await page.frameLocator('code-run iframe').locator('table').evaluate((el) => {
+    const { scrollHeight, clientHeight } = document.documentElement
+    return { hidden: scrollHeight - clientHeight, empty: clientHeight - el.getBoundingClientRect().bottom, border: getComputedStyle(el).borderTopWidth }
+  })
+  expect(table).toMatchObject({ hidden: 0, border: '0px' })
+  expect(table.empty).toBeLessThan(20)
 
   await page.evaluate(() => {
     const made = Object.assign(document.createElement('code-run'), { textContent: 'open("made.csv", "w").write("a,b")' })
@@ -89,6 +96,7 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   await button(page, 'while true').click()
   await below(page, 'while true').getByText(/^Stopped · /).waitFor()
   await button(page, 'while true').getByText('Run again').waitFor()
+  expect(await below(page, 'while true').locator('.err').count()).toBe(0) // the user knows why
 
   await button(page, 'f(0)').click()
   await below(page, 'f(0)').locator('.err b').filter({ hasText: 'ZeroDivisionError' }).waitFor()
@@ -126,6 +134,18 @@ it('runs in a frame where a page allows no script of others', async () => {
   await frame.getByText('in a frame 42').waitFor()
   await shot(page, 'embed')
   await page.close()
+  const phone = await browser.newContext({ viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true })
+  const strict = await phone.newPage()
+  await strict.goto(`${chat}/strict`)
+  expect(await strict.evaluate(() => innerWidth)).toBe(390)
+  await strict.goto(chat)
+  await button(strict, 'n ** 2').tap()
+  await below(strict, 'n ** 2').getByText('Copy output').waitFor()
+  await shot(strict, 'chat-phone')
+  const heights = await below(strict, 'n ** 2').locator('.bar button, .bar a').evaluateAll((all) => all.map((el) => el.getBoundingClientRect().height))
+  expect(heights).toHaveLength(3)
+  expect(Math.max(...heights)).toBeLessThan(40)
+  await phone.close()
 })
 
 it('opens in a notebook of a new session, where it runs when somebody runs it', async () => {

@@ -40,6 +40,8 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   await page.locator('.cell.active .cm-content').waitFor()
   await run(page, 'x = 41\nprint("first", x)')
   await output(page, 0).getByText('first 41').waitFor()
+  await run(page, 'for i in range(200): print("tick", i)')
+  await page.locator('.cell').nth(1).and(page.locator('[data-state="ok"]')).waitFor()
   await page.getByText('Saved', { exact: true }).waitFor()
   const link = await share(page, 'Notebook')
   expect(link).toMatch(new RegExp(`^${url}/s/${s.id}#view=sgv_[\\w-]+$`))
@@ -50,6 +52,10 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   const guest = await visit(link)
   expect(guest.page.url()).not.toContain('view=')
   await output(guest.page, 0).getByText('first 41').waitFor()
+  // Output that has ended is shown from its beginning.
+  const ticks = output(guest.page, 1).locator('.out-text')
+  await ticks.getByText('tick 199').waitFor()
+  expect(await ticks.evaluate((el) => [el.scrollTop, el.scrollHeight > el.clientHeight])).toEqual([0, true])
   await guest.page.getByText('Watching', { exact: true }).waitFor()
   for (const name of ['Run all', 'Run this cell', 'Code', 'Variables']) expect(await guest.page.getByRole('button', { name, exact: true }).count(), name).toBe(0)
   // The owner sees that somebody watches, and the viewer sees the running cells live.
@@ -57,8 +63,8 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   await guest.page.getByText('In this session: 1 other can edit.').waitFor({ state: 'attached' })
   await shot(page, 'notebook-watched')
   await run(page, 'import time\nfor i in range(100000):\n    print("live", i, flush=True)\n    time.sleep(0.1)')
-  await output(guest.page, 1).getByText('live 3').waitFor()
-  await guest.page.locator('.cell').nth(1).locator('.cm-content').getByText('time.sleep').waitFor()
+  await output(guest.page, 2).getByText('live 3').waitFor()
+  await guest.page.locator('.cell').nth(2).locator('.cm-content').getByText('time.sleep').waitFor()
   await shot(guest.page, 'notebook-watching')
   // Keys have no effect.
   await guest.page.locator('.cell').first().locator('.cm-content').click()
@@ -67,7 +73,7 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   await guest.page.keyboard.press('Escape')
   for (const key of ['d', 'd', 'b', 'x', 'i', 'i', 'Control+Enter']) await guest.page.keyboard.press(key)
   expect(await guest.page.locator('.cell').first().locator('.cm-content').innerText()).toBe('x = 41\nprint("first", x)')
-  await output(guest.page, 1).getByText('live 9').waitFor() // it continues to run
+  await output(guest.page, 2).getByText('live 9').waitFor() // it continues to run
   await page.getByRole('button', { name: 'Stop', exact: true }).first().click()
   await guest.page.locator('.cell[data-state="error"]').waitFor()
   await expect.poll(() => barriers(guest.page), { timeout: 20_000 }).toEqual([]) // without running animations
