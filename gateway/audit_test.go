@@ -85,6 +85,29 @@ func TestMetricsWithoutNode(t *testing.T) {
 	}
 }
 
+// partlyUp is a cluster with a node that sends no metrics.
+type partlyUp struct{ listening }
+
+func (*partlyUp) Call(_ context.Context, _ noderpc.Principal, op string, _, result any) error {
+	if op == protocol.OpMetrics {
+		*result.(*protocol.Metrics) = protocol.Metrics{Nodes: map[string]bool{"a": true, "b": false}}
+	}
+	return nil
+}
+
+// TestMetricsWithMissingNode: a gateway of a cluster reports each node that sent no metrics.
+func TestMetricsWithMissingNode(t *testing.T) {
+	url, _ := serveNode(t, &partlyUp{})
+	_, body := get(t, url+"/metrics", tokenAll)
+	for _, line := range []string{
+		`sandgate_gateway_node_up{node="a"} 1`, `sandgate_gateway_node_up{node="b"} 0`,
+	} {
+		if !strings.Contains(body, "\n"+line+"\n") {
+			t.Errorf("there is no %s in %s", line, body)
+		}
+	}
+}
+
 // serveNode starts a gateway in front of the given node.
 func serveNode(t *testing.T, n Node) (url string, g *Gateway) {
 	t.Helper()

@@ -90,7 +90,6 @@ type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec   // method, route, class
 	seconds  *prometheus.HistogramVec // route
-	nodeUp   prometheus.Gauge
 }
 
 // noRoute is the label of requests to paths outside the route table.
@@ -111,12 +110,8 @@ func newMetrics(g *Gateway) *metrics {
 			Help:    "Time from a request's header to the end of its response. WebSockets are not counted.",
 			Buckets: prometheus.ExponentialBucketsRange(0.0005, 60, 12),
 		}, []string{"route"}),
-		nodeUp: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: metricPrefix + "node_up",
-			Help: "1 if the node sent its metrics for this response, else 0.",
-		}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.nodeUp)
+	m.registry.MustRegister(m.requests, m.seconds)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: metricPrefix + "build_info", Help: "Always 1. The label is the server's version.",
 		ConstLabels: prometheus.Labels{"version": g.cfg.Version},
@@ -225,6 +220,29 @@ func (m *metrics) request(q *request, status int, err error) {
 	}
 }
 
+// nodesUp has the gauge node_up of each node of a cluster, or of the one node without a cluster. With
+// a cluster that did not answer it has no label.
+func nodesUp(nodes map[string]bool, answered bool) prometheus.Gatherer {
+	registry := prometheus.NewRegistry()
+	set := func(labels prometheus.Labels, up bool) {
+		gauge := prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: metricPrefix + "node_up", ConstLabels: labels,
+			Help: "1 if the node sent its metrics for this response, else 0. In a cluster for each node.",
+		})
+		if up {
+			gauge.Set(1)
+		}
+		registry.MustRegister(gauge)
+	}
+	if len(nodes) == 0 {
+		set(nil, answered)
+	}
+	for name, up := range nodes {
+		set(prometheus.Labels{"node": name}, up)
+	}
+	return registry
+}
+
 // serveMetrics answers with the metrics of the gateway and of the node, in Prometheus' text format.
 // If the node cannot be reached, it answers with the gateway's only.
 func (g *Gateway) serveMetrics(q *request) error {
@@ -232,11 +250,9 @@ func (g *Gateway) serveMetrics(q *request) error {
 	defer cancel()
 	var theirs protocol.Metrics
 	err := g.node.Call(ctx, q.who, protocol.OpMetrics, struct{}{}, &theirs)
-	g.metrics.nodeUp.Set(1)
-	if err != nil {
-		g.metrics.nodeUp.Set(0)
-	}
-	families, err := g.metrics.registry.Gather()
+	families, err := prometheus.Gatherers{
+		g.metrics.registry, nodesUp(theirs.Nodes, err == nil),
+	}.Gather()
 	if err != nil {
 		return fault.Wrap(fault.Internal, "gateway.metrics", err)
 	}

@@ -549,6 +549,8 @@ type NodeStatus struct {
 // Metrics has metrics in Prometheus' text format.
 type Metrics struct {
 	Text string `json:"text"`
+	// Nodes has the nodes of a cluster, and whether each has sent its metrics.
+	Nodes map[string]bool `json:"nodes,omitempty"`
 }
 
 // Language is a kernel that the server offers.

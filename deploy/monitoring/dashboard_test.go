@@ -3,6 +3,7 @@ package monitoring
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -52,4 +53,10 @@ func TestDashboardMetricsExist(t *testing.T) {
 		t.Errorf("the dashboard has %d queries that could be read", len(queries))
 	}
 	checkQueries(t, queries)
+	for _, q := range queries {
+		// Each gateway of a cluster returns the series of all nodes.
+		if strings.Contains(q, "sandgate_node_") && !strings.Contains(q, "max without (instance) (") {
+			t.Errorf("with two gateways this counts each node twice: %s", q)
+		}
+	}
 }

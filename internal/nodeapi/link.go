@@ -227,6 +227,8 @@ type reply struct {
 	// trace is the id of the trace; empty for none.
 	trace    string
 	replayed bool
+	// searched reports that NotFound is a usual answer. The gateway counts it, if all nodes give it.
+	searched bool
 }
 
 // reply sends a reply. An error for a request without an id is sent with id 0.
@@ -250,7 +252,9 @@ func (c *linkHandler) respond(to reply, result any, err error) {
 			c.server.log.Error("a request failed", "tenant", c.principal.Tenant, "error", err,
 				"trace", to.trace)
 		}
-		c.server.metrics.failed(err)
+		if !to.searched || !fault.Is(err, fault.NotFound) {
+			c.server.metrics.failed(err)
+		}
 		p := fault.PublicOf(err)
 		p.Trace = to.trace
 		r.Result, r.Error, r.Replayed = nil, &p, false

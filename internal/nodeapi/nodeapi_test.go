@@ -45,6 +45,17 @@ func (fakeSessions) Find(noderpc.Principal, string) (*session.Session, error) {
 	}
 }
 
+// fakeSnapshots has no snapshot.
+type fakeSnapshots struct{ Snapshots }
+
+func (fakeSnapshots) Get(noderpc.Principal, string) (protocol.Snapshot, error) {
+	return protocol.Snapshot{}, fault.New(fault.NotFound, "test", "there is no such snapshot")
+}
+
+func (fakeSnapshots) Delete(noderpc.Principal, string) error {
+	return fault.New(fault.NotFound, "test", "there is no such snapshot")
+}
+
 // logBuffer collects the log.
 type logBuffer struct {
 	mu sync.Mutex // guards b
@@ -265,6 +276,29 @@ func TestStatusHasAllCounters(t *testing.T) {
 		if !strings.Contains(m.Text, "\nsandgate_node_"+c.name+"_total ") {
 			t.Errorf("there is no metric of %s", c.name)
 		}
+	}
+}
+
+// TestSearchesAreNoErrors: a gateway of a cluster asks all nodes for a resource. Those that do not
+// have it count no error.
+func TestSearchesAreNoErrors(t *testing.T) {
+	h := newHarness(t, func(c *Config, _ *Server) { c.Snapshots = fakeSnapshots{} })
+	l := h.open(alice)
+	counted := func(n string) bool {
+		var m protocol.Metrics
+		if err := json.Unmarshal(l.ask(protocol.OpMetrics, 0, nil).Result, &m); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(m.Text, "\nsandgate_node_errors_total{kind=\"not_found\"} "+n+"\n")
+	}
+	for _, op := range []string{protocol.OpSnapshotDel, protocol.OpSnapshotGet} {
+		r := l.ask(op, 0, protocol.SnapshotRef{Snapshot: "x"})
+		if r.Error == nil || r.Error.Kind != fault.NotFound || !counted("0") {
+			t.Errorf("%s: %+v is counted", op, r.Error)
+		}
+	}
+	if l.ask(protocol.OpSessionGet, 0, protocol.SessionRef{Session: "s_x"}); !counted("1") {
+		t.Error("an unknown session is not counted")
 	}
 }
 

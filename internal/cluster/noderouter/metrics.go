@@ -4,28 +4,38 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
+// metricsLimit is how long a node may take to send its metrics. One that cannot be reached must not
+// delay those of the others for longer than Prometheus waits.
+const metricsLimit = 2 * time.Second
+
 // metrics joins the metrics of the nodes that answer. Each series gets the label node.
 func (r *Router) metrics(ctx context.Context, who noderpc.Principal, _ json.RawMessage) (
 	json.RawMessage, error,
 ) {
+	ctx, cancel := context.WithTimeout(ctx, metricsLimit)
+	defer cancel()
 	answers, err := r.ask(ctx, who, protocol.OpMetrics, struct{}{})
 	if err != nil {
 		return nil, err
 	}
 	var j joined
+	nodes := map[string]bool{}
 	for _, a := range answers {
 		var m protocol.Metrics
-		if a.err == nil && json.Unmarshal(a.raw, &m) == nil {
+		sent := a.err == nil && json.Unmarshal(a.raw, &m) == nil
+		nodes[string(a.of.id)] = sent
+		if sent {
 			j.add(string(a.of.id), m.Text)
 		}
 	}
-	out, err := json.Marshal(protocol.Metrics{Text: j.text()})
+	out, err := json.Marshal(protocol.Metrics{Text: j.text(), Nodes: nodes})
 	return out, fault.Wrap(fault.Internal, "noderouter.metrics", err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"reflect"
@@ -836,6 +837,23 @@ func TestMetricsAreLabelled(t *testing.T) {
 		"# HELP b Others.\n# TYPE b gauge\nb{node=\"a\",kind=\"x\"} 2\nb{node=\"b\",kind=\"x\"} 2\n"
 	if m.Text != want {
 		t.Errorf("got\n%s\nwant\n%s", m.Text, want)
+	}
+}
+
+// TestMetricsNameMissingNodes: the metrics have those of the nodes that answer, and say which nodes do
+// not.
+func TestMetricsNameMissingNodes(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	if err := all[1].ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var m protocol.Metrics
+	if err := f.Call(within(t), alice, protocol.OpMetrics, struct{}{}, &m); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]bool{"a": true, "b": false}; !maps.Equal(m.Nodes, want) ||
+		strings.Contains(m.Text, `node="b"`) {
+		t.Errorf("got %v\n%s", m.Nodes, m.Text)
 	}
 }
 
