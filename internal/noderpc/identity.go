@@ -257,23 +257,52 @@ func (i Identity) config(role, name string) (*tls.Config, error) {
 			if len(s.PeerCertificates) == 0 {
 				return errors.New("the peer has no certificate")
 			}
-			peer := s.PeerCertificates[0]
-			between := x509.NewCertPool()
-			for _, c := range s.PeerCertificates[1:] {
-				between.AddCert(c)
-			}
-			if _, err := peer.Verify(x509.VerifyOptions{
-				Roots: roots, Intermediates: between,
-				KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
-			}); err != nil {
-				return err
-			}
-			for _, u := range peer.URIs {
-				if u.Scheme == "sandgate" && u.Host == role && (name == "" || u.Path == "/"+name) {
-					return nil
-				}
-			}
-			return errors.New("the peer's certificate is not for a " + role + " " + name)
+			return verify(s.PeerCertificates, roots, role, name)
 		},
 	}, nil
+}
+
+// verify checks that a chain is valid now, for the role. An empty name means any.
+func verify(chain []*x509.Certificate, roots *x509.CertPool, role, name string) error {
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	if _, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}); err != nil {
+		return err
+	}
+	for _, u := range chain[0].URIs {
+		if u.Scheme == "sandgate" && u.Host == role && (name == "" || u.Path == "/"+name) {
+			return nil
+		}
+	}
+	return errors.New("the certificate is not for a " + role + " " + name)
+}
+
+// Check checks that peers accept the identity now, as that of the role and the name.
+func (i Identity) Check(role, name string) error {
+	const op = "node.identity"
+	cfg, err := i.config(role, name)
+	if err != nil {
+		return err
+	}
+	var chain []*x509.Certificate
+	for _, der := range cfg.Certificates[0].Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return fault.Wrap(fault.Host, op, err)
+		}
+		chain = append(chain, c)
+	}
+	if err := verify(chain, cfg.ClientCAs, role, name); err != nil {
+		return &fault.Error{
+			Kind: fault.Host, Op: op, Err: err,
+			Message: "no peer would accept the certificate of the " + role + " " + name +
+				"; sandgate cluster join makes one",
+		}
+	}
+	return nil
 }

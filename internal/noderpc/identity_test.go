@@ -161,6 +161,24 @@ func TestRenewedIdentity(t *testing.T) {
 	}
 }
 
+// TestIdentityIsChecked: an identity that no peer would accept is refused by the process that has it.
+func TestIdentityIsChecked(t *testing.T) {
+	n, g, _ := identities(t, "n1")
+	other, _, _ := identities(t, "n1")
+	if err := n.Check(RoleNode, "n1"); err != nil {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{
+		"another name":      n.Check(RoleNode, "n2"),
+		"another role":      g.Check(RoleNode, "n1"),
+		"another authority": Identity{CA: other.CA, Cert: n.Cert, Key: n.Key}.Check(RoleNode, "n1"),
+	} {
+		if !fault.Is(err, fault.Host) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 func credentials(t *testing.T, i Identity) *Credentials {
 	t.Helper()
 	c, err := NewCredentials(i)

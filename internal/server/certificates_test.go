@@ -12,12 +12,14 @@ import (
 	"github.com/sandgate/sandgate/internal/certificate"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // TestIdentityIsRenewed: the server notices the new files of an identity, and the node takes them.
 func TestIdentityIsRenewed(t *testing.T) {
 	ca, cfg := t.TempDir(), new(config.Config)
 	cfg.Cluster.Redis, cfg.Cluster.Dir = "redis://127.0.0.1", t.TempDir()
+	cfg.Cluster.Node, cfg.Cluster.Listen = "n1", "127.0.0.1:0"
 	join := func() {
 		for _, role := range []string{noderpc.RoleNode, noderpc.RoleGateway} {
 			if err := noderpc.Issue(ca, cfg.Cluster.Dir, role, "n1"); err != nil {
@@ -57,6 +59,19 @@ func TestIdentityIsRenewed(t *testing.T) {
 	if got := credentials.Identity(); bytes.Equal(got.Cert, first.Cert) ||
 		!bytes.Equal(got.Cert, read().Cert) {
 		t.Error("the node keeps its first certificate")
+	}
+	// With the certificate of another node no gateway would reach this one.
+	kept := credentials.Identity()
+	cfg.Cluster.Node = "n9"
+	if n.renewIdentity(cfg) == nil || !bytes.Equal(credentials.Identity().Cert, kept.Cert) {
+		t.Error("the certificate of another node was accepted")
+	}
+	if _, err := openNodeIdentity(cfg); !fault.Is(err, fault.Host) {
+		t.Errorf("a node starts with the certificate of another one: %v", err)
+	}
+	cfg.Cluster.Node = "n1"
+	if _, err := openNodeIdentity(cfg); err != nil {
+		t.Error(err)
 	}
 	// A folder that is being copied has a certificate without its key.
 	if err := os.Remove(filepath.Join(cfg.Cluster.Dir, "node.key")); err != nil {

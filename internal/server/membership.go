@@ -33,6 +33,8 @@ type membership struct {
 	// webhooks has the webhooks of the cluster, encrypted with its secret; nil without a cluster.
 	webhooks webhook.Store
 	secret   []byte
+	// identity is that of the node in its cluster; nil without one.
+	identity *noderpc.Credentials
 	close    func() error
 	process  processFile
 	// refused gets an error when another process is the node.
@@ -78,6 +80,10 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logger) error {
 	store, err := OpenBlobs(cfg, string(ms.name))
 	if err != nil {
+		return err
+	}
+	// The node must not be listed before gateways can reach it.
+	if ms.identity, err = openNodeIdentity(cfg); err != nil {
 		return err
 	}
 	if store != nil {
@@ -152,6 +158,8 @@ func (ms *membership) newLeases(cfg *config.Config, id, former, address string,
 				info = m.Info()
 			}
 			info.Address = address
+			// Gateways that connect now cannot reach the node.
+			info.Draining = info.Draining || ms.isExpired()
 			return info
 		},
 		Names: dir,
@@ -166,6 +174,11 @@ func (ms *membership) newLeases(cfg *config.Config, id, former, address string,
 			}
 		},
 	})
+}
+
+// isExpired reports whether the certificate of the node has expired.
+func (ms *membership) isExpired() bool {
+	return ms.identity != nil && time.Now().After(ms.identity.Until())
 }
 
 func (ms *membership) sessions() *session.Manager {

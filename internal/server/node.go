@@ -191,6 +191,7 @@ func (n *node) openCluster() error {
 	if n.membership, err = joinDirectory(n.cfg, n.log); err != nil {
 		return err
 	}
+	n.identity = n.membership.identity
 	n.cleanup.add(func(context.Context) error {
 		return errors.Join(n.membership.close(), n.membership.process.close())
 	})
@@ -264,7 +265,7 @@ func (n *node) openAPI() error {
 
 // serve serves links until ctx ends.
 func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
-	abroad, identity, err := listenCluster(n.cfg, n.log)
+	abroad, err := listenCluster(n.cfg, n.identity, n.log)
 	if err != nil {
 		return err
 	}
@@ -275,7 +276,6 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 		}
 		return err
 	}
-	n.identity = identity
 	follow(&reloader{
 		level: n.level, log: n.log, cfg: n.cfg, apply: n.reload,
 		files: identityFiles(n.cfg, noderpc.RoleNode),
@@ -319,7 +319,7 @@ func (n *node) renewIdentity(c *config.Config) error {
 	if n.identity == nil {
 		return nil
 	}
-	identity, err := noderpc.ReadIdentity(c.ClusterDir(), noderpc.RoleNode)
+	identity, err := readNodeIdentity(c)
 	if err != nil {
 		return err
 	}

@@ -91,30 +91,49 @@ func listenPrivately(path string) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// listenCluster opens the listener for the gateways of the cluster, with the node's identity, which
-// can be renewed. Both are nil if none is configured.
-func listenCluster(cfg *config.Config, log *slog.Logger) (
-	net.Listener, *noderpc.Credentials, error,
+// listenCluster opens the listener for the gateways of the cluster, with the node's identity; nil
+// without one.
+func listenCluster(cfg *config.Config, identity *noderpc.Credentials, log *slog.Logger) (
+	net.Listener, error,
 ) {
-	if cfg.Cluster.Listen == "" {
-		return nil, nil, nil
-	}
-	if cfg.Cluster.Redis == "" {
-		return nil, nil, fault.Invalid("node.listen", "cluster.listen",
-			"gateways of other machines find the node through cluster.redis, which is empty")
-	}
-	id, err := noderpc.ReadIdentity(cfg.ClusterDir(), noderpc.RoleNode)
-	if err != nil {
-		return nil, nil, err
-	}
-	credentials, err := noderpc.NewCredentials(id)
-	if err != nil {
-		return nil, nil, err
+	if identity == nil {
+		return nil, nil
 	}
 	ln, err := net.Listen("tcp", cfg.Cluster.Listen)
 	if err != nil {
-		return nil, nil, &fault.Error{Kind: fault.Host, Op: "node.listen", Message: "cannot listen on " +
+		return nil, &fault.Error{Kind: fault.Host, Op: "node.listen", Message: "cannot listen on " +
 			cfg.Cluster.Listen, Err: err}
 	}
-	return credentials.Secure(ln, log), credentials, nil
+	return identity.Secure(ln, log), nil
+}
+
+// openNodeIdentity reads the identity of the node in its cluster, which can be renewed; nil if no
+// listener for gateways is configured.
+func openNodeIdentity(cfg *config.Config) (*noderpc.Credentials, error) {
+	if cfg.Cluster.Listen == "" {
+		return nil, nil
+	}
+	if cfg.Cluster.Redis == "" {
+		return nil, fault.Invalid("node.listen", "cluster.listen",
+			"gateways of other machines find the node through cluster.redis, which is empty")
+	}
+	id, err := readNodeIdentity(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return noderpc.NewCredentials(id)
+}
+
+// readNodeIdentity reads the identity of the node in its cluster. One that gateways would refuse is an
+// error: all lists of the cluster would wait for a node that nobody can reach.
+func readNodeIdentity(cfg *config.Config) (noderpc.Identity, error) {
+	name, err := nodeName(cfg)
+	if err != nil {
+		return noderpc.Identity{}, err
+	}
+	id, err := noderpc.ReadIdentity(cfg.ClusterDir(), noderpc.RoleNode)
+	if err != nil {
+		return id, err
+	}
+	return id, id.Check(noderpc.RoleNode, string(name))
 }
