@@ -67,26 +67,41 @@ func (h Holder) key() string { return h.Tenant + "\x00" + h.Subject }
 type Request struct {
 	Holder
 	use tenant.Use
+	// elsewhere is called when the node has no place, before the request waits for one; may be nil.
+	elsewhere func(context.Context) error
+}
+
+// Unless returns the request with a function that is called when the node has no place. If it
+// returns an error, the request does not wait, and fails with this error.
+func (r Request) Unless(elsewhere func(context.Context) error) Request {
+	r.elsewhere = elsewhere
+	return r
 }
 
 // ForSession returns the request for a new session whose sandbox uses s.
 func ForSession(h Holder, s tenant.Use) Request {
 	// A new session has no bytes on disk yet, but some of the quota must be left.
 	s.Sessions, s.DiskBytes = 1, 1
-	return Request{h, s}
+	return Request{Holder: h, use: s}
 }
 
 // ForResume returns the request for the sandbox of a hibernated session.
-func ForResume(h Holder, s tenant.Use) Request { return Request{h, s} }
+func ForResume(h Holder, s tenant.Use) Request { return Request{Holder: h, use: s} }
 
 // ForSnapshot returns the request for a snapshot.
-func ForSnapshot(h Holder) Request { return Request{h, tenant.Use{Snapshots: 1, DiskBytes: 1}} }
+func ForSnapshot(h Holder) Request {
+	return Request{Holder: h, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}
+}
 
 // ForKeepAlive returns the request to keep a session alive.
-func ForKeepAlive(h Holder) Request { return Request{h, tenant.Use{KeepAlive: 1}} }
+func ForKeepAlive(h Holder) Request {
+	return Request{Holder: h, use: tenant.Use{KeepAlive: 1}}
+}
 
 // ForStorage returns the request for bytes on disk, such as those of a template.
-func ForStorage(h Holder) Request { return Request{h, tenant.Use{DiskBytes: 1}} }
+func ForStorage(h Holder) Request {
+	return Request{Holder: h, use: tenant.Use{DiskBytes: 1}}
+}
 
 // Controller admits requests on one node. It is safe for concurrent use.
 type Controller struct {
@@ -214,6 +229,7 @@ func (r *Reservation) Use(take func()) {
 
 // Admit calls enter once there is a place for one more sandbox. enter takes the place, or fails. It
 // is called with the Controller's lock held. If there is no place, Admit evicts idle sessions.
+// Then Unless applies.
 //
 // A request for which no session can be evicted waits in the queue, unless the queue is full. Quotas
 // are checked first: a request over a quota does not wait, but idle sessions of its tenant are
@@ -240,6 +256,11 @@ func (c *Controller) Admit(ctx context.Context, op, message string, r Request,
 		if w == nil {
 			if r.Tenant == noderpc.GatewayTenant {
 				return exhausted // the gateway's check reports that requests have to wait
+			}
+			if r.elsewhere != nil {
+				if err := r.elsewhere(ctx); err != nil {
+					return err
+				}
 			}
 			var room bool
 			if w, room = c.queue.join(r.Tenant); !room {

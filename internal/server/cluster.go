@@ -154,3 +154,13 @@ func others(ctx context.Context, dir cluster.Lookup, self cluster.NodeID,
 			!n.Draining && n.Age < lease/3
 	})
 }
+
+// hasRoom reports whether a node other than self takes sessions and has a place for one.
+func hasRoom(ctx context.Context, dir cluster.Lookup, self cluster.NodeID,
+	lease time.Duration,
+) bool {
+	all, err := dir.Nodes(ctx)
+	return err == nil && slices.ContainsFunc(all, func(n cluster.Node) bool {
+		return n.ID != self && !n.Draining && n.Age < lease/3 && n.Sessions < n.Most
+	})
+}

@@ -43,6 +43,8 @@ type membership struct {
 	stop func()
 	// others reports whether another node takes sessions; nil without a cluster.
 	others func(context.Context) bool
+	// room reports whether another node has a place for a session; nil without a cluster.
+	room func(context.Context) bool
 
 	mu      sync.Mutex // guards manager
 	manager *session.Manager
@@ -120,6 +122,9 @@ func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logg
 		dir, ms.close, ms.feeds = remote.Directory(), remote.Close, remote.FeedStore()
 		ms.others = func(ctx context.Context) bool {
 			return others(ctx, remote.Directory(), ms.name, time.Duration(cfg.Cluster.Lease))
+		}
+		ms.room = func(ctx context.Context) bool {
+			return hasRoom(ctx, remote.Directory(), ms.name, time.Duration(cfg.Cluster.Lease))
 		}
 		ms.webhooks = remote.WebhookStore()
 		if ms.secret, err = noderpc.ReadSecret(cfg.ClusterDir()); err != nil {

@@ -212,7 +212,7 @@ func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	m.mu.Unlock()
 	if s == nil && departed && p.Sees(tenant, id) || s != nil && p.Sees(s.spec.Tenant, id) &&
 		s.moving.Load() {
-		return nil, errMoving("session.find")
+		return nil, migrate.ErrMoving("session.find")
 	}
 	if s == nil || !p.Sees(s.spec.Tenant, s.spec.ID) {
 		return nil, cluster.NoSession("session.find")

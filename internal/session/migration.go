@@ -15,7 +15,7 @@ import (
 func newMigrator(m *Manager) *migrate.Migrator {
 	return migrate.New(migrate.Config{
 		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend,
-		Quotas: m.admission, Halt: migrationNode{m}.halt,
+		Quotas: m.admission, Halt: migrationNode{m}.halt, Room: m.cfg.Room,
 		Blobs: m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
 		Folders: migrate.Folders{
 			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(),
@@ -199,14 +199,6 @@ func (m *Manager) Moved(id cluster.SessionID) {
 		s.lose("moved", "another node has taken it over")
 		s.channels.Retire()
 	})
-}
-
-// errMoving is the error of a session that is on its way to another node.
-func errMoving(op string) error {
-	return &fault.Error{
-		Kind: fault.Unavailable, Op: op,
-		Message: "the session is moving to another node", RetryAfter: 1,
-	}
 }
 
 // Info describes the node for the choice of a node.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/session/ended"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -25,7 +26,7 @@ func (o Owners) Owner(id string) (protocol.SessionOwner, error) {
 	_, departed := m.departures.Tenant(id)
 	m.mu.Unlock()
 	if s == nil && departed || s != nil && s.moving.Load() {
-		return protocol.SessionOwner{}, errMoving(op)
+		return protocol.SessionOwner{}, migrate.ErrMoving(op)
 	}
 	if s != nil {
 		return ownerOf(s), nil

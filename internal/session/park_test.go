@@ -270,3 +270,56 @@ func TestGVisorPark(t *testing.T) {
 		t.Errorf("after repeats with one key x is %q", text)
 	}
 }
+
+// TestGVisorResumeElsewhere: a hibernated session that finds no room on its node moves to one that has
+// room. Without such a node it waits, and stays hibernated.
+func TestGVisorResumeElsewhere(t *testing.T) {
+	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"), "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var room atomic.Bool
+	a := memberOf(t, "a", dir, store, 30*time.Second, func(c *Config) {
+		c.MaxSessions, c.QueueWait = 1, 10*time.Millisecond
+		c.Room = func(context.Context) bool { return room.Load() }
+	})
+	b := memberOf(t, "b", dir, store, 30*time.Second)
+	b.mates = true
+	s := a.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := a.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "x = 6")
+	must[protocol.Session](a, protocol.OpHibernate, ref)
+	busy := a.create()
+	q := a.open()
+	q.attach(1, busy.ID, "k1")
+	if err := q.ask(protocol.OpExecute, 1, protocol.Execute{
+		Key: "busy", Code: "import time\nwhile True: time.sleep(1)",
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err = call[protocol.Session](a, alice, protocol.OpResume, ref)
+	wantKind(t, "a resume without room anywhere", err, fault.Exhausted, "")
+	if o, err := dir.Find(a.ctx, cluster.SessionID(s.ID)); err != nil || o.Node != "a" {
+		t.Errorf("the session has moved although no node has room: %+v %v", o, err)
+	}
+	room.Store(true)
+	_, err = call[protocol.Session](a, alice, protocol.OpResume, ref)
+	wantKind(t, "a resume with room elsewhere", err, fault.Unavailable, "")
+	eventually(t, "the session is parked", func() bool {
+		o, err := dir.Find(a.ctx, cluster.SessionID(s.ID))
+		return err == nil && o.Node == ""
+	})
+	must[protocol.Session](b, protocol.OpAdopt, ref)
+	p = b.open()
+	p.attach(1, s.ID, "k1")
+	if text, _ := p.run(1, "print(x * 7)"); text != "42\n" {
+		t.Errorf("on the other node: %q", text)
+	}
+}

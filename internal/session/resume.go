@@ -56,7 +56,8 @@ func (r resumption) run(of context.Context) (err error) {
 // work.
 func (r resumption) admit(ctx context.Context) error {
 	s, m := r.s, r.s.m
-	request := admission.ForResume(s.spec.Holder(), m.cfg.SandboxUse(s.spec.Limits))
+	request := admission.ForResume(s.spec.Holder(), m.cfg.SandboxUse(s.spec.Limits)).Unless(
+		func(ctx context.Context) error { return m.migration.MoveToRoom(ctx, movable{s}) })
 	waits := m.admission.Full()
 	if waits {
 		r.notifyPhase(protocol.PhaseRoom, 0)

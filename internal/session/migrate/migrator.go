@@ -125,6 +125,8 @@ type Config struct {
 	Folders Folders
 	// Halt disconnects the viewers of a session and pauses it.
 	Halt func(ctx context.Context, id string) error
+	// Room reports whether another node has room for a session; nil means that there is none.
+	Room func(context.Context) bool
 	// Copies has the copies of durable sessions on disk.
 	Copies durable.Store
 	// Node is this node's name.
@@ -168,6 +170,8 @@ type Migrator struct {
 	ending map[string]bool
 	// leftovers are sessions of this node that the blob store may have as parked ones.
 	leftovers map[string]bool
+	// leaving has the sessions that MoveToRoom moves.
+	leaving map[string]bool
 }
 
 // New returns a Migrator. Run does its work in the background.
@@ -181,7 +185,7 @@ func New(cfg Config) *Migrator {
 		adopting: ctxlock.New(), halting: ctxlock.New(),
 		uploading: ctxlock.New(), uploadingJournal: ctxlock.New(),
 		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), uploadPiece),
-		ending: map[string]bool{}, leftovers: map[string]bool{},
+		ending: map[string]bool{}, leftovers: map[string]bool{}, leaving: map[string]bool{},
 	}
 }
 

@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"context"
 	"log/slog"
 	"runtime"
 	"time"
@@ -157,6 +158,9 @@ type Config struct {
 	// Blobs is the blob store, for parked sessions; nil means that sessions are not
 	// parked.
 	Blobs migrate.Blobs
+	// Room reports whether another node has room for a session; nil means that there is none. A
+	// hibernated session that cannot be resumed here then moves.
+	Room func(context.Context) bool
 	// Node is this node's name in the directory.
 	Node cluster.NodeID
 	// Checkpoints uploads the copies of durable sessions to Blobs, with at most
