@@ -74,17 +74,13 @@ func (c *call) perform(ctx context.Context) {
 	span.End(err)
 	if _, ok := result.(answered); !ok || err != nil {
 		c.respond(reply{
-			id: c.request.ID, trace: span.ID(), replayed: c.replayed, searched: c.isSearched(),
+			id: c.request.ID, trace: span.ID(), replayed: c.replayed,
+			searched: c.operation.Target == protocol.ResourceNode,
 		}, result, err)
 	}
 	if c.after != nil && err == nil {
 		c.guard(c.op(), c.after)
 	}
-}
-
-// isSearched reports whether a gateway of a cluster asks nodes that need not have the resource.
-func (c *call) isSearched() bool {
-	return c.operation.Target == protocol.ResourceNode || c.op() == protocol.OpAdopt
 }
 
 // recovered runs the operation and converts a panic to an error.

@@ -227,8 +227,7 @@ type reply struct {
 	// trace is the id of the trace; empty for none.
 	trace    string
 	replayed bool
-	// searched reports that NotFound is a usual answer. The gateway counts it, if all nodes give it.
-	searched bool
+	searched bool // nodes are asked that need not have the resource
 }
 
 // reply sends a reply. An error for a request without an id is sent with id 0.

@@ -124,8 +124,8 @@ func openNodeIdentity(cfg *config.Config) (*noderpc.Credentials, error) {
 	return noderpc.NewCredentials(id)
 }
 
-// readNodeIdentity reads the identity of the node in its cluster. One that gateways would refuse is an
-// error: all lists of the cluster would wait for a node that nobody can reach.
+// readNodeIdentity reads the identity of the node in its cluster. An identity that gateways would
+// refuse is an error: all lists of the cluster would wait for a node that nobody can reach.
 func readNodeIdentity(cfg *config.Config) (noderpc.Identity, error) {
 	name, err := nodeName(cfg)
 	if err != nil {

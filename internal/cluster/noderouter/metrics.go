@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// metricsLimit is how long a node may take to send its metrics. One that cannot be reached must not
-// delay those of the others for longer than Prometheus waits.
+// metricsLimit is how long a node may take to send its metrics. A node that cannot be reached must not
+// delay the metrics of the others.
 const metricsLimit = 2 * time.Second
 
 // metrics joins the metrics of the nodes that answer. Each series gets the label node.

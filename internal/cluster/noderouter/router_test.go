@@ -840,8 +840,8 @@ func TestMetricsAreLabelled(t *testing.T) {
 	}
 }
 
-// TestMetricsNameMissingNodes: the metrics have those of the nodes that answer, and say which nodes do
-// not.
+// TestMetricsNameMissingNodes: the metrics are those of the nodes that answer, and name the nodes that
+// do not.
 func TestMetricsNameMissingNodes(t *testing.T) {
 	f, all := startNodes(t, "a", "b")
 	if err := all[1].ln.Close(); err != nil {
