@@ -99,7 +99,13 @@ func sessionCalls(t *testing.T) []surfaceCall {
 	sandbox.caller = openSandboxCaller(t, sandbox)
 	sandbox.first = openSandboxProgram(waitInPython)
 	sandbox.next = openSandboxProgram(nextInPython)
-	all := []surfaceCall{azure, terminal, sandbox}
+
+	lobe := newSurfaceCall(t, "onlyboxes", "/onlyboxes/api/v1", "/commands/terminal", nil)
+	lobe.first, lobe.next = lobeHubCommand(waitInShell), lobeHubCommand(nextInShell)
+
+	chat := newSurfaceCall(t, "librechat", "/librechat/v1", "/exec", nil)
+	chat.first, chat.next = libreChatProgram(waitInShell, "chat"), libreChatProgram(nextInShell, "chat")
+	all := []surfaceCall{azure, terminal, sandbox, lobe, chat}
 	for i := range all {
 		all[i].kept = true
 	}
@@ -118,10 +124,13 @@ func oneShotCalls(t *testing.T) []surfaceCall {
 	ragflow.first = ragflowProgram("def main():\n    import time\n    time.sleep(30)")
 	ragflow.next = ragflowProgram("def main():\n    return 41 + 1")
 
+	chat := newSurfaceCall(t, "librechat-run", "/librechat/v1", "/exec", nil)
+	chat.first, chat.next = libreChatProgram("sleep 30", ""), libreChatProgram("echo $((41 + 1))", "")
+
 	fastGPT := newSurfaceCall(t, "fastgpt", "/fastgpt", "/sandbox/python", nil)
 	fastGPT.first = fastGPTProgram("def main():\n    while True: pass")
 	fastGPT.next = fastGPTProgram("def main():\n    return 41 + 1")
-	return []surfaceCall{dify, ragflow, fastGPT}
+	return []surfaceCall{dify, ragflow, chat, fastGPT}
 }
 
 func azureCode(code string) map[string]any {
@@ -159,6 +168,21 @@ func openSandboxCaller(t *testing.T, c surfaceCall) *caller {
 
 func openSandboxProgram(code string) map[string]any {
 	return map[string]any{"code": code, "context": map[string]any{"language": "python"}}
+}
+
+func lobeHubCommand(command string) map[string]any {
+	return map[string]any{
+		"command": command, "session_id": "topic", "create_if_missing": true, "timeout_ms": 60_000,
+	}
+}
+
+// libreChatProgram returns a run in the session of a conversation, or in a session of its own.
+func libreChatProgram(code, conversation string) map[string]any {
+	body := map[string]any{"lang": "bash", "code": code, "timeout": 60_000}
+	if conversation != "" {
+		body["runtime_session_hint"] = conversation
+	}
+	return body
 }
 
 func difyProgram(code string) map[string]any {

@@ -101,7 +101,7 @@ func (s *Surface) run(ctx context.Context, u store.User, q *request, inputs []in
 		defer s.discard(u, at.session)
 	} else {
 		release, err := turn.Turns{Node: s.cfg.Node, Log: s.cfg.Log, Call: s.cfg.Call}.TakeTurn(ctx,
-			u.Who, at.session, s.cfg.Timeout, q.timeout+2*s.cfg.Call+endGrace)
+			u.Who, at.session, s.cfg.Timeout)
 		if err != nil {
 			return nil, err
 		}

@@ -146,7 +146,7 @@ func (s *Surface) terminal(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	release, err := s.turns.TakeTurn(ctx, who, v.ID, c.timeout, c.timeout+s.cfg.Call+endGrace)
+	release, err := s.turns.TakeTurn(ctx, who, v.ID, c.timeout)
 	if err != nil {
 		return gone(r, err)
 	}

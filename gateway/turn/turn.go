@@ -22,6 +22,18 @@ const (
 	taken = 99
 )
 
+// The gateway sends a byte in each period renewal. The process with the lock ends when it has got
+// none for the time expiry, in seconds.
+const (
+	renewal = 2 * time.Second
+	expiry  = 6
+)
+
+// hold returns the commands of the process: it reports the lock, and keeps it while bytes come.
+func hold(seconds int) string {
+	return `echo; while [ "$(timeout ` + strconv.Itoa(seconds) + ` head -c 1)" ]; do :; done`
+}
+
 // endGrace is how long the end of a lock may take.
 const endGrace = 20 * time.Second
 
@@ -42,13 +54,13 @@ type Turns struct {
 }
 
 // TakeTurn waits until no other request uses a session, at most for the time wait. The turn ends with
-// release, or after the time life if the gateway is killed. A template without the command flock has
-// no turns. Errors: Conflict if others take too long.
+// release, or seconds after the gateway was killed. A template without the command flock has no
+// turns. Errors: Conflict if others take too long.
 func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session string,
-	wait, life time.Duration,
+	wait time.Duration,
 ) (release func(), err error) {
 	none := func() {}
-	p, err := t.start(ctx, who, session, wait, life)
+	p, err := t.start(ctx, who, session, wait)
 	if fault.PublicOf(err).Field == "argv" {
 		return none, nil
 	}
@@ -72,7 +84,9 @@ func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session stri
 		for _, o := range batch {
 			switch {
 			case len(o.Stdout) > 0:
-				return end, nil
+				renewing, stop := context.WithCancel(context.Background())
+				go renew(renewing, p)
+				return func() { stop(); end() }, nil
 			case o.Exit != nil && o.Exit.Code == taken:
 				return none, &fault.Error{
 					Kind: fault.Conflict, Op: "turn.take", Field: "session",
@@ -85,9 +99,25 @@ func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session stri
 	}
 }
 
+// renew lets a process keep the lock until ctx or the link ends.
+func renew(ctx context.Context, p *processclient.Client) {
+	tick := time.NewTicker(renewal)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if p.Write([]byte("+"), false) != nil {
+				return // the session or the link has ended, and the lock with it
+			}
+		}
+	}
+}
+
 // start starts the process that waits for the lock, reports it and keeps it.
 func (t Turns) start(ctx context.Context, who noderpc.Principal, session string,
-	wait, life time.Duration,
+	wait time.Duration,
 ) (*processclient.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Call)
 	defer cancel()
@@ -95,13 +125,12 @@ func (t Turns) start(ctx context.Context, who noderpc.Principal, session string,
 	if err != nil {
 		return nil, err
 	}
-	seconds := func(d time.Duration) string { return strconv.Itoa(int(d/time.Second) + 1) }
-	return processclient.Start(ctx, link, protocol.ChannelOpen{
-		Session: session, Argv: []string{
-			"flock", "-o", "-w", seconds(wait), "-E", strconv.Itoa(taken), file,
-			"sh", "-c", "echo; exec sleep " + seconds(life),
+	return processclient.Open(ctx, link, protocol.ChannelOpen{
+		Session: session, Kind: "process", Stdin: true, Argv: []string{
+			"flock", "-o", "-w", strconv.Itoa(int(wait/time.Second) + 1), "-E",
+			strconv.Itoa(taken), file, "sh", "-c", hold(expiry),
 		},
-	}, nil)
+	}, protocol.Attach{Writer: "renewal"})
 }
 
 // endTurn ends the process with the lock.
