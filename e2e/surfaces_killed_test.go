@@ -247,6 +247,9 @@ func TestOneShotUsers(t *testing.T) {
 		"dify": func(code, result string) map[string]any {
 			return difyProgram(code + "print('found', " + result + ")")
 		},
+		"librechat-run": func(code, result string) map[string]any {
+			return map[string]any{"lang": "py", "code": code + "print('found', " + result + ")"}
+		},
 		"ragflow": func(code, result string) map[string]any {
 			return ragflowProgram("def main():\n    " + strings.ReplaceAll(code, "\n", "\n    ") +
 				"\n    return 'found ' + str(" + result + ")")
