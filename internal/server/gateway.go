@@ -137,7 +137,7 @@ func Gateway(ctx context.Context, a *console.Invocation,
 	if err != nil {
 		return err
 	}
-	return serveGateway(ctx, a, in, lns, &statusPipe{}, func(apply func(gatewayInput) error) {
+	return serveGateway(ctx, a, in, lns, &statusPipe{last: statusReady}, func(apply func(gatewayInput) error) {
 		r := &reloader{
 			load: load, level: new(slog.LevelVar), log: slog.Default(), cfg: cfg,
 			files: append(identityFiles(cfg, noderpc.RoleGateway), tokenFiles(cfg)...),

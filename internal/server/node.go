@@ -62,7 +62,7 @@ func Node(ctx context.Context, a *console.Invocation, load func() (*config.Confi
 			return err
 		}
 	}
-	return serveNode(ctx, a, cfg, &statusPipe{w: a.Out}, func(r *reloader) {
+	return serveNode(ctx, a, cfg, &statusPipe{w: a.Out, last: statusWarm}, func(r *reloader) {
 		r.load = load
 		r.onHangup(ctx, func() bool { return false }, nil)
 		go r.followFiles(ctx)

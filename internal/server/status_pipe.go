@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 // statusWarm is the line with which the node reports that its pool is full, or that filling it
@@ -22,6 +24,10 @@ const statusReloaded = "reloaded"
 // statusPipe is a child's end of the status pipe. It is safe for concurrent use
 // and silent when there is none.
 type statusPipe struct {
+	// last is the line after which systemd learns that a part which runs alone is ready; empty for a
+	// part of serve.
+	last string
+
 	mu sync.Mutex // guards w
 	w  io.Writer
 }
@@ -31,6 +37,10 @@ func (t *statusPipe) report(format string, args ...any) {
 	defer t.mu.Unlock()
 	if t.w != nil {
 		fmt.Fprintf(t.w, format+"\n", args...)
+	}
+	if format == t.last && t.last != "" {
+		// This sends nothing if systemd has not started the part.
+		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	}
 }
 
