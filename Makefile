@@ -7,6 +7,7 @@
 # make sbom   the SPDX document of the build, bin/sandgate.spdx.json
 # make reproduce  builds the programs and the image twice, and compares
 # make fuzz   each fuzz target for FUZZTIME, by default a minute
+# make chaos  random faults of a cluster for CHAOS, by default ten minutes, or those of SEED
 # make soak   use with faults for SOAK, by default an hour, by SOAKUSERS users
 
 SHELL   := /bin/bash
@@ -20,7 +21,7 @@ GO_ALL  := ./... github.com/sandgate/sandgate/protocol/... github.com/sandgate/s
 # Debian's Python, for which Debian has httpx, websockets and mypy.
 PYTHON  ?= /usr/bin/python3
 
-.PHONY: run build quick quick-go quick-web test lint unit web bench fuzz soak audit sbom reproduce clean setup app dist
+.PHONY: run build quick quick-go quick-web test lint unit web bench fuzz chaos soak audit sbom reproduce clean setup app dist
 .PHONY: python python-source python-lint
 .PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs bin/versitygw
 
@@ -172,6 +173,13 @@ reproduce:
 FUZZTIME ?= 1m
 fuzz: build
 	@$(SUDO) env "PATH=$$PATH" GO="$(GO)" tools/fuzz $(FUZZTIME) $(FUZZ)
+
+# A failed run prints its seed. The same seed causes the same faults.
+CHAOS ?= 10m
+SEED  ?=
+chaos: build
+	@$(SUDO) env "PATH=$$PATH" SANDGATE_CHAOS=$(CHAOS) SANDGATE_CHAOS_SEED=$(SEED) \
+		$(GO) test -count=1 -v -timeout 0 -run 'TestChaosSuite$$' ./e2e
 
 SOAK      ?= 1h
 SOAKUSERS ?= 1

@@ -25,21 +25,10 @@ func TestChaos(t *testing.T) {
 	c := a.crowd(t, h, 4)
 	stop := c.start()
 	c.rounds(1)
-	for _, x := range []struct {
-		name string
-		does func(*testing.T, *crowd)
-	}{
-		{"a node cut off from gateways", a.cutOff},
-		{"a node cut off from Redis", a.fencedOff},
-		{"a gateway cut off from Redis", a.blindGateway},
-		{"a slow Redis", a.slowRedis},
-		{"Redis without its data", a.emptyRedis},
-		{"a node that stands still", a.stoodStill},
-		{"a clock that jumps", a.clockJumps},
-		{"a node killed", a.killedNode},
-		{"a gateway killed", a.killedGateway},
-		{"a full disk", a.fullDisk},
-	} {
+	for _, x := range a.faults() {
+		if x.long {
+			continue
+		}
 		begin := time.Now()
 		t.Run(x.name, func(t *testing.T) { x.does(t, c) })
 		c.rounds(1)

@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// chaosFault is a failure of a part of a cluster, with the end of it.
+type chaosFault struct {
+	name string
+	does func(*testing.T, *crowd)
+	// ends reports that sessions end or move, so that some nodes may have none after it.
+	ends bool
+	// long reports that other tests of make test cause the failure, and only TestChaosSuite this way.
+	long bool
+}
+
+// faults are the failures that do not change where sessions are, and then those that do.
+func (a *separateCluster) faults() []chaosFault {
+	return []chaosFault{
+		{name: "a node cut off from gateways", does: a.cutOff},
+		{name: "a node cut off from Redis", does: a.fencedOff},
+		{name: "a gateway cut off from Redis", does: a.blindGateway},
+		{name: "a slow Redis", does: a.slowRedis},
+		{name: "Redis without its data", does: a.emptyRedis},
+		{name: "Redis without one record", does: a.lostRecord},
+		{name: "a node that stands still", does: a.stoodStill},
+		{name: "a clock that jumps", does: a.clockJumps},
+		{name: "a gateway killed", does: a.killedGateway},
+		{name: "a gateway restarted", does: a.restartedGateway},
+		{name: "Redis with older data", does: a.olderRedis, ends: true, long: true},
+		{name: "a node restarted", does: a.restartedNode, ends: true, long: true},
+		{name: "a node killed", does: a.killedNode, ends: true},
+		{name: "a full disk", does: a.fullDisk, ends: true},
+	}
+}
+
+// chaosSum is what a run of TestChaosSuite has done.
+type chaosSum struct {
+	faults             map[string]int
+	users, cells, keys int
+	lost               []string
+}
+
+// TestChaosSuite causes random failures for the time SANDGATE_CHAOS, which make chaos sets. An episode
+// has new users, up to four failures that leave sessions where they are, and one that moves or ends
+// them. Each episode ends with the proof of all users and the check of the whole history.
+// SANDGATE_CHAOS_SEED repeats the failures of an earlier run.
+func TestChaosSuite(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv("SANDGATE_CHAOS"))
+	if err != nil || length <= 0 {
+		t.Skip("make chaos runs it")
+	}
+	seed, err := strconv.ParseUint(os.Getenv("SANDGATE_CHAOS_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64N(1_000_000)
+	}
+	t.Logf("the seed is %d", seed)
+	a := newSeparateCluster(t, separateOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
+	h := a.history()
+	sum := chaosSum{faults: map[string]int{}}
+	begin := time.Now()
+	for n := uint64(0); time.Since(begin) < length && !t.Failed(); n++ {
+		t.Run(fmt.Sprint("episode ", n), func(t *testing.T) {
+			a.episode(t, h, rand.New(rand.NewPCG(seed, n)), &sum)
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(sum.faults)) {
+		t.Logf("%4d × %s", sum.faults[name], name)
+	}
+	t.Logf("seed %d, %s: %d users ran %d cells and typed %d lines; %d sessions ended with their node",
+		seed, time.Since(begin).Round(time.Second), sum.users, sum.cells, sum.keys, len(sum.lost))
+	t.Log("checked: one owner of each session, rising tokens, offsets that never decrease, " +
+		"acknowledged work found once, nothing left behind")
+	h.mustHold(t)
+	if !t.Failed() {
+		a.clean(sum.lost...)
+	}
+}
+
+// episode lets new users work during some failures, and checks what they find.
+func (a *separateCluster) episode(t *testing.T, h *history, random *rand.Rand, sum *chaosSum) {
+	c := a.crowd(t, h, 3)
+	stop := c.start()
+	c.rounds(1)
+	all := a.faults()
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	slices.SortStableFunc(all, func(x, y chaosFault) int {
+		if x.ends == y.ends {
+			return 0
+		}
+		if y.ends {
+			return -1
+		}
+		return 1
+	})
+	last := slices.IndexFunc(all, func(f chaosFault) bool { return f.ends })
+	few := random.IntN(5)
+	for _, f := range append(slices.Clone(all[:few]), all[last]) {
+		begin := time.Now()
+		f.does(t, c)
+		c.rounds(1)
+		sum.faults[f.name]++
+		t.Logf("%s: %s", f.name, time.Since(begin).Round(time.Millisecond))
+		if t.Failed() {
+			break
+		}
+	}
+	stop()
+	for _, w := range c.users {
+		sum.users, sum.cells, sum.keys = sum.users+1, sum.cells+w.cells, sum.keys+w.keys
+		if w.lost != nil {
+			sum.lost = append(sum.lost, w.id)
+			continue
+		}
+		check(t, insist(c.ctx, func() error { return w.cl.DeleteSession(c.ctx, w.id) }))
+	}
+	h.mustHold(t)
+}
+
+// redisCLI runs a command of Redis.
+func (a *separateCluster) redisCLI(ctx context.Context, args ...string) string {
+	a.t.Helper()
+	at, port, err := net.SplitHostPort(a.Address)
+	check(a.t, err)
+	out, err := exec.CommandContext(ctx, "redis-cli",
+		append([]string{"-h", at, "-p", port}, args...)...).Output()
+	check(a.t, err)
+	return strings.TrimSpace(string(out))
+}
+
+// lostRecord deletes the record of one session. Its node writes it again within a lease.
+func (a *separateCluster) lostRecord(t *testing.T, c *crowd) {
+	id := a.usersOf(c, a.nodes[0])[0].id
+	key := a.redisCLI(c.ctx, "--scan", "--pattern", "*session*"+id)
+	if key == "" || strings.Contains(key, "\n") {
+		t.Fatalf("the records of session %s: %q", id, key)
+	}
+	a.redisCLI(c.ctx, "DEL", key)
+	eventually(t, "the record of "+id, func() bool {
+		return a.redisCLI(c.ctx, "EXISTS", key) == "1"
+	})
+}
+
+// olderRedis restarts a node, so that its sessions move, and then gives Redis the data of the time
+// before. No session ends, and none returns to an earlier state.
+func (a *separateCluster) olderRedis(t *testing.T, c *crowd) {
+	a.redisCLI(c.ctx, "SAVE")
+	a.restartedNode(t, c)
+	again := a.claimedAgain(t)
+	a.StopRedis()
+	a.startRedis()
+	again()
+	check(t, os.Remove(filepath.Join(a.Dir, "dump.rdb")))
+	c.rounds(1)
+	for _, w := range c.users {
+		if w.lost != nil {
+			t.Errorf("%s lost %s: %v", w.name, w.id, w.lost)
+		}
+	}
+}
+
+// restartedNode stops a node in an orderly way and starts it again. No session ends.
+func (a *separateCluster) restartedNode(t *testing.T, c *crowd) {
+	n := a.nodes[0]
+	check(t, n.stop(syscall.SIGTERM))
+	c.rounds(1)
+	check(t, n.start())
+	check(t, n.warm())
+	for _, w := range c.users {
+		if w.lost != nil {
+			t.Errorf("%s lost %s: %v", w.name, w.id, w.lost)
+		}
+	}
+}
+
+// restartedGateway stops a gateway in an orderly way and starts it again.
+func (a *separateCluster) restartedGateway(t *testing.T, c *crowd) {
+	g := a.gateways[1]
+	check(t, g.stop(syscall.SIGTERM))
+	c.rounds(1)
+	check(t, g.start())
+	check(t, g.answers())
+}
