@@ -47,7 +47,7 @@ func (a *separateCluster) faults() []chaosFault {
 	}
 }
 
-// chaosSum is what a run of TestChaosSuite has done.
+// chaosSum adds up the faults and the work of a run of TestChaosSuite.
 type chaosSum struct {
 	faults             map[string]int
 	users, cells, keys int

@@ -137,7 +137,8 @@ func Gateway(ctx context.Context, a *console.Invocation,
 	if err != nil {
 		return err
 	}
-	return serveGateway(ctx, a, in, lns, &statusPipe{last: statusReady}, func(apply func(gatewayInput) error) {
+	status := &statusPipe{last: statusReady}
+	return serveGateway(ctx, a, in, lns, status, func(apply func(gatewayInput) error) {
 		r := &reloader{
 			load: load, level: new(slog.LevelVar), log: slog.Default(), cfg: cfg,
 			files: append(identityFiles(cfg, noderpc.RoleGateway), tokenFiles(cfg)...),
