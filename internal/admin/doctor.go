@@ -128,7 +128,7 @@ func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	store, err := server.OpenBlobs(d.Config, "")
+	store, err := server.OpenKnownBlobs(d.Config)
 	if err == nil {
 		err = blob.Try(ctx, store)
 	}

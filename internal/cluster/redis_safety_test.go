@@ -51,3 +51,23 @@ func TestRedisSafety(t *testing.T) {
 		t.Errorf("a server that waits for its replica: %+v %v", is, err)
 	}
 }
+
+// TestStoreMark: all nodes of a cluster get the mark that was proposed first, and another cluster on
+// the server gets its own.
+func TestStoreMark(t *testing.T) {
+	s := startRedis(t)
+	ctx := within(t)
+	for _, x := range []struct{ cluster, proposed, want string }{
+		{"c", "first", "first"}, {"c", "second", "first"}, {"d", "third", "third"},
+	} {
+		got, err := s.join(t, x.cluster).AgreeOnStore(ctx, x.proposed)
+		if err != nil || got != x.want {
+			t.Errorf("%s proposes %s and gets %q, %v", x.cluster, x.proposed, got, err)
+		}
+	}
+	impatient := s.joinImpatiently(t, "c")
+	s.kill()
+	if got, err := impatient.AgreeOnStore(ctx, "first"); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without Redis it is %q, %v", got, err)
+	}
+}

@@ -80,16 +80,10 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 // join opens the directory and the stores of the node. id is the instance of its data, former the
 // process that has used them last.
 func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logger) error {
-	store, err := OpenBlobs(cfg, string(ms.name))
-	if err != nil {
-		return err
-	}
 	// The node must not be listed before gateways can reach it.
+	var err error
 	if ms.identity, err = openNodeIdentity(cfg); err != nil {
 		return err
-	}
-	if store != nil {
-		ms.blobs = store
 	}
 	address := cfg.Cluster.Address
 	if address == "" {
@@ -102,6 +96,9 @@ func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logg
 			return err
 		}
 		dir, ms.close = file, file.Close
+		if ms.blobs, err = openMarkedBlobs(cfg, string(ms.name), nil); err != nil {
+			return errors.Join(err, file.Close())
+		}
 	} else {
 		if host, _, err := net.SplitHostPort(address); err != nil || host == "" ||
 			net.ParseIP(host).IsUnspecified() {
@@ -120,6 +117,9 @@ func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logg
 			return errors.Join(err, remote.Close())
 		}
 		dir, ms.close, ms.feeds = remote.Directory(), remote.Close, remote.FeedStore()
+		if ms.blobs, err = openMarkedBlobs(cfg, string(ms.name), remote.AgreeOnStore); err != nil {
+			return errors.Join(err, remote.Close())
+		}
 		ms.others = func(ctx context.Context) bool {
 			return others(ctx, remote.Directory(), ms.name, time.Duration(cfg.Cluster.Lease))
 		}
