@@ -32,8 +32,8 @@ type MarkOptions struct {
 }
 
 // Marked is a store that is used only while it has the mark of its cluster. A folder that is not
-// mounted on one node is an empty folder: without the mark the node would put sessions there, where no
-// other node finds them.
+// mounted on one node is an empty folder: without the mark the node would put sessions there, and no
+// other node would find them.
 type Marked struct {
 	store Store
 	o     MarkOptions

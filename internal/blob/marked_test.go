@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// agreement is what the nodes of a cluster have agreed on.
+// agreement has the mark on which the nodes of a cluster have agreed.
 type agreement struct {
 	mu   sync.Mutex // guards mark
 	mark string
