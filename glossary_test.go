@@ -108,7 +108,7 @@ func commonMethods() []string {
 		"UnmarshalJSON", "Len", "Less", "Swap", "Done",
 		"Type", "Set", "set", "read", "write",
 		// Resources.
-		"Get", "List", "Create", "Delete", "Remove", "Find", "Watch", "Open", "Stats", "get",
+		"Get", "Put", "List", "Create", "Delete", "Remove", "Find", "Watch", "Open", "Stats", "get",
 		"list", "delete", "find", "open", "add", "put", "remove",
 		// Things that run.
 		"Run", "Start", "Stop", "Wait", "End", "Next", "Interrupt", "Restore", "run", "start",
