@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -38,6 +40,10 @@ type Options struct {
 	// make a member. The pause doubles from the first to the second, minus a
 	// random share of up to a half. Default 100 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
+	// Shared reports whether several tenants use the pool. A quarter of its members, rounded up, is
+	// then kept for tenants that have claimed little. nil means that the pool finds it out by its
+	// claims.
+	Shared func() bool
 }
 
 // Stats are a pool's counters since it was made, and its state.
@@ -48,8 +54,9 @@ type Stats struct {
 	// Waiting is the number of Claims that wait.
 	Waiting int
 	// Claims counts the claims that were served, Misses those of them that
-	// had to wait, and Refused the claims that failed.
-	Claims, Misses, Refused uint64
+	// had to wait, and Refused the claims that failed. Reserved counts the claims
+	// that had to wait because the ready members were kept for other tenants.
+	Claims, Misses, Refused, Reserved uint64
 	// Made and Failed count attempts to make a member. Broken counts the
 	// members that ended before they were claimed.
 	Made, Failed, Broken uint64
@@ -60,20 +67,24 @@ type Stats struct {
 }
 
 // Pool keeps members ready, each for one use. Each member has a worker: a
-// goroutine that makes it and then blocks until a Claim receives it from an
-// unbuffered channel. (golang/playground does the same.)
+// goroutine that makes it and then blocks until a claim takes it. Claims that
+// wait are served in turns of their tenants.
 type Pool[T Member] struct {
 	make    func(context.Context) (T, error)
 	discard func(T)
 	opts    Options
-	ready   chan T
 	// making is a semaphore of Parallel.
 	making chan struct{}
 	ctx    context.Context
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
 
-	mu sync.Mutex
+	mu sync.Mutex // guards all below
+	// offers are the members that are ready, the oldest first. line has the
+	// claims that wait.
+	offers []*offer[T]
+	line   fairqueue.Line[*claim[T]]
+	recent recent
 	// workers are the workers that are wanted, in the order of their start.
 	workers []*worker
 	// running are the workers whose goroutine has not returned: those in
@@ -85,6 +96,18 @@ type Pool[T Member] struct {
 	lastErr  error
 	// urgent is closed, and replaced, when a Claim has to wait.
 	urgent chan struct{}
+}
+
+// offer is a member that is ready. claimed is closed when a claim takes it.
+type offer[T Member] struct {
+	member  T
+	claimed chan struct{}
+}
+
+// claim is a Claim that waits. got has room for its member.
+type claim[T Member] struct {
+	tenant string
+	got    chan T
 }
 
 // worker makes members, one at a time.
@@ -112,7 +135,6 @@ func New[T Member](make_ func(context.Context) (T, error), discard func(T), opts
 	opts.MaxBackoff = or(opts.MaxBackoff, 30*time.Second)
 	p := &Pool[T]{
 		make: make_, discard: discard, opts: opts,
-		ready:   make(chan T),
 		making:  make(chan struct{}, opts.Parallel),
 		urgent:  make(chan struct{}),
 		running: map[*worker]struct{}{},
@@ -153,22 +175,97 @@ func (p *Pool[T]) work(ctx context.Context, w *worker) {
 		if !ok {
 			continue
 		}
-		p.enter(w, ready)
-		claimed := false
-		select {
-		case p.ready <- m:
-			claimed = true
-		case <-m.Done():
-			p.count(func(s *Stats) { s.Broken++ })
-		case <-ctx.Done():
-		}
-		p.enter(w, idle)
-		if !claimed {
+		if !p.offer(ctx, w, m) {
 			p.discard(m)
 			continue
 		}
 		p.delay(ctx)
 	}
+}
+
+// offer waits until a claim takes a member. It returns false if the member has ended before, or the
+// worker is not wanted any more.
+func (p *Pool[T]) offer(ctx context.Context, w *worker, m T) (claimed bool) {
+	o := &offer[T]{m, make(chan struct{})}
+	p.mu.Lock()
+	p.enterLocked(w, ready)
+	p.offers = append(p.offers, o)
+	p.serve()
+	p.mu.Unlock()
+	broken := false
+	select {
+	case <-o.claimed:
+	case <-m.Done():
+		broken = true
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.enterLocked(w, idle)
+	i := slices.Index(p.offers, o)
+	if i < 0 {
+		return true
+	}
+	p.offers = slices.Delete(p.offers, i, i+1)
+	if broken {
+		p.stats.Broken++
+	}
+	return false
+}
+
+// serve gives ready members to the claims that wait. Preconditions: mu is held.
+func (p *Pool[T]) serve() {
+	for {
+		tenant, c, ok := p.line.Next(p.mayTake)
+		if !ok {
+			return
+		}
+		m, _ := p.takeReady(tenant)
+		c.got <- m // its only value, so this does not block
+	}
+}
+
+// takeReady takes the oldest ready member for a tenant. Preconditions: mu is held.
+func (p *Pool[T]) takeReady(tenant string) (m T, ok bool) {
+	if !p.mayTake(tenant) {
+		return m, false
+	}
+	i := slices.IndexFunc(p.offers, func(o *offer[T]) bool { return !ended(o.member) })
+	if i < 0 {
+		return m, false
+	}
+	o := p.offers[i]
+	p.offers = slices.Delete(p.offers, i, i+1)
+	close(o.claimed)
+	p.recent.add(tenant, time.Now())
+	return o.member, true
+}
+
+// mayTake reports whether a member is ready that is not kept for other tenants. Preconditions: mu is
+// held.
+func (p *Pool[T]) mayTake(tenant string) bool {
+	n := p.usable()
+	return n > p.kept() || n > 0 && p.recent.few(tenant, time.Now())
+}
+
+// usable returns how many ready members have not ended. Preconditions: mu is held.
+func (p *Pool[T]) usable() (n int) {
+	for _, o := range p.offers {
+		if !ended(o.member) {
+			n++
+		}
+	}
+	return n
+}
+
+// kept returns how many ready members are kept for tenants that have claimed little.
+// Preconditions: mu is held.
+func (p *Pool[T]) kept() int {
+	shared := p.recent.several(time.Now()) || p.opts.Shared != nil && p.opts.Shared()
+	if p.stats.Size < 2 || !shared {
+		return 0
+	}
+	return (p.stats.Size + 3) / 4
 }
 
 // enter changes a worker's state, and the counts of workers by state.
@@ -265,29 +362,39 @@ func (p *Pool[T]) backoff(failures int) time.Duration {
 	return time.Duration(d * (0.5 + rand.Float64()/2))
 }
 
-// Take is Claim without waiting. ok is false when no member is ready.
-func (p *Pool[T]) Take() (m T, ok bool) {
-	if m, ok = p.receive(); ok {
-		p.count(func(s *Stats) { s.Claims++ })
+// Take is Claim without waiting. ok is false when no member is ready for the tenant.
+func (p *Pool[T]) Take(tenant string) (m T, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return m, false
+	}
+	if m, ok = p.takeReady(tenant); ok {
+		p.stats.Claims++
 	}
 	return m, ok
 }
 
 // Claim takes a member out of the pool and transfers it to the caller. It
-// returns at once when one is ready. Otherwise it waits for the next one, at
-// most Options.Wait, and then fails with kind Exhausted and the seconds after
-// which a retry may succeed, or with Unavailable when making members fails.
-func (p *Pool[T]) Claim(ctx context.Context) (T, error) {
+// returns at once when one is ready that is not kept for other tenants.
+// Otherwise it waits for the next one, at most Options.Wait, and then fails
+// with kind Exhausted and the seconds after which a retry may succeed, or with
+// Unavailable when making members fails. Tenants that wait take turns.
+func (p *Pool[T]) Claim(ctx context.Context, tenant string) (m T, waited bool, err error) {
 	const op = "pool.claim"
-	var none T
-	if m, ok := p.receive(); ok {
-		p.count(func(s *Stats) { s.Claims++ })
-		return m, nil
+	if m, ok := p.Take(tenant); ok {
+		return m, false, nil
 	}
+	c := &claim[T]{tenant, make(chan T, 1)}
 	p.mu.Lock()
+	p.line.Join(tenant, c)
 	p.stats.Waiting++
+	if p.usable() > 0 {
+		p.stats.Reserved++
+	}
 	close(p.urgent)
 	p.urgent = make(chan struct{})
+	p.serve()
 	p.mu.Unlock()
 	defer p.count(func(s *Stats) { s.Waiting-- })
 	timer := time.NewTimer(p.opts.Wait)
@@ -295,47 +402,36 @@ func (p *Pool[T]) Claim(ctx context.Context) (T, error) {
 	if p.size() == 0 && p.ctx.Err() == nil {
 		timer.Reset(0)
 	}
+	// The reserve may become free for this tenant although no member is made.
+	tick := time.NewTicker(reviewEvery)
+	defer tick.Stop()
 	for {
 		select {
-		case m := <-p.ready:
-			if ended(m) {
-				p.drop(m)
-				continue
-			}
+		case m := <-c.got:
 			p.count(func(s *Stats) { s.Claims++; s.Misses++ })
-			return m, nil
+			return m, true, nil
+		case <-tick.C:
+			p.mu.Lock()
+			p.serve()
+			p.mu.Unlock()
+			continue
 		case <-timer.C:
-			return none, p.refuse(op)
+			err = p.refuse(op)
 		case <-ctx.Done():
 			p.count(func(s *Stats) { s.Refused++ })
-			return none, fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
+			err = fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
 		case <-p.ctx.Done():
 			p.count(func(s *Stats) { s.Refused++ })
-			return none, fault.New(fault.Restarting, op, "the pool is closed")
+			err = fault.New(fault.Restarting, op, "the pool is closed")
 		}
-	}
-}
-
-// receive takes a ready member if there is one.
-func (p *Pool[T]) receive() (m T, ok bool) {
-	for p.ctx.Err() == nil {
-		select {
-		case m := <-p.ready:
-			if !ended(m) {
-				return m, true
-			}
-			p.drop(m)
-		default:
-			return m, false
+		p.mu.Lock()
+		waits := p.line.Cancel(tenant, c)
+		p.mu.Unlock()
+		if !waits { // it got a member at the same moment
+			p.discard(<-c.got)
 		}
+		return m, true, err
 	}
-	return m, false
-}
-
-// drop discards a member that ended at the moment of its claim.
-func (p *Pool[T]) drop(m T) {
-	p.count(func(s *Stats) { s.Broken++ })
-	p.discard(m)
 }
 
 func (p *Pool[T]) refuse(op string) error {
@@ -346,6 +442,12 @@ func (p *Pool[T]) refuse(op string) error {
 		return &fault.Error{
 			Kind: fault.Unavailable, Op: op, RetryAfter: seconds(p.opts.MaxBackoff), Err: p.lastErr,
 			Message: "no sandbox is ready, and creating one fails",
+		}
+	}
+	if p.usable() > 0 {
+		return &fault.Error{
+			Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit, RetryAfter: 5,
+			Message: "the ready sandboxes are kept for tenants that have taken fewer",
 		}
 	}
 	// Waiting claims are served one after the other.

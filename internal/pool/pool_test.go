@@ -70,7 +70,7 @@ func TestPoolDelays(t *testing.T) {
 		claim := func() time.Duration {
 			t.Helper()
 			begin := time.Now()
-			if _, err := p.Claim(t.Context()); err != nil {
+			if _, _, err := p.Claim(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(begin)
@@ -107,7 +107,7 @@ func TestPoolWarm(t *testing.T) {
 		seen := map[int64]bool{}
 		for range 3 {
 			begin := time.Now()
-			m, err := p.Claim(t.Context())
+			m, _, err := p.Claim(t.Context(), "a")
 			if err != nil || time.Since(begin) != 0 {
 				t.Fatalf("a claim took %v: %v", time.Since(begin), err)
 			}
@@ -117,7 +117,7 @@ func TestPoolWarm(t *testing.T) {
 			seen[m.n] = true
 		}
 		begin := time.Now()
-		if _, err := p.Claim(t.Context()); err != nil || time.Since(begin) != time.Second {
+		if _, _, err := p.Claim(t.Context(), "a"); err != nil || time.Since(begin) != time.Second {
 			t.Errorf("a claim of an empty pool took %v: %v", time.Since(begin), err)
 		}
 		if s := p.Stats(); s.Claims != 4 || s.Misses != 1 || s.Refused != 0 {
@@ -137,7 +137,7 @@ func TestPoolExhausted(t *testing.T) {
 		var served, refused atomic.Int64
 		for range 10 {
 			wg.Go(func() {
-				_, err := p.Claim(t.Context())
+				_, _, err := p.Claim(t.Context(), "a")
 				var e *fault.Error
 				switch {
 				case err == nil:
@@ -159,13 +159,13 @@ func TestPoolExhausted(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		if _, err := p.Claim(ctx); !fault.Is(err, fault.DeadlineExceeded) {
+		if _, _, err := p.Claim(ctx, "a"); !fault.Is(err, fault.DeadlineExceeded) {
 			t.Errorf("a claim whose context ends: %v", err)
 		}
 		p.Resize(0)
 		synctest.Wait()
 		begin := time.Now()
-		if _, err := p.Claim(t.Context()); !fault.Is(err, fault.Exhausted) ||
+		if _, _, err := p.Claim(t.Context(), "a"); !fault.Is(err, fault.Exhausted) ||
 			time.Since(begin) != 0 {
 			t.Errorf("a claim of a pool of none took %v: %v", time.Since(begin), err)
 		}
@@ -195,7 +195,7 @@ func TestPoolBroken(t *testing.T) {
 		}
 		mu.Unlock()
 		// Both members ended at the moment of their claim: neither may be returned.
-		m, err := p.Claim(t.Context())
+		m, _, err := p.Claim(t.Context(), "a")
 		if err != nil || m.n <= 2 {
 			t.Errorf("Claim gave member %+v, %v", m, err)
 		}
@@ -220,7 +220,7 @@ func TestPoolBackoff(t *testing.T) {
 		if s.Failed < 11 || s.Failed > 25 || s.LastError != errFactory.Error() {
 			t.Errorf("after five minutes of failures: %+v", s)
 		}
-		_, err := p.Claim(t.Context())
+		_, _, err := p.Claim(t.Context(), "a")
 		var e *fault.Error
 		if !errors.As(err, &e) || e.Kind != fault.Unavailable || !errors.Is(err, errFactory) ||
 			e.RetryAfter == 0 {
@@ -252,7 +252,7 @@ func TestPoolResizeAndClose(t *testing.T) {
 		if s := p.Stats(); s.Ready != 1 || f.discarded.Load() != 4 {
 			t.Errorf("shrunk: %+v, %d discarded", s, f.discarded.Load())
 		}
-		if _, err := p.Claim(t.Context()); err != nil {
+		if _, _, err := p.Claim(t.Context(), "a"); err != nil {
 			// and another one is being made when the pool closes
 			t.Error(err)
 		}
@@ -264,7 +264,7 @@ func TestPoolResizeAndClose(t *testing.T) {
 		if s := p.Stats(); s.Ready != 0 || s.Making != 0 || f.made.Load() != f.discarded.Load()+1 {
 			t.Errorf("closed: %+v, %d made, %d discarded", s, f.made.Load(), f.discarded.Load())
 		}
-		if _, err := p.Claim(t.Context()); !fault.Is(err, fault.Restarting) {
+		if _, _, err := p.Claim(t.Context(), "a"); !fault.Is(err, fault.Restarting) {
 			t.Errorf("Claim of a closed pool: %v", err)
 		}
 	})

@@ -35,6 +35,9 @@ type Controller interface {
 	// EndBurst takes away the additional CPU that the machine has for its
 	// start. The caller calls it once the agent and the kernel are ready.
 	EndBurst(ctx context.Context) error
+	// Assign gives the machine to a tenant. From now on it has a part of the
+	// tenant's share of the processors.
+	Assign(tenant string)
 	// Checkpoint writes the machine's state to dir, which must not exist, and
 	// ends the machine. After an error the machine continues.
 	Checkpoint(ctx context.Context, dir string) error

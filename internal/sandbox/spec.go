@@ -11,6 +11,9 @@ type Spec struct {
 	Limits Limits
 	// Volumes lets the machine have volumes.
 	Volumes bool
+	// Tenant is the tenant whose share of the processors the machine has; "" means the share of
+	// machines that no tenant has.
+	Tenant string
 	// Mounts are volumes that are mounted before a restored machine
 	// continues.
 	Mounts []Volume

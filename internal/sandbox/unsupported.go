@@ -17,6 +17,9 @@ func unsupported(op, what string) error {
 // EndBurst does nothing.
 func (Unsupported) EndBurst(context.Context) error { return nil }
 
+// Assign does nothing.
+func (Unsupported) Assign(string) {}
+
 // Checkpoint returns an error of kind Unsupported.
 func (Unsupported) Checkpoint(context.Context, string) error {
 	return unsupported("sandbox.checkpoint", "checkpoints")

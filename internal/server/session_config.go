@@ -31,7 +31,7 @@ func (n *node) sessionConfig() (session.Config, error) {
 	return session.Config{
 		Backend: n.backend, DataDir: cfg.NodeDir(), Languages: n.languages, Version: n.version,
 		Egress: egress, Audit: n.audit, Usage: n.usage,
-		Events: n.events, Tenants: n.tenants, Tracer: n.tracer,
+		Events: n.events, Tenants: n.tenants, Tracer: n.tracer, Turns: n.backend.Turns,
 		Logger: n.log,
 
 		Node: n.membership.name, Directory: n.membership.leases, Names: n.membership.leases,

@@ -142,7 +142,7 @@ func (c *creation) claim(ctx context.Context) (err error) {
 		return err
 	}
 	i, err := m.provider.Claim(ctx, w.Template,
-		warm.Sizing{Limits: w.Limits, Volumes: len(w.Volumes) > 0})
+		warm.Sizing{Tenant: c.owner.Tenant, Limits: w.Limits, Volumes: len(w.Volumes) > 0})
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
 			m.stats.SessionsRefused.Add(1)

@@ -36,8 +36,8 @@ func (m *Manager) attachStats() {
 			n := m.totals.States()
 			return n[running] + n[paused] + n[resuming]
 		},
-		Pools: m.warm.Stats,
-		Logs:  m.logs.Stats,
+		Pools: m.warm.Stats, Turns: m.cfg.Turns,
+		Logs: m.logs.Stats,
 		Journals: func() map[string]journal.Stats {
 			return stats.OfJournals(map[string]*journal.Journal{
 				"audit": m.cfg.Audit.Journal, "usage": m.cfg.Usage,

@@ -75,8 +75,8 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 	spec.Volumes = h.Mounts()
 	s := &Session{
 		m: m, spec: spec, status: status, lifeState: newLifeState(state), volumes: h, agent: a,
-		sandbox: spec.Layout.Spec(h.Sources()), copies: m.durable.Copies(spec.ID, spec.Durable,
-			m.log), uploads: migrate.NewUploads(),
+		sandbox: spec.Layout.Spec(spec.Tenant, h.Sources()),
+		copies:  m.durable.Copies(spec.ID, spec.Durable, m.log), uploads: migrate.NewUploads(),
 		settled: make(chan struct{}), activity: activity.New(status.Active),
 	}
 	followState(s)

@@ -308,6 +308,15 @@ func (s *Store) Index() (*Index, <-chan struct{}) {
 	return s.index, s.changed
 }
 
+// Shared reports whether a tenant beside the operator has a key. A nil Store has no keys.
+func (s *Store) Shared() bool {
+	if s == nil {
+		return false
+	}
+	x, _ := s.Index()
+	return x.shared
+}
+
 // News returns the message for a gateway. It contains the table unless the gateway has this version
 // already.
 func (s *Store) News(have uint64) (News, <-chan struct{}) {

@@ -41,6 +41,8 @@ func (t *Table) Quota(tenant string) Quota {
 type Index struct {
 	Table
 	byID, portLinks map[string]int
+	// shared is set if a tenant beside the operator has a key.
+	shared bool
 }
 
 // NewIndex returns the index of a table.
@@ -51,6 +53,7 @@ func NewIndex(t Table) *Index {
 	}
 	for i, k := range t.Keys {
 		x.byID[k.ID] = i
+		x.shared = x.shared || k.Tenant != Operator
 	}
 	for i, l := range t.PortLinks {
 		x.portLinks[l.ID] = i

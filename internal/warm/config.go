@@ -32,6 +32,9 @@ type Config struct {
 	// PoolMemory bounds the memory of the sandboxes that are kept ready because of demand, in bytes.
 	// The sandboxes of Pools do not count.
 	PoolMemory int64
+	// Shared reports whether several tenants use the node. The pools then keep some sandboxes for
+	// tenants that take few.
+	Shared func() bool
 	// ClaimWait bounds how long Claim waits for a sandbox.
 	ClaimWait time.Duration
 	// BootLimit bounds a cold boot with its kernel and warm-up. BuildLimit is

@@ -21,11 +21,11 @@ type Layout struct {
 	Volumes bool `json:"volumes,omitempty"`
 }
 
-// Spec converts the layout for the backend. mounts are the volumes that a restored sandbox has from
-// its start.
-func (l Layout) Spec(mounts []sandbox.Volume) sandbox.Spec {
+// Spec converts the layout for the backend. The sandbox is for a tenant; "" means that it has none
+// yet. mounts are the volumes that a restored sandbox has from its start.
+func (l Layout) Spec(tenant string, mounts []sandbox.Volume) sandbox.Spec {
 	return sandbox.Spec{
-		Image: l.Image, Env: l.Env, Volumes: l.Volumes, Mounts: mounts,
+		Image: l.Image, Env: l.Env, Volumes: l.Volumes, Tenant: tenant, Mounts: mounts,
 		Limits: sandbox.Limits{
 			MemoryBytes: l.Limits.MemoryBytes, CPUs: l.Limits.CPUs,
 			Processes: int64(l.Limits.Processes), OpenFiles: int64(l.Limits.OpenFiles),

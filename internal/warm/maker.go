@@ -23,8 +23,9 @@ type maker struct {
 }
 
 // make restores an instance from the template's snapshot, or boots one cold if
-// that is not possible. layout may differ from the template's.
-func (k *maker) make(ctx context.Context, t *Template, layout Layout,
+// that is not possible. layout may differ from the template's. tenant is "" for a
+// pool.
+func (k *maker) make(ctx context.Context, t *Template, layout Layout, tenant string,
 	build bool,
 ) (*Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.BootLimit+t.buildLimit())
@@ -37,7 +38,7 @@ func (k *maker) make(ctx context.Context, t *Template, layout Layout,
 	}
 	if err == nil && dir != "" {
 		var i *Instance
-		if i, err = k.restore(ctx, t, layout, dir, warm); err == nil {
+		if i, err = k.restore(ctx, t, layout, tenant, dir, warm); err == nil {
 			k.cfg.Observer.Restored(true)
 			t.restored(ctx, i)
 			return i, nil
@@ -59,7 +60,7 @@ func (k *maker) make(ctx context.Context, t *Template, layout Layout,
 		k.log.Warn("booting cold, for lack of a snapshot", "template", t.key, "kind",
 			fault.KindOf(err), "error", err)
 	}
-	i, _, err := k.boot(ctx, t, layout)
+	i, _, err := k.boot(ctx, t, layout, tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +70,10 @@ func (k *maker) make(ctx context.Context, t *Template, layout Layout,
 
 // boot boots a sandbox cold, builds the user's template in it, and starts its kernel. output is the
 // output of the template's commands.
-func (k *maker) boot(ctx context.Context, t *Template,
-	layout Layout,
+func (k *maker) boot(ctx context.Context, t *Template, layout Layout,
+	tenant string,
 ) (i *Instance, output string, err error) {
-	machine, err := k.cfg.Backend.Boot(ctx, layout.Spec(nil))
+	machine, err := k.cfg.Backend.Boot(ctx, layout.Spec(tenant, nil))
 	if err != nil {
 		return nil, "", err
 	}
@@ -101,10 +102,10 @@ func (k *maker) boot(ctx context.Context, t *Template,
 	return i, output, nil
 }
 
-func (k *maker) restore(ctx context.Context, t *Template, layout Layout, dir string,
+func (k *maker) restore(ctx context.Context, t *Template, layout Layout, tenant, dir string,
 	warm warmKernel,
 ) (*Instance, error) {
-	machine, err := k.cfg.Backend.Restore(ctx, dir, layout.Spec(nil),
+	machine, err := k.cfg.Backend.Restore(ctx, dir, layout.Spec(tenant, nil),
 		sandbox.RestoreOptions{Checked: t.isChecked()})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -47,7 +48,7 @@ func New(cfg Config) (*Manager, error) {
 	m.pools = &pools{
 		cfg: cfg, maker: &maker{cfg: cfg, log: cfg.Log}, languages: map[string]*Template{},
 		templates: m.all,
-		making:    make(chan struct{}, max(2, cfg.Parallel)), ctx: work.ctx,
+		making:    fairqueue.New(max(4, 2*cfg.Parallel), maxMaking), ctx: work.ctx,
 	}
 	for _, dir := range []string{m.cfg.snapshotsDir(), m.cfg.templatesDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

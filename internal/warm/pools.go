@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
@@ -22,6 +23,9 @@ const (
 	maxDemand      = 16
 )
 
+// maxMaking is how many claims may wait for a sandbox that is made outside the pools.
+const maxMaking = 1024
+
 // SandboxBytes is the memory that one more sandbox is expected to take. A warm sandbox of Python with
 // pandas takes 174 MiB.
 const SandboxBytes = 256 << 20
@@ -33,8 +37,8 @@ type pools struct {
 	languages map[string]*Template // by name; it does not change
 	// templates returns all templates.
 	templates func() []*Template
-	// making is a semaphore of sandboxes that are made outside the pools.
-	making chan struct{}
+	// making are the turns of tenants whose sandboxes are made outside the pools.
+	making *fairqueue.Slots
 	// ctx ends when the node stops.
 	ctx context.Context
 }
@@ -60,6 +64,8 @@ func (p *pools) Start() {
 
 // Sizing has the properties of a sandbox that a session asks for.
 type Sizing struct {
+	// Tenant is the tenant of the session.
+	Tenant string
 	// Limits are the limits of the session.
 	Limits protocol.Limits
 	// Volumes is set when volumes will be mounted.
@@ -80,10 +86,12 @@ func (p *pools) Claim(ctx context.Context, t *Template, size Sizing) (*Instance,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
-	return p.claim(ctx, t, layout)
+	return p.claim(ctx, t, layout, size.Tenant)
 }
 
-func (p *pools) claim(ctx context.Context, t *Template, layout Layout) (i *Instance, err error) {
+func (p *pools) claim(ctx context.Context, t *Template, layout Layout,
+	tenant string,
+) (i *Instance, err error) {
 	began := time.Now()
 	ctx, span := trace.Start(ctx, "claim")
 	source := "cold"
@@ -99,17 +107,22 @@ func (p *pools) claim(ctx context.Context, t *Template, layout Layout) (i *Insta
 		}
 	}()
 	if layout.Limits != t.layout.Limits {
-		return p.makeNow(ctx, t, layout)
+		return p.makeNow(ctx, t, layout, tenant)
 	}
 	ready, size := t.recordClaim()
 	if size > 0 {
 		source = "pool"
-		if ready.Stats().Ready == 0 {
+		i, waited, err := ready.Claim(ctx, tenant)
+		if waited {
 			source = "wait"
 		}
-		return ready.Claim(ctx)
+		if err != nil {
+			return nil, err
+		}
+		i.Machine.Assign(tenant)
+		return i, nil
 	}
-	if i, err = p.makeNow(ctx, t, layout); err == nil {
+	if i, err = p.makeNow(ctx, t, layout, tenant); err == nil {
 		t.buildLater()
 	}
 	return i, err
@@ -138,38 +151,46 @@ func (t *Template) decay(now time.Time) {
 
 // makeNow makes an instance for a waiting claim. The number of concurrent calls is bounded. A call
 // that waits longer than ClaimWait is refused.
-func (p *pools) makeNow(ctx context.Context, t *Template, layout Layout) (i *Instance, err error) {
+func (p *pools) makeNow(ctx context.Context, t *Template, layout Layout,
+	tenant string,
+) (i *Instance, err error) {
 	ctx, span := trace.Start(ctx, "make sandbox")
 	defer func() { span.End(err) }()
-	timer := time.NewTimer(p.cfg.ClaimWait)
-	defer timer.Stop()
-	select {
-	case p.making <- struct{}{}:
-		defer func() { <-p.making }()
-	case <-timer.C:
-		return nil, &fault.Error{
-			Kind: fault.Exhausted, Op: "session.create", RetryAfter: 5,
-			Message: "no sandbox is ready, and too many are being made",
-		}
-	case <-ctx.Done():
-		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.create", ctx.Err())
+	const op = "session.create"
+	wait, cancel := context.WithTimeoutCause(ctx, p.cfg.ClaimWait, &fault.Error{
+		Kind: fault.Exhausted, Op: op, RetryAfter: 5,
+		Message: "no sandbox is ready, and too many are being made",
+	})
+	defer cancel()
+	release, err := p.making.Acquire(wait, op, tenant)
+	if err != nil {
+		return nil, err
 	}
-	return p.maker.make(ctx, t, layout, false)
+	defer release()
+	return p.maker.make(ctx, t, layout, tenant, false)
 }
 
 // create creates the pool of a template. Preconditions: t.mu is held.
 func (p *pools) create(t *Template, size int) {
 	t.pool = pool.New(
 		func(ctx context.Context) (*Instance, error) {
-			return p.maker.make(ctx, t, t.layout,
-				true)
+			return p.maker.make(ctx, t, t.layout, t.owner(), true)
 		},
 		p.maker.discard,
 		pool.Options{
 			Size: size, Parallel: p.cfg.Parallel, Wait: p.cfg.ClaimWait,
-			Delay: claimDelay,
+			Delay: claimDelay, Shared: p.sharedBy(t),
 		},
 	)
+}
+
+// sharedBy returns the function that reports whether several tenants use the pool of a template. The
+// pool of a user's template has one tenant.
+func (p *pools) sharedBy(t *Template) func() bool {
+	if t.def != nil {
+		return nil
+	}
+	return p.cfg.Shared
 }
 
 // Resize gives each pool the size that its demand and the memory allow. The caller repeats it, since
@@ -242,6 +263,7 @@ func (p *pools) Stats() map[string]pool.Stats {
 				s.Ready, sum.Making+s.Making, sum.Waiting+s.Waiting
 			sum.Claims, sum.Misses, sum.Refused = sum.Claims+s.Claims, sum.Misses+
 				s.Misses, sum.Refused+s.Refused
+			sum.Reserved += s.Reserved
 			sum.Made, sum.Failed, sum.Broken = sum.Made+s.Made, sum.Failed+s.Failed, sum.Broken+
 				s.Broken
 			if s.LastError != "" {

@@ -107,7 +107,7 @@ func newVariant(k *maker, work *background, l kernel.Manifest, def *TemplateDef,
 	if t.layout.Volumes = volumes || def != nil && len(def.Spec.Volumes) > 0; volumes {
 		name += "-volumes"
 	}
-	key, err := k.cfg.Backend.Key(t.layout.Spec(nil))
+	key, err := k.cfg.Backend.Key(t.layout.Spec("", nil))
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +131,14 @@ func snapshotName(name, key string, l kernel.Manifest, stamp string) (string, er
 
 // Key returns the language's name, or TENANT/NAME for a user's template.
 func (t *Template) Key() string { return t.key }
+
+// owner returns the tenant whose template it is; "" for a language's template.
+func (t *Template) owner() string {
+	if t.def == nil {
+		return ""
+	}
+	return t.def.Tenant
+}
 
 // WarmLanguage returns the name of the language whose kernel runs in its sandboxes; "" means that no
 // kernel runs.
@@ -335,7 +343,7 @@ func (t *Template) build(ctx context.Context) (warmKernel, error) {
 	if err := os.RemoveAll(t.dir()); err != nil { // left by a build that did not write the metadata
 		return warmKernel{}, fault.Wrap(fault.Host, op, err)
 	}
-	i, output, err := t.maker.boot(ctx, t, t.layout)
+	i, output, err := t.maker.boot(ctx, t, t.layout, t.owner())
 	t.mu.Lock()
 	t.output = output
 	t.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -57,7 +58,7 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec,
 	}
 	if o.Urgent {
 		if s, ok := b.Standby.take(own); ok {
-			if err := s.Restore(ctx, dir, how); err != nil {
+			if err := b.useStandby(ctx, s, dir, how, own.Tenant); err != nil {
 				return nil, errors.Join(err, s.Destroy(context.WithoutCancel(ctx)))
 			}
 			return s, nil
@@ -69,6 +70,22 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec,
 	}
 	return s, nil
 }
+
+// useStandby restores a snapshot into a standby sandbox for a tenant, when it is the tenant's turn.
+func (b *Backend) useStandby(ctx context.Context, s *Sandbox, dir string, how Checking,
+	tenant string,
+) error {
+	release, err := b.Runtime.starts.Acquire(ctx, "sandbox.restore", tenant)
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.Assign(tenant)
+	return s.Restore(ctx, dir, how)
+}
+
+// Turns returns the counters of the queues of tenants that start sandboxes and save them.
+func (b *Backend) Turns() map[string]fairqueue.Stats { return b.Runtime.Turns() }
 
 // Key hashes the build of runsc, the image, and the parts of the specification
 // that are part of a snapshot.
@@ -103,7 +120,7 @@ func (b *Backend) spec(asked sandbox.Spec) Spec {
 	if asked.Env != nil {
 		spec.Env = asked.Env
 	}
-	spec.Volumes = asked.Volumes
+	spec.Volumes, spec.Tenant = asked.Volumes, asked.Tenant
 	l := asked.Limits
 	override(&spec.Limits.MemoryBytes, l.MemoryBytes)
 	override(&spec.Limits.CPUs, l.CPUs)

@@ -166,7 +166,7 @@ func BenchmarkClaim(b *testing.B) {
 		testenv.Eventually(b, "the pool is full", func() bool { return p.Stats().Ready == 2 })
 		b.StartTimer()
 		begin := time.Now()
-		s, err := p.Claim(b.Context())
+		s, _, err := p.Claim(b.Context(), "a")
 		took := time.Since(begin)
 		fatal(b, err)
 		b.StopTimer()

@@ -63,6 +63,23 @@ func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
 		s.group.Update(&specs.LinuxResources{CPU: cpuResources(cpus)}))
 }
 
+// Assign gives the sandbox to a tenant. From now on it has a part of the tenant's share of the
+// processors.
+func (s *Sandbox) Assign(tenant string) {
+	s.mu.Lock()
+	s.tenant = tenant
+	s.mu.Unlock()
+	s.runtime.shares.assign(tenant, &s.group)
+}
+
+// acquireSave waits for the turn of the sandbox's tenant to write a snapshot.
+func (s *Sandbox) acquireSave(ctx context.Context, op string) (release func(), err error) {
+	s.mu.Lock()
+	tenant := s.tenant
+	s.mu.Unlock()
+	return s.runtime.saves.Acquire(ctx, op, tenant)
+}
+
 // Usage reads the cgroup's counters. It does not call the sentry, so it also works for a paused or
 // stuck sandbox.
 func (s *Sandbox) Usage(ctx context.Context) (Usage, error) {

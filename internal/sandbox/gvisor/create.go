@@ -62,6 +62,11 @@ func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec, how Checki
 func (r *Runtime) launch(ctx context.Context, spec Spec,
 	start func(*Sandbox, context.Context) error,
 ) (*Sandbox, error) {
+	release, err := r.starts.Acquire(ctx, "sandbox.create", spec.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	s, err := r.Create(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -221,7 +226,7 @@ func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipe
 		return nil, err
 	}
 	s := &Sandbox{
-		id: id, runtime: r, spec: spec, conf: conf, group: g,
+		id: id, runtime: r, tenant: spec.Tenant, spec: spec, conf: conf, group: g,
 		stdin: p.stdin, stdout: p.stdout, stderr: stderr,
 		process: proc, oom: oom, container: c,
 		turn: make(chan struct{}, 1), done: make(chan struct{}), loaded: make(chan struct{}),
@@ -234,6 +239,7 @@ func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipe
 			return nil, fmt.Errorf("making the directory of volumes read-only: %w", err)
 		}
 	}
+	r.shares.add(spec.Tenant, &s.group)
 	go s.watch()
 	if oom != nil {
 		go s.watchMemory()

@@ -24,7 +24,7 @@ func TestPoolOfSandboxes(t *testing.T) {
 		}
 		return s, err
 	}, func(s *Sandbox) { destroy(t, s) }, pool.Options{Size: 2})
-	first, err := p.Claim(t.Context())
+	first, _, err := p.Claim(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestPoolOfSandboxes(t *testing.T) {
 		<-victim.Done()
 	}
 	for range 4 {
-		s, err := p.Claim(t.Context())
+		s, _, err := p.Claim(t.Context(), "a")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync"
 
@@ -23,7 +24,15 @@ import (
 	"gvisor.dev/gvisor/runsc/flag"
 	"gvisor.dev/gvisor/runsc/specutils"
 
+	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+// A node starts two sandboxes for each processor at a time, and writes as many snapshots, at least
+// minSlots. maxWaiting requests wait for each.
+const (
+	minSlots   = 4
+	maxWaiting = 1024
 )
 
 // Config configures a Runtime. Only Runsc has no default.
@@ -78,6 +87,11 @@ type Runtime struct {
 	// swap reports whether the kernel accounts swap.
 	swap bool
 	lock *os.File
+	// shares divides the processors until stop is closed.
+	shares *shares
+	stop   chan struct{}
+	// starts and saves are the turns of tenants that start sandboxes and write snapshots.
+	starts, saves *fairqueue.Slots
 
 	mu     sync.Mutex
 	live   map[ID]*Sandbox
@@ -115,11 +129,17 @@ func NewRuntime(cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	r := &Runtime{cfg: cfg, buildID: id, lock: lock, live: map[ID]*Sandbox{}}
+	slots := max(minSlots, 2*runtime.NumCPU())
+	r := &Runtime{
+		cfg: cfg, buildID: id, lock: lock, live: map[ID]*Sandbox{}, shares: newShares(),
+		stop:   make(chan struct{}),
+		starts: fairqueue.New(slots, maxWaiting), saves: fairqueue.New(slots, maxWaiting),
+	}
 	if err := r.prepare(); err != nil {
 		lock.Close()
 		return nil, err
 	}
+	go r.shares.run(r.stop)
 	return r, nil
 }
 
@@ -172,6 +192,11 @@ func (r *Runtime) BuildID() string { return r.buildID }
 // the sandboxes after the sandboxes have ended.
 func (r *Runtime) Memory() int64 { return r.parent.held() }
 
+// Turns returns the counters of the queues of tenants that start sandboxes and save them.
+func (r *Runtime) Turns() map[string]fairqueue.Stats {
+	return map[string]fairqueue.Stats{"start": r.starts.Stats(), "save": r.saves.Stats()}
+}
+
 // Live returns the number of sandboxes that have not been destroyed.
 func (r *Runtime) Live() int {
 	r.mu.Lock()
@@ -189,6 +214,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	}
 	r.closed = true
 	r.mu.Unlock()
+	close(r.stop)
 	r.creating.Wait()
 
 	r.mu.Lock()

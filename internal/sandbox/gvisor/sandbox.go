@@ -63,6 +63,8 @@ type Sandbox struct {
 	mu sync.Mutex
 	// state is the state of a sandbox that has not ended.
 	state State
+	// tenant is the tenant that has it; "" means none.
+	tenant string
 	// intent is the reason why this process ended the sandbox, if it did.
 	intent     Exit
 	final      Usage // set once it has ended
@@ -201,6 +203,7 @@ func (s *Sandbox) remove() error {
 	case <-timer.C:
 		return fmt.Errorf("the sentry, process %d, does not end", s.process.pid)
 	}
+	s.runtime.shares.remove(&s.group)
 	// Calls in gVisor's packages that still run fail now, because the sentry has ended.
 	select {
 	case s.turn <- struct{}{}: // never released, because container must not be used again

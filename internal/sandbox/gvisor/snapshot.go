@@ -137,6 +137,11 @@ func (s *Sandbox) Snapshot(ctx context.Context, dir string, o SnapshotOptions) e
 	})
 	defer resumed()
 	const op = "sandbox.snapshot"
+	release, err := s.acquireSave(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer release()
 	w, err := s.work(ctx, op, dir)
 	if err != nil {
 		return err
@@ -168,6 +173,11 @@ func (s *Sandbox) Snapshot(ctx context.Context, dir string, o SnapshotOptions) e
 }
 
 func (s *Sandbox) save(ctx context.Context, op, dir string) error {
+	release, err := s.acquireSave(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer release()
 	w, err := s.work(ctx, op, dir)
 	if err != nil {
 		return err

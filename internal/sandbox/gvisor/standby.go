@@ -39,10 +39,12 @@ func (p *Standby) Close() { p.pool.Close() }
 // Stats returns the counters of the pool.
 func (p *Standby) Stats() pool.Stats { return p.pool.Stats() }
 
-// take returns a sandbox with the Spec if one is ready. A nil Standby has none.
+// take returns a sandbox with the Spec if one is ready for its tenant. A nil Standby has none.
 func (p *Standby) take(spec Spec) (*Sandbox, bool) {
+	tenant := spec.Tenant
+	spec.Tenant = ""
 	if p == nil || !reflect.DeepEqual(p.spec, spec) {
 		return nil, false
 	}
-	return p.pool.Take()
+	return p.pool.Take(tenant)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/event"
+	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
@@ -145,6 +146,9 @@ type Config struct {
 	Usage *journal.Journal
 	// Tenants keeps keys and quotas. nil means that there are none.
 	Tenants *tenant.Store
+	// Turns returns the counters of the queues in which tenants wait to start and to save
+	// sandboxes. By default nobody waits.
+	Turns func() map[string]fairqueue.Stats
 	// Tracer may be nil.
 	Tracer *trace.Tracer
 	// Directory records the owners of sessions; nil means that the node owns all of
@@ -186,6 +190,11 @@ func (c Config) Resolve() (Config, error) {
 	def(&c.MaxIdle, 24*time.Hour)
 	def(&c.MaxKeepAlive, 4)
 	def(&c.PoolMemory, 1<<30)
+	if c.Turns == nil {
+		c.Turns = func() map[string]fairqueue.Stats {
+			return map[string]fairqueue.Stats{"start": {}, "save": {}}
+		}
+	}
 	def(&c.PauseAfter, time.Minute)
 	def(&c.HibernateAfter, 15*time.Minute)
 	def(&c.ShutdownLimit, 30*time.Second)

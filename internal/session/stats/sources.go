@@ -3,6 +3,7 @@ package stats
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/stream"
@@ -28,6 +29,8 @@ type Sources struct {
 	Sandboxes func() int
 	// Pools returns the state of pools by template.
 	Pools func() map[string]pool.Stats
+	// Turns returns the state of the queues in which tenants wait to start and to save sandboxes.
+	Turns func() map[string]fairqueue.Stats
 	// Logs returns the sums over all logs. The counts include logs that are closed.
 	Logs func() stream.LogStats
 	// Journals returns the counts of journals by name.
@@ -99,7 +102,7 @@ func (s *Stats) Attach(from Sources) {
 			Name: prefix + "waiting",
 			Help: "Requests to create or resume a session that wait for a place.",
 		}, func() float64 { return float64(from.Waiting()) }),
-		sessions(from), sandboxes(from), pools(from), logs(from), journals(from),
+		sessions(from), sandboxes(from), pools(from), turns(from), logs(from), journals(from),
 	)
 }
 
@@ -137,12 +140,30 @@ func pools(from Sources) prometheus.Collector {
 		func(s pool.Stats) float64 { return float64(s.Misses) })
 	c.counter("pool_refused_total", "Claims that got no sandbox in time.",
 		func(s pool.Stats) float64 { return float64(s.Refused) })
+	c.counter("pool_reserved_total",
+		"Claims that waited because the ready sandboxes were kept for other tenants.",
+		func(s pool.Stats) float64 { return float64(s.Reserved) })
 	c.counter("pool_made_total", "Sandboxes that were prepared.",
 		func(s pool.Stats) float64 { return float64(s.Made) })
 	c.counter("pool_failed_total", "Attempts to prepare a sandbox that failed.",
 		func(s pool.Stats) float64 { return float64(s.Failed) })
 	c.counter("pool_broken_total", "Sandboxes that ended before they were claimed.",
 		func(s pool.Stats) float64 { return float64(s.Broken) })
+	return &c
+}
+
+func turns(from Sources) prometheus.Collector {
+	c := collector[fairqueue.Stats]{label: "work", all: from.Turns}
+	c.gauge("turns_held", "Sandboxes that are being started or saved.",
+		func(s fairqueue.Stats) float64 { return float64(s.Held) })
+	c.gauge("turns_waiting", "Requests that wait for their tenant's turn to start or save a sandbox.",
+		func(s fairqueue.Stats) float64 { return float64(s.Waiting) })
+	c.counter("turns_waits_total",
+		"Requests that had to wait for their tenant's turn to start or save a sandbox.",
+		func(s fairqueue.Stats) float64 { return float64(s.Waits) })
+	c.counter("turns_refused_total",
+		"Requests that were refused because too many waited to start or save a sandbox.",
+		func(s fairqueue.Stats) float64 { return float64(s.Refused) })
 	return &c
 }
 

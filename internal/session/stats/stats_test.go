@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/stream"
@@ -94,7 +95,12 @@ func TestSources(t *testing.T) {
 		Sessions:  func() map[string]int { return map[string]int{"running": 14, "lost": 0} },
 		Sandboxes: func() int { return 15 },
 		Pools: func() map[string]pool.Stats {
-			return map[string]pool.Stats{"python": {Size: 16, Ready: 2, Making: 3, Misses: 4}}
+			return map[string]pool.Stats{
+				"python": {Size: 16, Ready: 2, Making: 3, Misses: 4, Reserved: 19},
+			}
+		},
+		Turns: func() map[string]fairqueue.Stats {
+			return map[string]fairqueue.Stats{"save": {Held: 21, Waiting: 22, Waits: 23, Refused: 24}}
 		},
 		Logs: func() stream.LogStats { return logs },
 		Journals: func() map[string]journal.Stats {
@@ -123,6 +129,11 @@ sandgate_node_sandboxes{use="session"} 15
 sandgate_node_sandboxes{use="pool"} 5
 sandgate_node_pool_size{template="python"} 16
 sandgate_node_pool_waits_total{template="python"} 4
+sandgate_node_pool_reserved_total{template="python"} 19
+sandgate_node_turns_held{work="save"} 21
+sandgate_node_turns_waiting{work="save"} 22
+sandgate_node_turns_waits_total{work="save"} 23
+sandgate_node_turns_refused_total{work="save"} 24
 sandgate_node_log_memory_bytes 20
 sandgate_node_log_disk_bytes 4
 sandgate_node_log_viewers 2
