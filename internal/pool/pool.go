@@ -40,7 +40,7 @@ type Options struct {
 	// make a member. The pause doubles from the first to the second, minus a
 	// random share of up to a half. Default 100 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
-	// Shared reports whether several tenants use the pool. A quarter of its members, rounded up, is
+	// Shared reports whether several tenants use the pool. A fifth of its members, rounded up, is
 	// then kept for tenants that have claimed little. nil means that the pool finds it out by its
 	// claims.
 	Shared func() bool
@@ -265,7 +265,7 @@ func (p *Pool[T]) kept() int {
 	if p.stats.Size < 2 || !shared {
 		return 0
 	}
-	return (p.stats.Size + 3) / 4
+	return (p.stats.Size + 4) / 5
 }
 
 // enter changes a worker's state, and the counts of workers by state.

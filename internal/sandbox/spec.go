@@ -11,8 +11,8 @@ type Spec struct {
 	Limits Limits
 	// Volumes lets the machine have volumes.
 	Volumes bool
-	// Tenant is the tenant whose share of the processors the machine has; "" means the share of
-	// machines that no tenant has.
+	// Tenant is the tenant whose share of the processors the machine has; "" means none yet: it
+	// has a share of its own.
 	Tenant string
 	// Mounts are volumes that are mounted before a restored machine
 	// continues.

@@ -36,7 +36,7 @@ func TestGVisorTenantsShareThePool(t *testing.T) {
 		}
 		claimed = append(claimed, i)
 	}
-	eventually(t, "the pool is full", func() bool { return stats().Ready == 2 })
+	eventually(t, "the pool is full", func() bool { return stats().Ready == 3 })
 	for range 4 {
 		claim(alice.Tenant)
 	}

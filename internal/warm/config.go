@@ -32,8 +32,8 @@ type Config struct {
 	// PoolMemory bounds the memory of the sandboxes that are kept ready because of demand, in bytes.
 	// The sandboxes of Pools do not count.
 	PoolMemory int64
-	// Shared reports whether several tenants use the node. The pools then keep some sandboxes for
-	// tenants that take few.
+	// Shared reports whether several tenants use the node. The pools then keep additional sandboxes
+	// for tenants that take few; nil means that they do not.
 	Shared func() bool
 	// ClaimWait bounds how long Claim waits for a sandbox.
 	ClaimWait time.Duration

@@ -57,7 +57,7 @@ func (p *pools) Start() {
 		t := p.languages[l.Name]
 		t.mu.Lock()
 		t.minimum = size
-		p.create(t, size)
+		p.create(t, p.withReserve(t, size))
 		t.mu.Unlock()
 	}
 }
@@ -193,6 +193,15 @@ func (p *pools) sharedBy(t *Template) func() bool {
 	return p.cfg.Shared
 }
 
+// withReserve returns the size of a pool that has size sandboxes for each tenant that uses it. A
+// quarter more are kept for tenants that have taken few, if several tenants use the pool.
+func (p *pools) withReserve(t *Template, size int) int {
+	if shared := p.sharedBy(t); shared != nil && shared() {
+		size += (size + 3) / 4
+	}
+	return size
+}
+
 // Resize gives each pool the size that its demand and the memory allow. The caller repeats it, since
 // demand decreases with time.
 func (p *pools) Resize(now time.Time) {
@@ -225,7 +234,7 @@ func (p *pools) Resize(now time.Time) {
 	for _, s := range all {
 		extra := max(0, min(int64(s.extra), left/s.bytes))
 		left -= extra * s.bytes
-		p.resize(s.t, s.minimum+int(extra))
+		p.resize(s.t, p.withReserve(s.t, s.minimum)+int(extra))
 	}
 }
 

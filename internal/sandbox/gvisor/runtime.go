@@ -178,6 +178,9 @@ func (r *Runtime) prepare() error {
 				"the cgroup %s cannot be made; in a container, give it its own cgroup namespace, writable, with no process in its root", path),
 		}
 	}
+	if err := balance(r.cfg.CgroupParent); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
 	memory := parent.MakePath("memory")
 	r.swap = exists(filepath.Join(memory, "memory.memsw.limit_in_bytes")) ||
 		exists(filepath.Join(memory, "memory.swap.max"))

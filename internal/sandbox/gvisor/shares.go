@@ -3,14 +3,16 @@ package gvisor
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
 )
 
 // The processors are divided between tenants, not between sandboxes. The cgroups of a tenant's
-// sandboxes have the weight tenantWeight together: each has the same part of it. Sandboxes that no
-// tenant has, those of the pools and of builds, are those of the tenant "".
+// sandboxes have the weight tenantWeight together: each has the same part of it. A sandbox that no
+// tenant has has the weight of a tenant: it is being made for a pool, or waits in it and needs no
+// processor.
 //
 // A sandbox is busy if it used more than busyTime of a processor in one of the last busySamples
 // samples, or is new. Only busy sandboxes count for the parts, so that a tenant with many idle
@@ -114,6 +116,9 @@ func (s *shares) divide(tenant string) {
 			busy++
 		}
 	}
+	if tenant == "" {
+		busy = 1
+	}
 	weight := max(1, tenantWeight/max(1, busy))
 	for m := range s.tenants[tenant] {
 		if m.weight == weight {
@@ -131,7 +136,7 @@ func (s *shares) sample() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for tenant, members := range s.tenants {
-		if len(members) < 2 {
+		if len(members) < 2 || tenant == "" {
 			continue
 		}
 		for m := range members {
@@ -177,6 +182,17 @@ func (g *group) setWeight(weight int64) error {
 		return writeInt(filepath.Join(g.MakePath(""), "cpu.weight"), weight)
 	}
 	return writeInt(filepath.Join(g.MakePath("cpu"), "cpu.shares"), max(2, weight*1024/100))
+}
+
+// balance gives the cgroup at path, which has all sandboxes, the weight of the node's and the
+// gateway's processes when these keep all processors busy. Version 2 does so by itself. In version 1
+// each of their threads would have the weight of all sandboxes together.
+func balance(path string) error {
+	g, err := newGroup(path)
+	if err != nil || g.v2 {
+		return err
+	}
+	return writeInt(filepath.Join(g.MakePath("cpu"), "cpu.shares"), int64(1024*runtime.NumCPU()))
 }
 
 func writeInt(name string, n int64) error {

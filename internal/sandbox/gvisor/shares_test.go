@@ -3,6 +3,7 @@ package gvisor
 import (
 	"errors"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func wantWeights(t *testing.T, when string, want int64, all ...*fakeGroup) {
 // idle ones do not count.
 func TestShares(t *testing.T) {
 	s := newShares()
-	var other, claimed fakeGroup
+	var other, claimed, waiting fakeGroup
 	many := make([]*fakeGroup, 4)
 	for i := range many {
 		many[i] = new(fakeGroup)
@@ -48,8 +49,9 @@ func TestShares(t *testing.T) {
 	}
 	s.add("other", &other)
 	s.add("", &claimed)
+	s.add("", &waiting)
 	wantWeights(t, "new", tenantWeight/4, many...)
-	wantWeights(t, "of other tenants", tenantWeight, &other, &claimed)
+	wantWeights(t, "of other tenants", tenantWeight, &other, &claimed, &waiting)
 
 	s.assign("many", &claimed)
 	s.assign("many", &claimed)
@@ -73,6 +75,8 @@ func TestShares(t *testing.T) {
 	wantWeights(t, "the last one", tenantWeight, &claimed)
 	s.remove(&claimed)
 	s.remove(&other)
+	wantWeights(t, "of no tenant", tenantWeight, &waiting)
+	s.remove(&waiting)
 	s.assign("many", &other) // it has ended
 	if len(s.members)+len(s.tenants) != 0 {
 		t.Errorf("remaining: %+v", s)
@@ -107,6 +111,10 @@ func TestTenantsShareProcessors(t *testing.T) {
 		spec := testSpec()
 		spec.Tenant = tenant
 		return boot(t, r, spec)
+	}
+	if parent, err := newGroup(r.cfg.CgroupParent); err != nil || !parent.v2 &&
+		readInt(filepath.Join(parent.MakePath("cpu"), "cpu.shares")) != int64(1024*runtime.NumCPU()) {
+		t.Errorf("all sandboxes together have no weight of their own: %v", err)
 	}
 	one, two, pooled, other := of("a"), of("a"), of(""), of("b")
 	want := func(when string, want int64, all ...guest) {

@@ -33,8 +33,8 @@ type Spec struct {
 	// Volumes allows volumes to be mounted: see Sandbox.Mount. It costs a process of 13 MiB that
 	// serves files.
 	Volumes bool `json:"Volumes"`
-	// Tenant is the tenant whose share of the processors the sandbox has; "" means the share of the
-	// pools and of builds. It is not part of a snapshot.
+	// Tenant is the tenant whose share of the processors the sandbox has; "" means none: it has a
+	// share of its own. It is not part of a snapshot.
 	Tenant string `json:"-"`
 }
 
