@@ -49,7 +49,7 @@ func (s *Slots) Acquire(ctx context.Context, op, tenant string) (release func(),
 		s.stats.Refused++
 		s.mu.Unlock()
 		return nil, &fault.Error{
-			Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit, RetryAfter: 5,
+			Kind: fault.Exhausted, Op: op, RetryAfter: 5,
 			Message: "too many sandboxes wait to be started or saved",
 		}
 	}

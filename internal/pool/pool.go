@@ -446,7 +446,7 @@ func (p *Pool[T]) refuse(op string) error {
 	}
 	if p.usable() > 0 {
 		return &fault.Error{
-			Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit, RetryAfter: 5,
+			Kind: fault.Exhausted, Op: op, RetryAfter: 5,
 			Message: "the ready sandboxes are kept for tenants that have taken fewer",
 		}
 	}
