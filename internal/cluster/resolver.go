@@ -92,6 +92,14 @@ func (r *Resolver) Find(ctx context.Context, id SessionID) (Owner, error) {
 	return o, err
 }
 
+// Cached returns the owner of a session without asking the directory, and false if it is not known.
+func (r *Resolver) Cached(id SessionID) (Owner, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, there := r.owners[id]
+	return c.Owner, there && !c.stale && time.Since(c.at) < ownerLife
+}
+
 // evict makes room in the cache. Preconditions: mu is held.
 func (r *Resolver) evict() {
 	n := maxCachedOwners / 16

@@ -3,11 +3,12 @@ package noderouter
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -42,12 +43,17 @@ type Link struct {
 	nodes   map[cluster.NodeID]*branch
 	numbers map[uint32]*branch
 	last    *branch // the branch of the last request, to which Data belongs
+	// late has a branch for each late session, and extra the branches whose node was found.
+	late  map[string]*branch
+	extra []*branch
 }
 
-// branch is the link to one node.
+// branch is the link to one node. search is set for a late session: of and link are then set when it
+// has found the node.
 type branch struct {
 	of       *nodeConn
 	link     *noderpc.Link
+	search   *search
 	sessions map[string]struct{} // guarded by Link.mu
 }
 
@@ -62,6 +68,7 @@ func (r *Router) Open(_ context.Context, who noderpc.Principal) (*Link, error) {
 	l := &Link{
 		router: r, who: who, frames: make(chan packet), asked: make(chan struct{}, maxAsked),
 		nodes: map[cluster.NodeID]*branch{}, numbers: map[uint32]*branch{},
+		late: map[string]*branch{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
@@ -84,7 +91,8 @@ func (l *Link) Next() (frame.Frame, error) {
 	return frame.Frame{}, l.err
 }
 
-// Send sends frames to their targets. It blocks while a session is found or adopted.
+// Send sends frames to their targets. While the node of a session is found or adopts it, Send blocks
+// for at most lateAfter.
 func (l *Link) Send(frames ...frame.Frame) error {
 	l.send.Lock()
 	defer l.send.Unlock()
@@ -114,7 +122,7 @@ func (l *Link) one(f frame.Frame) error {
 	case f.Type == frame.Control:
 		return l.request(f)
 	case b != nil:
-		return b.link.Send(f)
+		return b.send(f)
 	case f.Type == frame.Ack:
 		return nil // the channel was detached
 	}
@@ -153,7 +161,7 @@ func (l *Link) request(f frame.Frame) error {
 	l.mu.Lock()
 	l.last = b
 	l.mu.Unlock()
-	return b.link.Send(f)
+	return b.send(f)
 }
 
 // callsAway reports whether an operation is carried out beside the link. An operation
@@ -182,13 +190,7 @@ func (l *Link) target(row protocol.Operation, r protocol.Request) (*branch, erro
 		}
 		return b, nil
 	}
-	ctx, span := l.router.tracer.Join(l.ctx, "relay", r.Trace)
-	span.Set(trace.Operation, r.Op)
-	b, err := l.branch(ctx, row, r.Params)
-	if b != nil {
-		span.Set(trace.Node, string(b.of.id))
-	}
-	span.End(err)
+	b, err := l.branch(row, r)
 	if err != nil || row.Channel != protocol.ChoosesChannel || r.Ch == 0 {
 		return b, err
 	}
@@ -199,45 +201,6 @@ func (l *Link) target(row protocol.Operation, r protocol.Request) (*branch, erro
 			"a connection attaches at most %d channels", protocol.MaxAttached)
 	}
 	l.numbers[r.Ch] = b
-	return b, nil
-}
-
-// branch returns the link to the node of a request.
-func (l *Link) branch(
-	ctx context.Context, row protocol.Operation, params json.RawMessage,
-) (*branch, error) {
-	n, err := l.router.node(ctx, l.who, row, params)
-	if err != nil {
-		return nil, err
-	}
-	session := fieldsOf(params).Session
-	l.mu.Lock()
-	b := l.nodes[n.id]
-	if b != nil && b.of == n && l.err == nil {
-		b.sessions[session] = struct{}{}
-		l.router.uses.use(l, cluster.SessionID(session), n.id)
-	} else {
-		b = nil
-	}
-	l.mu.Unlock()
-	if b != nil {
-		return b, nil
-	}
-	link, err := n.client.Open(l.ctx, l.who)
-	if err != nil {
-		l.router.resolver.Drop(cluster.SessionID(session))
-		return nil, err
-	}
-	b = &branch{of: n, link: link, sessions: map[string]struct{}{session: {}}}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		_ = link.Close()
-		return nil, l.err
-	}
-	l.nodes[n.id] = b
-	l.router.uses.use(l, cluster.SessionID(session), n.id)
-	l.work.Go(func() { l.pump(b) })
 	return b, nil
 }
 
@@ -358,7 +321,7 @@ func (l *Link) shutdown(err error) {
 		return
 	}
 	l.err = err
-	all := l.nodes
+	all := slices.AppendSeq(slices.Clone(l.extra), maps.Values(l.nodes))
 	var sessions []cluster.SessionID
 	for _, b := range all {
 		for id := range b.sessions {

@@ -404,6 +404,103 @@ func TestLinkSpeaksToMany(t *testing.T) {
 	}
 }
 
+// TestLateSessionsLetOthersPass: requests for a session whose node cannot be reached delay no input
+// for a session of another node. They are answered when the node is given up.
+func TestLateSessionsLetOthersPass(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	l, err := f.Open(within(t), alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	lost := all[1].make(t)
+	if r := l.roundTrip(t, 1, protocol.OpAttach, 1, protocol.Attach{
+		Session: all[0].make(t), Channel: "k1",
+	}); r.Error != nil {
+		t.Fatalf("%+v", r)
+	}
+	if err := all[1].ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	params, _ := json.Marshal(protocol.Attach{Session: lost, Channel: "k1"})
+	for id := uint64(2); id < 5; id++ {
+		body, _ := json.Marshal(protocol.Request{
+			ID: id, Op: protocol.OpAttach, Ch: uint32(id), Params: params,
+		})
+		if err := l.Send(frame.Frame{Type: frame.Control, Body: body}); err != nil {
+			t.Fatal(err)
+		}
+		clear(body) // the caller may use it again
+	}
+	if err := l.Send(frame.Frame{Type: frame.Input, Channel: 1, Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.Next()
+	if err != nil || string(got.Body) != "a:x" {
+		t.Fatalf("before the answers of the other session: %q %v", got.Body, err)
+	}
+	if took := time.Since(begin); took > noderpc.ConnectTimeout {
+		t.Errorf("the input of the reachable node took %s", took)
+	}
+	for range 3 {
+		if r := l.awaitReply(t); r.Error == nil || r.Error.Kind != fault.Unavailable {
+			t.Errorf("the session that cannot be reached: %+v", r)
+		}
+	}
+	if r := l.roundTrip(t, 9, protocol.OpExecute, 3, struct{}{}); r.Error == nil ||
+		r.Error.Field != "ch" {
+		t.Errorf("of a number that was not attached: %+v", r)
+	}
+}
+
+// TestLateSessionIsServed: frames for a session that is adopted slowly arrive in their order.
+func TestLateSessionIsServed(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	l, err := f.Open(within(t), alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	id := all[1].make(t)
+	all[1].mu.Lock() // the node answers nothing
+	if err := all[1].keeper.Release(within(t), cluster.SessionID(id), false); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range all[:1] {
+		k.mu.Lock()
+	}
+	(*all[0].parked)[id] = alice.Tenant
+	params, _ := json.Marshal(protocol.Attach{Session: id, Channel: "k1"})
+	body, _ := json.Marshal(protocol.Request{ID: 1, Op: protocol.OpAttach, Ch: 5, Params: params})
+	if err := l.Send(frame.Frame{Type: frame.Control, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"1", "2", "3"} {
+		if err := l.Send(frame.Frame{
+			Type: frame.Input, Channel: 5, Body: []byte(text),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all[0].mu.Unlock()
+	all[1].mu.Unlock()
+	if r := l.awaitReply(t); r.ID != 1 || r.Error != nil {
+		t.Fatalf("%+v", r)
+	}
+	for _, text := range []string{"1", "2", "3"} {
+		got, err := l.Next()
+		if err != nil || !strings.HasSuffix(string(got.Body), ":"+text) {
+			t.Fatalf("input %s: %q %v", text, got.Body, err)
+		}
+	}
+	if r := l.roundTrip(t, 2, protocol.OpSessionGet, 0, protocol.SessionRef{
+		Session: id,
+	}); r.Error != nil {
+		t.Errorf("a later request: %+v", r)
+	}
+}
+
 // TestLinkFollowsTheOwner: another node takes over a session of a node that is cut off and does not
 // end its links. The links of its clients end, and those of other sessions do not.
 func TestLinkFollowsTheOwner(t *testing.T) {
