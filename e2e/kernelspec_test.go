@@ -75,6 +75,13 @@ func TestKernelspec(t *testing.T) {
 	t.Run("cells", func(t *testing.T) { kernelspecCells(t) })
 	t.Run("hibernate", func(t *testing.T) { kernelspecHibernates(t) })
 	t.Run("fork", func(t *testing.T) { kernelspecForks(t) })
+	t.Run("librechat", func(t *testing.T) {
+		c := &libreChat{t, ctx, map[string]string{"X-API-Key": server.Token}}
+		if r := c.run("r", "png('plot.png'); plot(1:3); invisible(dev.off()); cat(6 * 7)"); r.Stdout !=
+			"42" || len(r.Files) != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
 	t.Run("conformance", func(t *testing.T) { kernelspecConforms(t, "r") })
 	t.Run("e2b", func(t *testing.T) { kernelspecByE2B(t) })
 }

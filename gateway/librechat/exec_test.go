@@ -206,6 +206,41 @@ func TestMissingLanguage(t *testing.T) {
 	}
 }
 
+// TestTemplateOfLanguage: a run in a language that the server's image lacks has the template of the
+// tenant that has the language.
+func TestTemplateOfLanguage(t *testing.T) {
+	x := newFixture(t)
+	tried := 0
+	x.node.refuse = func(op string) error {
+		if op != protocol.OpSessionCreate {
+			return nil
+		}
+		if tried++; tried > 1 {
+			return nil
+		}
+		err := fault.New(fault.NotFound, "node", "there is no language rust")
+		err.Field = "language"
+		return err
+	}
+	x.node.templates.Templates = []protocol.Template{
+		{Name: "broken", State: "failed", Languages: []string{"rust"}},
+		{Name: "other", State: "ready", Languages: []string{"r"}},
+		{Name: "programs", State: "ready", Languages: []string{"c", "rust"}},
+	}
+	x.node.program = func(open protocol.ChannelOpen, _ map[string]string) (string, string,
+		protocol.Exit,
+	) {
+		if got := x.node.sessions[open.Session].create; got.Template != "programs" ||
+			got.Language != "rust" {
+			t.Errorf("%+v", got)
+		}
+		return "1\n", "", exited(0)
+	}
+	if a := x.exec("ada", map[string]any{"lang": "rs", "code": "fn main() {}"}); a.Stdout != "1\n" {
+		t.Errorf("%+v", a)
+	}
+}
+
 // TestTimeout ends a program that takes too long.
 func TestTimeout(t *testing.T) {
 	x := newFixture(t)

@@ -27,7 +27,8 @@ type node struct {
 	// program changes the files of a session and returns what it prints.
 	program func(open protocol.ChannelOpen, files map[string]string) (stdout, stderr string,
 		e protocol.Exit)
-	refuse func(op string) error
+	refuse    func(op string) error
+	templates protocol.TemplateList
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]*session
@@ -95,6 +96,8 @@ func (n *node) serve(who noderpc.Principal, req protocol.Request) (any, error) {
 		return nil, missing("name")
 	case protocol.OpSessionList:
 		return protocol.SessionList{}, nil
+	case protocol.OpTemplateList:
+		return n.templates, nil
 	case protocol.OpChannelClose:
 		n.closed <- string(req.Params)
 		return struct{}{}, nil

@@ -2,6 +2,7 @@ package librechat
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sandgate/sandgate/gateway/conversation"
@@ -80,7 +81,28 @@ func (s *Surface) place(ctx context.Context, u store.User, q *request) (place, e
 	})
 	create.LifetimeSeconds = int64(life / time.Second)
 	err := s.call(ctx, u, protocol.OpSessionCreate, create, &v)
+	if create.Template == "" && q.language.missing(q.Lang, err) != "" {
+		if create.Template, err = s.templateWith(ctx, u, q.language.name, err); err == nil {
+			err = s.call(ctx, u, protocol.OpSessionCreate, create, &v)
+		}
+	}
 	return place{session: v.ID}, err
+}
+
+// templateWith returns the first template of the tenant that has a language. It returns the error
+// missing if there is none.
+func (s *Surface) templateWith(ctx context.Context, u store.User, language string, missing error,
+) (string, error) {
+	var list protocol.TemplateList
+	if err := s.call(ctx, u, protocol.OpTemplateList, struct{}{}, &list); err != nil {
+		return "", err
+	}
+	for _, t := range list.Templates {
+		if t.State != "failed" && slices.Contains(t.Languages, language) {
+			return t.Name, nil
+		}
+	}
+	return "", missing
 }
 
 // discard deletes the session of a run, without waiting for it.

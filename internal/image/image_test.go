@@ -488,6 +488,11 @@ func TestHardening_AgentFolderBelongsToRoot(t *testing.T) {
 					t.Errorf("/%s is %v and belongs to %d", name, info.Mode(), owner)
 				}
 			}
+			info, err := os.Stat(filepath.Join(dir, "mnt/data"))
+			check(t, err)
+			if owner := info.Sys().(*syscall.Stat_t).Uid; !info.IsDir() || owner != 1000 {
+				t.Errorf("/mnt/data is %v and belongs to %d", info.Mode(), owner)
+			}
 		})
 	}
 }

@@ -128,6 +128,10 @@ func relink(root *os.Root, name string) (string, bool) {
 	return "", false
 }
 
+// workFolder is the folder in which programs of several surfaces work, as the server's own image has
+// it.
+const workFolder = "mnt/data"
+
 // addRequirements adds to a tree the files that a sandbox needs: the mount points, the user with a
 // home, the agent and the drivers.
 func (m Maker) addRequirements(root *os.Root, languages []string) error {
@@ -144,6 +148,8 @@ func (m Maker) addRequirements(root *os.Root, languages []string) error {
 		{"etc", 0o755},
 		{"opt", 0o755},
 		{home, 0o755},
+		{"mnt", 0o755},
+		{workFolder, 0o755},
 	} {
 		info, err := root.Lstat(dir.name)
 		if err == nil && !info.IsDir() {
@@ -158,11 +164,13 @@ func (m Maker) addRequirements(root *os.Root, languages []string) error {
 			return err
 		}
 	}
-	if err := root.Chown(home, m.User, m.User); err != nil {
-		return err
+	for _, dir := range []string{home, workFolder} {
+		if err := root.Chown(dir, m.User, m.User); err != nil {
+			return err
+		}
 	}
 	// The user must not be able to exchange the agent's folder for another one.
-	for _, dir := range []string{".", "opt"} {
+	for _, dir := range []string{".", "opt", "mnt"} {
 		if err := root.Chown(dir, 0, 0); err != nil {
 			return err
 		}
