@@ -130,6 +130,7 @@ func TestOpenTerminal(t *testing.T) {
 		{"files", terminalFiles},
 		{"searches", terminalSearches},
 		{"users", terminalUsers},
+		{"documents", terminalDocuments},
 		{"ports", terminalPorts},
 		{"socket", terminalSocket},
 		{"tools", toolServer},
@@ -315,6 +316,44 @@ func terminalSearches(t *testing.T, c *openWebUI) {
 	}
 }
 
+// terminalDocuments reads the text of documents.
+func terminalDocuments(t *testing.T, c *openWebUI) {
+	c.run(`python3 - <<'E'
+from docx import Document
+from openpyxl import Workbook
+from reportlab.pdfgen.canvas import Canvas
+document = Document()
+document.add_paragraph("a paragraph")
+document.add_table(1, 2).rows[0].cells[1].text = "a cell"
+document.save("a.docx")
+book = Workbook()
+book.active.append(["name", 7])
+book.save("a.XLSX")
+page = Canvas("a.pdf")
+page.drawString(100, 100, "on the page")
+page.showPage()
+page.save()
+import zipfile
+with zipfile.ZipFile("a.pptx", "w") as slides:
+    slides.writestr("ppt/slides/slide1.xml", '<p xmlns:a="x"><a:p><a:t>a slide</a:t></a:p></p>')
+open("broken.pdf", "wb").write(bytes(100))
+E`, 60)
+	for name, want := range map[string]string{
+		"a.docx": "a paragraph\n\ta cell\n", "a.XLSX": "[sheet Sheet]\nname\t7\n",
+		"a.pdf": "[page 1]\non the page\n", "a.pptx": "[slide 1]\na slide\n",
+	} {
+		var a struct{ Content string }
+		status, text := c.get("GET", "/files/read", "path", name)
+		if err := json.Unmarshal(text, &a); err != nil || status != 200 || a.Content != want {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+	}
+	status, text := c.get("GET", "/files/read", "path", "broken.pdf")
+	if status != 400 || !strings.Contains(string(text), "cannot be read: Pdf") {
+		t.Errorf("a broken document: %d %s", status, text)
+	}
+}
+
 // terminalUsers: another user and another chat see neither files nor processes.
 func terminalUsers(t *testing.T, c *openWebUI) {
 	p := c.run("echo secret >secret.txt; sleep 100", 0)
@@ -347,6 +386,36 @@ func terminalPorts(t *testing.T, c *openWebUI) {
 	bob := &openWebUI{t, c.ctx, "bob", ""}
 	if _, text := bob.get("GET", "/ports"); string(text) != `{"ports":[]}` {
 		t.Errorf("%s", text)
+	}
+	terminalUpgrade(t, c, bob)
+}
+
+// terminalUpgrade opens a WebSocket to a program through the proxy. Another user does not reach it.
+func terminalUpgrade(t *testing.T, c, bob *openWebUI) {
+	c.run(`node -e 'new (require("ws").WebSocketServer)({port: 8124}).on("connection",
+		(s, r) => s.on("message", (m) => s.send(r.url + " " + m)))'`, 0)
+	eventually(t, "the program", func() bool {
+		_, text := c.get("GET", "/ports")
+		return strings.Contains(string(text), `"port":8124`)
+	})
+	dial := func(user *openWebUI) (*websocket.Conn, error) {
+		ws, _, err := websocket.Dial(c.ctx, strings.Replace(server.URL, "http", "ws", 1)+
+			"/openterminal/proxy/8124/path?a=b", &websocket.DialOptions{HTTPHeader: http.Header{
+			"Authorization": {"Bearer " + server.Token}, "X-User-Id": {user.user},
+			"X-Session-Id": {user.chat},
+		}})
+		return ws, err
+	}
+	ws, err := dial(c)
+	check(t, err)
+	defer ws.CloseNow()
+	check(t, ws.Write(c.ctx, websocket.MessageText, []byte("text")))
+	if _, text, err := ws.Read(c.ctx); err != nil || string(text) != "/path?a=b text" {
+		t.Errorf("%s %v", text, err)
+	}
+	if other, err := dial(bob); err == nil {
+		other.CloseNow()
+		t.Error("another user reaches the program")
 	}
 }
 

@@ -30,7 +30,7 @@ type textAnswer struct {
 	NextLine  int  `json:"next_line,omitempty"`
 }
 
-// readFile reads lines of a text, or a picture.
+// readFile reads lines of a text or of the text of a document, or a picture.
 func readFile(w http.ResponseWriter, r *http.Request, c *call) error {
 	name, err := c.path("path", query(r, "path"))
 	if err != nil {
@@ -54,10 +54,13 @@ func readFile(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	a := textAnswer{Path: name}
 	if !isText(head) {
+		if documentKind(name) != "" {
+			return document(w, r, c, a, first, last)
+		}
 		return picture(w, in, text, head)
 	}
-	a := textAnswer{Path: name}
 	if err := a.read(text, first, last); err != nil {
 		return err
 	}

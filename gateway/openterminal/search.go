@@ -146,7 +146,7 @@ func (c *call) output(r *http.Request, argv []string) (stdout, stderr string, co
 		select {
 		case batch, ok := <-running.Events():
 			if !ok {
-				return "", "", 0, fault.New(fault.SandboxLost, op, "the search did not end")
+				return "", "", 0, fault.New(fault.SandboxLost, op, "the sandbox has ended")
 			}
 			for _, e := range batch {
 				switch {
@@ -156,7 +156,7 @@ func (c *call) output(r *http.Request, argv []string) (stdout, stderr string, co
 					errors.WriteString(e.Text)
 				case e.Type == "done" && e.Status == "timeout":
 					return "", "", 0, fault.New(fault.DeadlineExceeded, op,
-						"the search takes too long; search a smaller folder")
+						"it takes too long; choose a smaller folder or file")
 				case e.Type == "done" && e.ExitCode != nil:
 					return out.String(), errors.String(), *e.ExitCode, nil
 				}
