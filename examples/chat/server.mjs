@@ -3,19 +3,41 @@
 //   SANDGATE_URL=http://127.0.0.1:8080 SANDGATE_TOKEN=$(bin/sandgate token) node examples/chat/server.mjs
 //
 // The token stays in this server. Its page gets a ticket that runs code, for pages of this origin,
-// for ten minutes.
+// for ten minutes. TEMPLATE is the template of the sandboxes; the page offers its languages.
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 
 const sandgate = process.env.SANDGATE_URL ?? 'http://127.0.0.1:8080'
 const token = process.env.SANDGATE_TOKEN
 const origin = `http://localhost:${process.env.PORT ?? 8090}`
-const file = (name) => readFileSync(new URL(name, import.meta.url), 'utf8').replaceAll('SANDGATE', sandgate)
+const template = process.env.TEMPLATE
+const headers = { Authorization: `Bearer ${token}` }
+
+async function get(path) {
+  const res = await fetch(sandgate + path, { headers })
+  if (!res.ok) throw new Error(await res.text())
+  return res.json()
+}
+
+// languages returns the names and aliases of the languages that blocks of code can have.
+async function languages() {
+  let all = (await get('/v1')).languages
+  if (template) {
+    const { languages, kernelspecs = [] } = await get(`/v1/templates/${template}`)
+    all = [...all, ...kernelspecs].filter(({ name }) => languages.includes(name))
+  }
+  return all.flatMap(({ name, aliases = [] }) => [name, ...aliases]).join(' ')
+}
+
+async function file(name) {
+  const text = readFileSync(new URL(name, import.meta.url), 'utf8').replaceAll('SANDGATE', sandgate)
+  return text.includes('LANGUAGES') ? text.replaceAll('LANGUAGES', await languages()) : text
+}
 
 async function mint(embed) {
   const res = await fetch(`${sandgate}/v1/tickets`, {
-    method: 'POST', headers: { Authorization: `Bearer ${token}` },
-    body: JSON.stringify({ scopes: ['run'], origin, embed, uses: 50, expires_seconds: 600 }),
+    method: 'POST', headers,
+    body: JSON.stringify({ scopes: ['run'], origin, embed, template, uses: 50, expires_seconds: 600 }),
   })
   if (!res.ok) throw new Error(await res.text())
   return (await res.json()).ticket
@@ -37,7 +59,7 @@ createServer(async (req, res) => {
     const script = path === '/strict' ? "'self'" : `'self' ${sandgate}`
     res.setHeader('Content-Security-Policy', `default-src 'none'; script-src ${script}; style-src 'self' 'unsafe-inline'; connect-src ${script}; frame-src 'self' ${sandgate}; img-src data:`)
     res.setHeader('Content-Type', page[0])
-    res.end(file(page[1]))
+    res.end(await file(page[1]))
   } catch (e) {
     res.writeHead(500).end(String(e))
   }
