@@ -1,0 +1,192 @@
+// Conversations prints how late lines of output reach the clients of many sessions that print at the
+// same time through one gateway, beside one session alone. It needs root, `make build`, an idle
+// machine, and 60 MiB of memory for each session.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/e2e"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+const (
+	// conversationLines is how many lines a program of a conversation prints, one each second.
+	conversationLines = 15
+	// ticker prints the time before each line. It starts no program, so that the processors measure
+	// little but the way of the output.
+	ticker = `mkfifo /tmp/never; exec 3<>/tmp/never; for ((i = 0; i < %d; i++)); do
+echo "$EPOCHREALTIME"; read -rt 1 -u 3; done`
+	// flood prints more than the buffers of connections hold, so its gateway waits for its client.
+	flood    = "yes | head -c 20000000; touch /tmp/printed; sleep 100"
+	maxFlood = 64 << 20
+	printed  = "until test -e /tmp/printed; do sleep 0.2; done"
+)
+
+func main() {
+	sessions := flag.Int("sessions", 100, "sessions that print at the same time")
+	flag.Parse()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
+	defer cancel()
+	if err := run(ctx, *sessions); err != nil {
+		fmt.Fprintln(os.Stderr, "conversations:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures one session alone, n sessions, and half of them while the clients of the other half
+// do not read what their programs have printed.
+func run(ctx context.Context, n int) error {
+	s, err := e2e.Start(ctx, "pool: {size: 1, memory: 0, languages: [bash]}\n"+
+		fmt.Sprintf("sessions: {max: %d, idle_pause: 0s, memory: 1TiB}", n+2))
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	c, err := wire.New(s.URL, s.Token, wire.Options{})
+	if err != nil {
+		return err
+	}
+	ids := make([]string, n)
+	for i := range ids {
+		made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
+		if err != nil {
+			return fmt.Errorf("session %d of %d: %w", i+1, n, err)
+		}
+		ids[i] = made.ID
+	}
+	for _, m := range []struct {
+		name           string
+		floods, prints []string
+	}{
+		{"one session", nil, ids[:1]},
+		{fmt.Sprintf("%d sessions", n), nil, ids},
+		{"half of them, the others' clients stuck", ids[:n/2], ids[n/2:]},
+	} {
+		lags, err := lagsOf(ctx, s, m.floods, m.prints)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		slices.Sort(lags)
+		quantile := func(q float64) float64 {
+			return lags[min(len(lags)-1, int(math.Floor(q*float64(len(lags)))))]
+		}
+		fmt.Printf("%-44s %7.2f %7.2f %7.2f ms: median, 99th percentile, most\n", m.name,
+			quantile(0.5), quantile(0.99), quantile(1))
+	}
+	return nil
+}
+
+// lagsOf runs programs in sessions, and returns how late the lines of those that print arrive.
+func lagsOf(ctx context.Context, s *e2e.Server, floods, prints []string) ([]float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, id := range floods {
+		res, err := execStream(ctx, s, id, flood)
+		if err != nil {
+			return nil, err
+		}
+		defer res.Body.Close() // nobody reads it
+	}
+	for _, id := range floods {
+		var out struct{ Status string }
+		if _, err := s.JSON(ctx, http.MethodPost, "/v1/sessions/"+id+"/exec",
+			map[string]any{"cmd": printed, "files": false}, &out); err != nil {
+			return nil, err
+		}
+		if out.Status != "ok" {
+			return nil, fault.New(fault.Internal, "bench.flood", "it ended with %s", out.Status)
+		}
+	}
+	var (
+		mu    sync.Mutex // guards lags and first
+		lags  []float64
+		first error
+		all   sync.WaitGroup
+	)
+	for _, id := range prints {
+		all.Go(func() {
+			part, err := lagsOfOne(ctx, s, id)
+			mu.Lock()
+			defer mu.Unlock()
+			lags = append(lags, part...)
+			if first == nil {
+				first = err
+			}
+		})
+	}
+	all.Wait()
+	return lags, first
+}
+
+// execStream starts a command whose output comes as it is printed.
+func execStream(ctx context.Context, s *e2e.Server, id, command string) (*http.Response, error) {
+	body, err := json.Marshal(map[string]any{
+		"cmd": command, "files": false, "timeout_ms": 120_000, "max_output_bytes": maxFlood,
+	})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		s.URL+"/v1/sessions/"+id+"/exec", strings.NewReader(string(body)))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.Token)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/x-ndjson")
+	res, err := http.DefaultClient.Do(req)
+	if err == nil && res.StatusCode != http.StatusOK {
+		res.Body.Close()
+		err = fault.New(fault.Internal, "bench.exec", "the status is %d", res.StatusCode)
+	}
+	return res, err
+}
+
+// lagsOfOne runs the program that prints, and returns how late each of its lines arrives, in
+// milliseconds. The clocks of the machine and of its sandboxes are the same.
+func lagsOfOne(ctx context.Context, s *e2e.Server, id string) (lags []float64, err error) {
+	res, err := execStream(ctx, s, id, fmt.Sprintf("rm -f /tmp/never; "+ticker, conversationLines))
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	events := bufio.NewScanner(res.Body)
+	for events.Scan() {
+		now := time.Now()
+		var e protocol.ExecEvent
+		if err := json.Unmarshal(events.Bytes(), &e); err != nil {
+			return nil, err
+		}
+		for text := range strings.Lines(e.Text) {
+			at, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				return nil, err
+			}
+			late := now.Sub(time.UnixMicro(int64(at * 1e6)))
+			lags = append(lags, float64(late.Microseconds())/1000)
+		}
+	}
+	if err := events.Err(); err != nil {
+		return nil, err
+	}
+	if len(lags) != conversationLines {
+		return nil, fault.New(fault.Internal, "bench.conversation", "%d lines of %d arrived",
+			len(lags), conversationLines)
+	}
+	return lags, nil
+}
