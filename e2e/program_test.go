@@ -145,10 +145,8 @@ func TestPrograms(t *testing.T) {
 func programsOfLibreChat(t *testing.T) {
 	c := &libreChat{t, deadline(t), map[string]string{"X-API-Key": server.Token}}
 	for lang, code := range map[string]string{
-		"c":   "#include <stdio.h>\nint main() { fopen(\"kept\", \"w\"); puts(\"42\"); }",
 		"cpp": "#include <fstream>\nint main() { std::ofstream(\"kept\"); puts(\"42\"); }",
 		"rs":  "fn main() { std::fs::write(\"kept\", \"\").unwrap(); println!(\"42\"); }",
-		"d":   "import std; void main() { \"x\".toFile(\"kept\"); writeln(42); }",
 		"f90": "open(1, file='kept')\nclose(1)\nprint '(i0)', 42\nend",
 	} {
 		if r := c.run(lang, code); r.Stdout != "42\n" || *r.Code != 0 || len(r.Files) != 1 {
