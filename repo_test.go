@@ -160,6 +160,7 @@ func TestImportsRunDownwards(t *testing.T) {
 	// Every layer outside of protocol may import these.
 	basis := []string{
 		"protocol/document", "protocol/fault", "protocol/frame", "protocol/message",
+		"protocol/mime", "protocol/notebook",
 		"internal/tenantlimit", "internal/fairqueue",
 	}
 	// The other packages that each layer may import, directly or through others. "*" means
@@ -170,7 +171,9 @@ func TestImportsRunDownwards(t *testing.T) {
 		"protocol/message":  {},
 		"protocol/golden":   {},
 		"protocol/document": {},
-		"protocol":          {"protocol/fault", "protocol/message", "protocol/document"},
+		"protocol/mime":     {},
+		"protocol/notebook": {},
+		"protocol":          {"protocol/fault", "protocol/message", "protocol/document", "protocol/notebook"},
 		"stream":            {},
 		"kernel":            {},
 		"client":            {"protocol"},
@@ -247,8 +250,11 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/session/service", "internal/session/totals", "internal/session/listing",
 			"internal/session/names", "internal/audit", "internal/usage", "internal/admission",
 			"internal/egress/proxy", "internal/event", "internal/webhook", "internal/e2bname",
-			"internal/strictjson", "internal/document",
+			"internal/strictjson", "internal/document", "internal/notebook",
+			"internal/nodeapi/retry",
 		},
+		"internal/nodeapi/retry":   {},
+		"internal/notebook":        {"internal/atomicfile"},
 		"internal/document":        {"protocol"},
 		"internal/noderpc":         {"stream", "protocol", "internal/trace"},
 		"internal/pool":            {},

@@ -106,6 +106,11 @@ POST /v1/sessions/{id}/snapshots                     401 404 403 403 403
 GET /v1/snapshots                                    401 200 200 403 403
 GET /v1/snapshots/{id}                               401 404 200 403 403
 DELETE /v1/snapshots/{id}                            401 404 403 403 403
+GET /v1/notebooks                                    401 200 200 403 403
+DELETE /v1/notebooks/{notebook}                      401 404 403 403 403
+GET /v1/notebooks/{notebook}/versions                401 404 404 403 403
+GET /v1/notebooks/{notebook}/versions/{version}      401 404 404 403 403
+PATCH /v1/notebooks/{notebook}/versions/{version}    401 400 403 403 403
 GET /v1/volumes                                      401 200 200 403 403
 POST /v1/volumes                                     401 400 403 403 403
 GET /v1/volumes/{id}                                 401 404 200 403 403
@@ -222,6 +227,11 @@ template.delete    not_found permission_denied permission_denied
 template.get       not_found not_found permission_denied
 template.list      ok ok permission_denied
 variables          invalid_argument permission_denied permission_denied
+notebook.list        ok ok permission_denied
+notebook.versions    not_found not_found permission_denied
+notebook.read        not_found not_found permission_denied
+notebook.name        not_found permission_denied permission_denied
+notebook.delete      not_found permission_denied permission_denied
 volume.create      invalid_argument permission_denied permission_denied
 volume.delete      not_found permission_denied permission_denied
 volume.get         not_found ok permission_denied

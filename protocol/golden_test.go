@@ -6,6 +6,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/document"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/golden"
+	"github.com/sandgate/sandgate/protocol/notebook"
 )
 
 // TestGoldenMessages compares every message of sandgate.v1, by the operation or
@@ -51,7 +52,11 @@ func TestGoldenMessages(t *testing.T) {
 		"file.watch params": FileWatch{}, "file.changes params": FileChangesQuery{},
 		"document.join params": document.Join{}, "document.join result": document.Joined{},
 		"document.update params": document.Update{}, "document.update result": document.Updated{},
-		"event document":      document.News{},
+		"event document":       document.News{},
+		"notebook.list params": notebook.Query{}, "notebook.list result": notebook.List{},
+		"notebook.versions params": notebook.Ref{}, "notebook.versions result": notebook.Versions{},
+		"notebook.read params": notebook.Read{}, "notebook.read result": notebook.Part{},
+		"notebook.name params": notebook.Naming{}, "notebook.name result": notebook.Version{},
 		"file.changes result": CreatedFiles{}, "file.link params": FileLinkCreate{},
 		"file.link result": FileLink{},
 		"tree.read params": TreeRead{}, "tree.write result": Tree{},

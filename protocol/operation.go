@@ -210,7 +210,7 @@ func Operations() []Operation {
 		snapshotOperations(),
 		templateOperations(), volumeOperations(), keyOperations(), linkOperations(),
 		portLinkOperations(), eventOperations(), reportOperations(), serverOperations(),
-		repeatOperations(),
+		repeatOperations(), notebookOperations(),
 	} {
 		all = append(all, group...)
 	}

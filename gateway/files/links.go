@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/mime"
 )
 
 const (
@@ -125,7 +126,7 @@ func (s *Surface) linked(upload bool,
 // at the address of this server: the headers of setHeaders prevent that for all types, and HTML has
 // a type that no browser shows.
 func linkType(name string) string {
-	switch kind := protocol.MIMEOf(name); kind {
+	switch kind := mime.TypeOf(name); kind {
 	case "text/html", "application/xml":
 		return "application/octet-stream"
 	default:

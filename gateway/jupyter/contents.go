@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/fileclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/mime"
 )
 
 // The server-wide server has the files of the home session, and a folder for each of its other
@@ -378,7 +379,7 @@ func (s contentsAPI) file(w http.ResponseWriter, r *http.Request) error {
 }
 
 func setFileHeaders(h http.Header, r *http.Request, name string, st protocol.File) {
-	kind := protocol.MIMEOf(name)
+	kind := mime.TypeOf(name)
 	if strings.HasPrefix(kind, "text/") {
 		kind += "; charset=utf-8"
 	}

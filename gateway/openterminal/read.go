@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/gateway/surface"
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/mime"
 )
 
 const (
@@ -155,7 +155,7 @@ func (c *call) send(w http.ResponseWriter, r *http.Request, name string) error {
 		return err
 	}
 	defer in.done()
-	w.Header().Set("Content-Type", protocol.MIMEOf(name))
+	w.Header().Set("Content-Type", mime.TypeOf(name))
 	w.Header().Set("Content-Length", sizeText(in.info.Length))
 	setSafe(w.Header())
 	surface.SendBody(w, r, in)

@@ -7,6 +7,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/mime"
 )
 
 // maxCursor is the most bytes of a cursor.
@@ -36,7 +37,7 @@ func fileChanges(ctx context.Context, c *call, p protocol.FileChangesQuery,
 		}
 		for i, f := range page.Files {
 			out.Files[i] = protocol.CreatedFile{
-				Path: f.Path, Size: f.Size, MIME: protocol.MIMEOf(f.Path), Change: changeOf(f.Kind),
+				Path: f.Path, Size: f.Size, MIME: mime.TypeOf(f.Path), Change: changeOf(f.Kind),
 			}
 		}
 		return out, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/idempotency"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/notebook"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
@@ -123,6 +124,7 @@ type Config struct {
 	Templates Templates
 	Volumes   Volumes
 	Leases    Leases
+	Notebooks *notebook.Store
 	Node      Node
 	// Events may be nil; then there are none.
 	Events Events

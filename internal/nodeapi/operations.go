@@ -163,7 +163,7 @@ func handlers() []handler {
 		fileHandlers(),
 		processHandlers(), serviceHandlers(), resourceHandlers(), keyHandlers(),
 		linkHandlers(), serverHandlers(),
-		webhookHandlers(),
+		webhookHandlers(), notebookHandlers(),
 	} {
 		all = append(all, group...)
 	}

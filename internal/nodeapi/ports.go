@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/nodeapi/retry"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
@@ -92,7 +93,7 @@ func (c *call) forward(
 	ctx, cancel := context.WithTimeout(c.ctx, portDial+wait)
 	defer cancel()
 	var tcp *client.Conn
-	err := retryUntil(ctx, wait, func() (again bool, err error) {
+	err := retry.Until(ctx, wait, func() (again bool, err error) {
 		release, err := s.Acquire(ctx)
 		if err != nil {
 			return false, err

@@ -6,20 +6,14 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/nodeapi/retry"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-const (
-	// defaultPortWait and maxPortWait bound port.wait, in seconds.
-	defaultPortWait = 30
-	maxPortWait     = 300
-	// firstPortTry and lastPortTry are the shortest and the longest pause between two looks for a
-	// program on a port. The pause doubles in between.
-	firstPortTry = 20 * time.Millisecond
-	lastPortTry  = 250 * time.Millisecond
-)
+// defaultPortWait and maxPortWait bound port.wait, in seconds.
+const defaultPortWait, maxPortWait = 30, 300
 
 // checkPort checks the port of a request, and how long the request waits for it. Credentials of a
 // preview link are for one port only.
@@ -36,28 +30,6 @@ func (c *call) checkPort(port, seconds, limit int) error {
 	return nil
 }
 
-// retryUntil calls try until it succeeds, does not want another try, or wait has passed. It returns
-// the last error.
-func retryUntil(ctx context.Context, wait time.Duration, try func() (again bool, err error)) error {
-	end := time.Now().Add(wait)
-	pause := firstPortTry
-	for {
-		again, err := try()
-		left := time.Until(end)
-		if err == nil || !again || left <= 0 {
-			return err
-		}
-		timer := time.NewTimer(min(pause, left))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		}
-		pause = min(2*pause, lastPortTry)
-	}
-}
-
 // portWait waits until a program listens on a port. It does not connect to the program. It keeps the
 // session awake.
 func portWait(ctx context.Context, c *call, p protocol.PortWait) (protocol.Port, error) {
@@ -68,7 +40,7 @@ func portWait(ctx context.Context, c *call, p protocol.PortWait) (protocol.Port,
 		p.Seconds = defaultPortWait
 	}
 	var found protocol.Port
-	err := retryUntil(ctx, time.Duration(p.Seconds)*time.Second, func() (again bool, err error) {
+	err := retry.Until(ctx, time.Duration(p.Seconds)*time.Second, func() (again bool, err error) {
 		all, err := withSession(ctx, c, p.Session, func(s *session.Session) ([]wire.Port, error) {
 			return s.Agent().Ports.List(ctx)
 		})

@@ -3,7 +3,9 @@ package nodeapi
 import (
 	"context"
 
+	"github.com/sandgate/sandgate/internal/notebook"
 	"github.com/sandgate/sandgate/protocol"
+	wire "github.com/sandgate/sandgate/protocol/notebook"
 )
 
 func snapshotList(_ context.Context, c *call, _ none) (protocol.SnapshotList, error) {
@@ -72,4 +74,24 @@ func volumeLease(_ context.Context, c *call, p protocol.VolumeLease) (protocol.L
 
 func volumeRelease(_ context.Context, c *call, p protocol.VolumeRelease) (none, error) {
 	return none{}, c.server.cfg.Leases.Release(c.principal, p)
+}
+
+// notebookHandlers serve the notebooks that the node stores outside of sandboxes.
+func notebookHandlers() []handler {
+	return []handler{
+		stored(protocol.OpNotebookList, (*notebook.Store).List),
+		stored(protocol.OpNotebookVersions, (*notebook.Store).Versions),
+		stored(protocol.OpNotebookRead, (*notebook.Store).Read),
+		stored(protocol.OpNotebookName, (*notebook.Store).Name),
+		stored(protocol.OpNotebookDelete,
+			func(s *notebook.Store, tenant string, r wire.Ref) (none, error) {
+				return none{}, s.Delete(tenant, r)
+			}),
+	}
+}
+
+func stored[P, R any](op string, do func(*notebook.Store, string, P) (R, error)) handler {
+	return handle(op, func(_ context.Context, c *call, p P) (R, error) {
+		return do(c.server.cfg.Notebooks, c.principal.Tenant, p)
+	})
 }

@@ -77,6 +77,7 @@ func sessionDelete(_ context.Context, c *call, p protocol.SessionRef) (none, err
 		return none{}, err
 	}
 	c.server.cfg.Sessions.Delete(s)
+	c.server.cfg.Notebooks.DropSession(c.principal.Tenant, s.ID())
 	return none{}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/notebook"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/activity"
 	"github.com/sandgate/sandgate/protocol"
@@ -91,7 +92,14 @@ func fileWrite(ctx context.Context, c *call, p protocol.FileWrite,
 	w := wire.FileWrite{Path: p.Path, Mode: p.Mode, IfMatch: p.IfMatch, IfAbsent: p.IfAbsent}
 	return receive(ctx, c, p.FileRef,
 		func(s *session.Session, body io.Reader) (protocol.File, error) {
-			return fileAfter(s.Agent().Files.Write(ctx, s.Channels().NewWire(), w, body))
+			var f wire.FileStat
+			write := func(body io.Reader) (_ string, err error) {
+				f, err = s.Agent().Files.Write(ctx, s.Channels().NewWire(), w, body)
+				return f.Path, err
+			}
+			o := notebook.OwnerOf(c.principal.Tenant, c.principal.Subject, p.Session)
+			err := c.server.cfg.Notebooks.Tee(c.op(), o, p.Path, body, write)
+			return fileAfter(f, err)
 		}, reply)
 }
 

@@ -107,3 +107,10 @@ func webhookDone(ctx context.Context, c *call, p protocol.WebhookOutcomes) (none
 	}
 	return none{}, m.Done(ctx, p)
 }
+
+func eventList(ctx context.Context, c *call, q protocol.EventQuery) (protocol.EventPage, error) {
+	if c.server.cfg.Events == nil {
+		return protocol.EventPage{}, fault.New(fault.Unsupported, c.op(), "this node has no events")
+	}
+	return c.server.cfg.Events.Read(ctx, c.principal.Tenant, q)
+}

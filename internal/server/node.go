@@ -23,9 +23,11 @@ import (
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/nodeapi"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/notebook"
 	"github.com/sandgate/sandgate/internal/report"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/settings"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/internal/webhook"
@@ -88,6 +90,7 @@ type node struct {
 	tenants    *tenant.Store
 	events     *event.Feed
 	webhooks   *webhook.Manager
+	notebooks  *notebook.Store
 	manager    *session.Manager
 	handler    noderpc.Handler
 	// identity is that of the node in its cluster; nil without one.
@@ -234,6 +237,11 @@ func (n *node) openSessions() error {
 	if err != nil {
 		return err
 	}
+	n.notebooks, err = notebook.Open(filepath.Join(n.cfg.NodeDir(), "notebooks"), n.log)
+	if err != nil {
+		return err
+	}
+	c.Disk = []settings.DiskUser{n.notebooks}
 	n.manager, err = session.New(c)
 	return err
 }
@@ -244,6 +252,7 @@ func (n *node) openAPI() error {
 	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = n.audit, n.tenants, n.tracer,
 		n.version, n.log
 	api.Events, api.Webhooks, api.Expiry = n.events, n.webhooks, n.expiry
+	api.Notebooks = n.notebooks
 	api.Reports = report.New(n.cfg.UsageDir(), n.cfg.AuditDir())
 	var err error
 	api.Repeats, err = idempotency.Open(idempotency.Options{

@@ -2,14 +2,10 @@ package session
 
 import (
 	"github.com/sandgate/sandgate/internal/admission"
+	"github.com/sandgate/sandgate/internal/session/settings"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/warm"
 )
-
-// diskUser is a part of the node that writes to disk for tenants.
-type diskUser interface {
-	DiskUse(tenant, subject string) (all, own int64)
-}
 
 // admissionNode adapts a manager to package admission. It implements
 // admission.Node and admission.Evictor.
@@ -22,7 +18,7 @@ func (n admissionNode) MemoryShort() bool { return n.m.cfg.MemoryShort(warm.Sand
 func (n admissionNode) SessionUse(name, subject string) (all, own tenant.Use) {
 	all, own = n.m.totals.UseOf(name, subject)
 	all.DiskBytes += n.m.warm.Stored()[name]
-	for _, x := range []diskUser{n.m.volumes, n.m.logs} {
+	for _, x := range append([]settings.DiskUser{n.m.volumes, n.m.logs}, n.m.cfg.Disk...) {
 		a, o := x.DiskUse(name, subject)
 		all.DiskBytes, own.DiskBytes = all.DiskBytes+a, own.DiskBytes+o
 	}

@@ -28,6 +28,9 @@ const (
 	JupyterSockets  Name = "jupyter_websockets"
 	JupyterContents Name = "jupyter_contents"
 	TerminalSockets Name = "terminal_websockets"
+	Notebooks       Name = "notebooks"
+	NotebookSpace   Name = "notebook_space"
+	NotebookSaves   Name = "notebook_saves"
 )
 
 // Row is a thing that tenants share.
@@ -62,6 +65,9 @@ func Table() []Row {
 		{JupyterSockets, "gateway", 500, 2000, "WebSockets of Jupyter", 5},
 		{JupyterContents, "gateway", 4, 16, "large contents of Jupyter's files at a time", 1},
 		{TerminalSockets, "gateway", 500, 2000, "WebSockets of terminals", 5},
+		{Notebooks, "node", 1500, 2000, "stored notebooks", 0},
+		{NotebookSpace, "node", 768, 1024, "MiB of stored notebooks", 0},
+		{NotebookSaves, "node", 16, 64, "saves of notebooks at a time", 1},
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/mime"
 )
 
 const (
@@ -162,7 +163,7 @@ func (f *Files) model(name string, st protocol.File, typ string) Model {
 
 // setMIME sets the type of the content, by the name of the file.
 func (m *Model) setMIME(name, otherwise string) {
-	kind := protocol.MIMEOf(name)
+	kind := mime.TypeOf(name)
 	if kind == "application/octet-stream" {
 		if kind = otherwise; kind == "" {
 			return

@@ -21,11 +21,13 @@ type mergeFunc func(r *Router, ctx context.Context, who noderpc.Principal,
 // merges returns the merge of each operation with the target AllNodes.
 func merges() map[string]mergeFunc {
 	return map[string]mergeFunc{
-		protocol.OpSessionList: (*Router).sessions,
-		protocol.OpStatus:      (*Router).status,
-		protocol.OpMetrics:     (*Router).metrics,
-		protocol.OpUsageReport: (*Router).usage,
-		protocol.OpAuditList:   (*Router).audit,
+		protocol.OpSessionList:      (*Router).sessions,
+		protocol.OpStatus:           (*Router).status,
+		protocol.OpMetrics:          (*Router).metrics,
+		protocol.OpUsageReport:      (*Router).usage,
+		protocol.OpAuditList:        (*Router).audit,
+		protocol.OpNotebookList:     (*Router).notebooks,
+		protocol.OpNotebookVersions: (*Router).notebookVersions,
 		protocol.OpSnapshotList: mergeList(protocol.OpSnapshotList,
 			func(l protocol.SnapshotList) []protocol.Snapshot { return l.Snapshots },
 			func(a, b protocol.Snapshot) int { return cmp.Compare(b.CreatedMS, a.CreatedMS) },

@@ -34,6 +34,12 @@ import (
 // a tenant.
 type Events interface{ Emit(e event.Event) }
 
+// DiskUser is a part of the node that writes to disk for tenants.
+type DiskUser interface {
+	// DiskUse returns the bytes of a tenant, and those of one of its subjects.
+	DiskUse(tenant, subject string) (all, own int64)
+}
+
 // Config has the settings of a session.Manager. Backend, DataDir and Languages have no
 // defaults. Each other field has the default that its comment names.
 type Config struct {
@@ -44,6 +50,8 @@ type Config struct {
 	DataDir string
 	// Languages are the kernels that the image has.
 	Languages []kernel.Manifest
+	// Disk are parts of the node outside of sessions that write to disk for tenants.
+	Disk []DiskUser
 	// Version is the version of the server, for the status.
 	Version string
 	// Pools says how many sandboxes are kept ready for a language. Default 2

@@ -16,6 +16,8 @@ SOURCE = ROOT / "client" / "python" / "src" / "sandgate"
 # The page uses these to edit a notebook together with others. They carry updates of Yjs, which this
 # client does not read.
 EDITORS_ONLY = {"document.join", "document.update"}
+# The page uses these by HTTP to restore notebooks. Programs read the file of a session.
+EDITORS_ONLY |= {f"notebook.{verb}" for verb in ("list", "versions", "read", "name", "delete")}
 
 
 def operations() -> List[Tuple[str, List[Tuple[str, str]]]]:

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"mime"
+	stdmime "mime"
 	"net/http"
 	"path"
 	"strconv"
@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/internal/fileclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/mime"
 )
 
 // copySize is the size of the buffer of a download, in bytes.
@@ -92,8 +93,8 @@ func readError(l *remote.Link, file string, err error) error {
 // setHeaders sets the headers for a file. Its content cannot run as a page of this server.
 func setHeaders(h http.Header, f protocol.File) {
 	name := path.Base(f.Path)
-	h.Set("Content-Type", protocol.MIMEOf(name))
-	if kind := mime.FormatMediaType("inline", map[string]string{"filename": name}); kind != "" {
+	h.Set("Content-Type", mime.TypeOf(name))
+	if kind := stdmime.FormatMediaType("inline", map[string]string{"filename": name}); kind != "" {
 		h.Set("Content-Disposition", kind)
 	} else {
 		h.Set("Content-Disposition", "inline")
@@ -166,7 +167,7 @@ func encodingOf(h http.Header) (compress bool, err error) {
 	listed := map[string]bool{}
 	for _, header := range h.Values("Accept-Encoding") {
 		for item := range strings.SplitSeq(header, ",") {
-			name, params, err := mime.ParseMediaType(strings.TrimSpace(item))
+			name, params, err := stdmime.ParseMediaType(strings.TrimSpace(item))
 			if err != nil {
 				continue
 			}

@@ -1,13 +1,14 @@
-package protocol
+// Package mime names the types of files.
+package mime
 
 import (
 	"path"
 	"strings"
 )
 
-// MIMEOf returns the type of a file by its name. The list is fixed, so that all nodes and gateways
+// TypeOf returns the type of a file by its name. The list is fixed, so that all nodes and gateways
 // answer the same.
-func MIMEOf(name string) string {
+func TypeOf(name string) string {
 	kind, ok := map[string]string{
 		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
 		".webp": "image/webp", ".svg": "image/svg+xml", ".bmp": "image/bmp", ".ico": "image/x-icon",
