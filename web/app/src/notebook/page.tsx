@@ -6,7 +6,6 @@ import type { PageProps } from '../app'
 import { navigate, notebookPath, route, terminalPath } from '../router'
 import { offers } from '../rest'
 import { client, languageName, languages, may } from '../server'
-import { explain, mayHelp } from '../ui/again'
 import { Bar } from '../ui/bar'
 import { expiry } from '../ui/expiry'
 import { Icon } from '../ui/icon'
@@ -20,7 +19,6 @@ import { importNotebook } from './import'
 import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
 import { facts } from './languages'
 import { Notebook } from './notebook'
-import { copyOf, openInNewSession } from './rescue'
 import { Pane, type PaneName } from './pane'
 import './notebook.css'
 
@@ -57,8 +55,9 @@ export default function NotebookPage({ session }: PageProps) {
     }
   }, [session, path])
   const problem = error ?? notebook?.problem.value
-  if (problem) return <Broken problem={problem} path={path} session={session} />
-  if (!notebook?.ready.value) {
+  const gone = useGone(problem !== undefined)
+  if (problem && gone) return <gone.Broken problem={problem} path={path} session={session} />
+  if (problem || !notebook?.ready.value) {
     return <><Bar><span class="grow muted">Opening…</span></Bar><main class="centred" aria-busy="true"><Icon name="spinner" spin /></main></>
   }
   return <Workspace notebook={notebook} />
@@ -77,58 +76,18 @@ async function patiently<T>(f: () => Promise<T>, gone: () => boolean): Promise<T
   }
 }
 
-/** Opens the notebook, as this browser has it, in a new session. */
-function Rescue({ session, path, language, text }: { session: string; path: string; language?: string; text?: () => string }) {
-  const [going, setGoing] = useState(false)
-  if (!may('sessions:manage')) return null
-  return (
-    <button type="button" class="button primary" disabled={going} onClick={async () => {
-      setGoing(true)
-      try {
-        const id = await openInNewSession(path, text?.() ?? copyOf(session, path)!, language)
-        navigate(`${notebookPath(id)}${path === 'notebook.ipynb' ? '' : `?file=${encodeURIComponent(path)}`}`)
-      } catch (e) {
-        failed('The notebook was not opened', e)
-        setGoing(false)
-      }
-    }}>Open this notebook in a new session</button>
-  )
-}
-
-/** Says that the session has ended while its notebook is open. */
-function Ended({ notebook: n }: { notebook: Notebook }) {
-  const why = n.ended.value
-  if (why === undefined) return null
-  return (
-    <div class="session-ended" role="alert">
-      <p><strong>The session has ended.</strong> {why && `${why[0]!.toUpperCase()}${why.slice(1).replace(/\.$/, '')}. `}Its variables and files are gone. The notebook is still here, with its outputs.</p>
-      <Rescue session={n.session.id} path={n.path} language={n.language.value} text={() => n.export()} />
-    </div>
-  )
-}
-
-function Broken({ problem, path, session }: { problem: Error; path: string; session: string }) {
-  const gone = ['not_found', 'sandbox_lost'].includes((problem as SandgateError).kind)
-  const again = !gone && mayHelp(problem)
-  const kept = gone && copyOf(session, path) !== undefined
-  return (
-    <>
-      <Bar />
-      <main class="centred">
-        <h1>{gone ? 'This session has ended' : `${path} could not be opened`}</h1>
-        <p>{gone ? 'It was ended, or it has expired. Its variables and files cannot be restored.' : explain(problem)}{kept && ' This browser still has the notebook.'}</p>
-        <div class="row">
-          {again && <button type="button" class="button primary" onClick={() => location.reload()}>Try again</button>}
-          {kept && <Rescue session={session} path={path} />}
-          <a class={again || kept ? 'button' : 'button primary'} href="/">All sessions</a>
-        </div>
-      </main>
-    </>
-  )
+/** Loads the components for a session that has ended, or cannot be opened. */
+function useGone(wanted: boolean): typeof import('./gone') | undefined {
+  const [gone, setGone] = useState<typeof import('./gone')>()
+  useEffect(() => {
+    if (wanted) void import('./gone').then(setGone)
+  }, [wanted])
+  return gone
 }
 
 function Workspace({ notebook: n }: { notebook: Notebook }) {
   const editors: Editors = useMemo(() => new Map(), [n])
+  const gone = useGone(n.ended.value !== undefined)
   const [pane, setPane] = useState<PaneName | undefined>()
   const [palette, setPalette] = useState<'palette' | 'keys' | undefined>()
   const [Palette, setPaletteView] = useState<typeof import('./palette').Palette | undefined>()
@@ -249,7 +208,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   return (
     <>
       <Toolbar notebook={n} shell={shell} pane={pane} people={<Everybody notebook={n} presence={presence} />} />
-      <Ended notebook={n} />
+      {gone && <gone.Ended notebook={n} />}
       <div class={pane ? 'workspace with-pane' : 'workspace'}>
         <main ref={main} class="cells" aria-label={`Notebook ${n.path}`}
           onDragOver={(e) => { if (e.dataTransfer?.types.includes('application/x-sandgate-cell')) e.preventDefault() }}

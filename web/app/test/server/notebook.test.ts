@@ -718,6 +718,26 @@ describe('the notebook', () => {
     await close()
   })
 
+  it('opens a saved notebook whose sandbox is lost in a new session, in a browser that never saw it', async () => {
+    const lost = await notebook()
+    await run(lost.page, 'important = "my whole afternoon"\nprint(important.upper())')
+    await state(lost.page, 0, 'ok')
+    await saved(lost.page)
+    await run(lost.page, 'head -c 4000000000 /dev/zero | tail | wc -c', 'Bash')
+    await lost.page.getByText('The session has ended.').waitFor()
+    const { page, context } = await open(browser, `/s/${lost.id}`)
+    await page.getByText('The server still has the notebook.').waitFor()
+    await shot(page, 'notebook-of-a-lost-session')
+    await page.getByRole('button', { name: 'Open this notebook in a new session' }).click()
+    await shows(page, 0, 'MY WHOLE AFTERNOON')
+    await cell(page, 0).locator('.source').getByText('important.upper').waitFor()
+    const id = new URL(page.url()).pathname.split('/')[2]!
+    expect(id).not.toBe(lost.id)
+    await context.close()
+    await lost.close()
+    await api('DELETE', `/v1/sessions/${id}`)
+  })
+
   it('runs nothing by being opened, and says when a session is gone', async () => {
     const s = await session()
     const { page, context } = await open(browser, `/s/${s.id}`)
