@@ -1,4 +1,4 @@
-import { sgr, node, plain } from './sgr'
+import { coloured } from './sgr'
 
 interface Failure {
   ename: string
@@ -102,16 +102,4 @@ function button(text: string): HTMLButtonElement {
   b.className = 'button'
   b.textContent = text
   return b
-}
-
-/** Returns the nodes of a line with its colours. */
-function coloured(line: string): Node[] {
-  const out: Node[] = []
-  let look = plain
-  for (const part of line.split(/(\x1b\[[\d;:]*m)/)) {
-    const m = /^\x1b\[([\d;:]*)m$/.exec(part)
-    if (m) look = sgr(look, m[1]!)
-    else if (part) out.push(node(part, look))
-  }
-  return out
 }

@@ -2,6 +2,7 @@ import type { Notebook } from './notebook'
 import type { CellJSON, OutputJSON } from './ipynb'
 import { facts } from './languages'
 import { preferred, save } from './rich'
+import { coloured } from './sgr'
 import { TextView } from './text'
 
 /** Downloads the notebook as a file. */
@@ -29,23 +30,30 @@ export function script(cells: CellJSON[], languages: string[], main: string): st
 
 const css = `:root{color-scheme:light dark;--code-keyword:light-dark(#8a2a8c,#d7a3e8);--err:light-dark(#ab2418,#ff9085)}
 body{max-width:860px;margin:0 auto;padding:32px 16px;font:15px/1.55 system-ui,sans-serif}pre{overflow-x:auto;font:13px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;overflow-wrap:anywhere}
-.code{padding:10px 12px;border:1px solid #8884;border-radius:8px;background:#8881}.out{padding:4px 12px}.error,.err{color:var(--err)}img{max-width:100%}table{border-collapse:collapse}th,td{padding:4px 10px;border-bottom:1px solid #8883;text-align:start}
-iframe{width:100%;height:320px;border:0}small{color:#777}`
+.code,.markdown pre{padding:10px 12px;border:1px solid #8884;border-radius:8px;background:#8881}.out{padding:4px 12px}.error,.err{color:var(--err)}img{max-width:100%}table{border-collapse:collapse}th,td{padding:4px 10px;border-bottom:1px solid #8883;text-align:start}
+iframe{display:block;width:100%;border:0}`
 
-const frameStyle = '<meta name="color-scheme" content="light dark"><style>body{margin:0;font:14px/1.5 system-ui,sans-serif}table{border-collapse:collapse}th,td{padding:4px 10px;text-align:end}</style>'
+/** The colours of programs that the page needs, as the application has them. */
+function palette(): string {
+  const style = getComputedStyle(document.documentElement)
+  const names = [...Array(16).keys()].map((i) => `--ansi-${i}`).concat('--surface', '--ink')
+  return `:root{${names.map((n) => `${n}:${style.getPropertyValue(n)}`).join(';')}}`
+}
+
+const frameStyle = '<meta name="color-scheme" content="light dark"><style>body{margin:0;font:14px/1.5 system-ui,sans-serif}table{border-collapse:collapse}th,td{padding:4px 10px;text-align:end;line-height:19px;white-space:nowrap}table{border:0}th,td{border:0;border-bottom:1px solid #8883}p{margin:7px 0}</style>'
 
 /** Returns a page that needs no other files. HTML from programs is in frames that run no script. */
 async function page(n: Notebook, title: string): Promise<string> {
-  const { markdown } = await import('./markdown')
+  const [{ markdown }, { latex }] = await Promise.all([import('./markdown'), import('./latex')])
   const doc = document.implementation.createHTMLDocument(title)
   doc.documentElement.lang = 'en'
   const policy = doc.createElement('meta')
   policy.httpEquiv = 'Content-Security-Policy'
-  policy.content = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-src 'self' about:"
+  policy.content = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; frame-src 'self' about:"
   const charset = doc.createElement('meta')
   charset.setAttribute('charset', 'utf-8')
   const style = doc.createElement('style')
-  style.textContent = css
+  style.textContent = palette() + css
   doc.head.prepend(charset, policy)
   doc.head.append(style)
   // The page's policy would block the content of frames, so attributes have this name until the
@@ -53,19 +61,35 @@ async function page(n: Notebook, title: string): Promise<string> {
   const inner = `data-${crypto.randomUUID()}`
   for (const c of n.toJSON().cells) {
     if (c.cell_type === 'markdown') {
-      doc.body.append(doc.importNode(markdown(c.source, c.attachments), true))
+      doc.body.append(await settled(markdown(c.source, c.attachments)))
       continue
     }
     const pre = doc.createElement('pre')
     pre.className = 'code'
     pre.textContent = c.source
     doc.body.append(pre)
-    for (const o of c.outputs) doc.body.append(output(doc, o, inner))
+    for (const o of c.outputs) doc.body.append(await output(doc, o, inner, { markdown, latex }))
   }
   return `<!doctype html>\n${new XMLSerializer().serializeToString(doc.documentElement).replace(' xmlns="http://www.w3.org/1999/xhtml"', '').replaceAll(` ${inner}=`, ' srcdoc=')}`
 }
 
-function output(doc: Document, o: OutputJSON, inner: string): Node {
+/**
+ * Returns an element once its equations are drawn, as MathML, which needs no other files. The others
+ * need fonts.
+ */
+async function settled(el: HTMLElement): Promise<HTMLElement> {
+  const waits = () => [...el.querySelectorAll('.math')].some((m) => !m.querySelector('.katex, .katex-error'))
+  for (let tries = 0; waits() && tries < 100; tries++) await new Promise((drawn) => setTimeout(drawn, 20))
+  for (const other of el.querySelectorAll('.katex-html')) other.remove()
+  return el
+}
+
+interface Renderers {
+  markdown(source: string): HTMLElement
+  latex(source: string): HTMLElement
+}
+
+async function output(doc: Document, o: OutputJSON, inner: string, render: Renderers): Promise<Node> {
   const box = doc.createElement('div')
   box.className = 'out'
   const text = (s: string, cls?: string) => {
@@ -73,13 +97,15 @@ function output(doc: Document, o: OutputJSON, inner: string): Node {
     view.write(s)
     const pre = doc.createElement('pre')
     if (cls) pre.className = cls
-    pre.textContent = view.parts().map((p) => p.text).join('').replace(/\x1b\[[\d;]*m/g, '')
+    for (const p of view.parts()) pre.append(...coloured(p.text))
     box.append(pre)
   }
   if (o.output_type === 'stream') text(o.text, o.name === 'stderr' ? 'err' : undefined)
   else if (o.output_type === 'error') text([`${o.ename}: ${o.evalue}`, ...o.traceback].join('\n'), 'error')
   else {
-    const mime = preferred(o.data) ?? ''
+    // A figure that a script draws is shown as its picture, if it has one.
+    const figure = /vega|plotly/.test(preferred(o.data) ?? '')
+    const mime = figure ? Object.keys(o.data).find((m) => m.startsWith('image/')) ?? 'text/plain' : preferred(o.data) ?? ''
     const v = o.data[mime]
     if (mime.startsWith('image/')) {
       const img = doc.createElement('img')
@@ -89,9 +115,16 @@ function output(doc: Document, o: OutputJSON, inner: string): Node {
     } else if (mime === 'text/html') {
       const frame = doc.createElement('iframe')
       frame.setAttribute('sandbox', '')
-      frame.setAttribute(inner, frameStyle + String(v))
+      const html = String(v)
+      frame.setAttribute(inner, frameStyle + html)
+      // A row of a table has 28 pixels. The frame has no script that could measure it.
+      const rows = (html.match(/<(tr|p|li|h\d|br|pre|audio|div)\b/g) ?? []).length
+      frame.setAttribute('height', String(Math.min(Math.max(rows, 1) * 28 + 36, 640)))
       box.append(frame)
-    } else text(typeof v === 'string' ? v : JSON.stringify(v, null, 1))
+    } else if (mime === 'text/markdown') box.append(await settled(render.markdown(String(v))))
+    else if (mime === 'text/latex') box.append(await settled(render.latex(String(v))))
+    else if (figure && mime === 'text/plain') text(`${String(v ?? 'A figure')}\nOpen the notebook to see this figure.`)
+    else text(typeof v === 'string' ? v : JSON.stringify(v, null, 1))
   }
   return box
 }

@@ -1,6 +1,5 @@
 import MarkdownIt, { type Token } from 'markdown-it'
 import type { Bundle } from './ipynb'
-import { base64 } from './rich'
 
 const md = new MarkdownIt({ html: false, linkify: true, breaks: false })
 md.inline.ruler.before('escape', 'math', (state, silent) => {
@@ -125,9 +124,7 @@ function picture(t: Token, attachments: Record<string, Bundle>): Node {
   const name = /^attachment:(.+)$/.exec(src)?.[1]
   const attached = name && Object.entries(attachments[decodeURI(name)] ?? {})[0]
   if (attached && /^image\/(png|jpeg|gif|webp)$/.test(attached[0])) {
-    const url = URL.createObjectURL(new Blob([base64(String(attached[1]))], { type: attached[0] }))
-    img.src = url
-    img.addEventListener('load', () => URL.revokeObjectURL(url))
+    img.src = `data:${attached[0]};base64,${String(attached[1]).replace(/\s/g, '')}`
     return img
   }
   if (/^data:image\/(png|jpeg|gif|webp);base64,/.test(src)) {

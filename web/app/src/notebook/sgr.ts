@@ -150,3 +150,15 @@ export function node(text: string, l: Look): Node {
   if (l.err) span.className = 'err'
   return span
 }
+
+/** Returns the nodes of text with its colours. */
+export function coloured(line: string): Node[] {
+  const out: Node[] = []
+  let look = plain
+  for (const part of line.split(/(\x1b\[[\d;:]*m)/)) {
+    const m = /^\x1b\[([\d;:]*)m$/.exec(part)
+    if (m) look = sgr(look, m[1]!)
+    else if (part) out.push(node(part, look))
+  }
+  return out
+}

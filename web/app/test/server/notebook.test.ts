@@ -610,6 +610,44 @@ describe('the notebook', () => {
     await close()
   })
 
+  it('exports a page with formulas, colours, tables without holes and sound', async () => {
+    const { page, close } = await notebook()
+    const show = (data: object) => ({ data, metadata: {}, output_type: 'display_data' })
+    const table = `<table border="1">${'<tr><td>1</td><td>2</td></tr>'.repeat(4)}</table>`
+    const text = JSON.stringify({
+      cells: [
+        { cell_type: 'markdown', id: 'm1', metadata: {}, source: ['The mean is $\\bar{x} = \\frac{1}{n}$.'] },
+        { cell_type: 'code', execution_count: 1, id: 'c1', metadata: {}, source: ['x'], outputs: [
+          { name: 'stdout', output_type: 'stream', text: ['\x1b[31mred\x1b[0m\n'] },
+          show({ 'text/markdown': '**bold**', 'text/plain': 'x' }), show({ 'text/latex': '$$e^x$$', 'text/plain': 'x' }),
+          show({ 'application/vnd.plotly.v1+json': { data: [{ y: [4711] }] }, 'text/plain': 'Figure()' }),
+          show({ 'text/html': table }), show({ 'text/html': '<audio controls src="data:audio/wav;base64,AAAA"></audio>' }),
+        ] },
+      ],
+      metadata: { kernelspec: { display_name: 'Python 3', language: 'python', name: 'python3' } }, nbformat: 4, nbformat_minor: 5,
+    })
+    await page.locator('input[accept*=ipynb]').setInputFiles({ name: 'y.ipynb', mimeType: 'application/json', buffer: Buffer.from(text) })
+    await page.waitForURL(/file=y\.ipynb/)
+    await page.getByText('The mean is').waitFor()
+    await page.getByRole('button', { name: 'Notebook', exact: true }).click()
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: 'Download as page' }).click()])
+    const html = readFileSync(await download.path(), 'utf8')
+    await page.goto('about:blank')
+    await page.setContent(html)
+    await shot(page, 'export-page')
+    expect(await page.locator('math mfrac').count()).toBe(1)
+    expect(await page.locator('math msup').count()).toBe(1)
+    expect(await page.locator('strong', { hasText: 'bold' }).count()).toBe(1)
+    expect(await page.getByText('red', { exact: true }).evaluate((el) => getComputedStyle(el).color)).toBe('rgb(171, 36, 24)')
+    expect(html).not.toMatch(/4711|katex-html/)
+    await page.getByText('Open the notebook to see this figure.').waitFor()
+    const holes = await page.frameLocator('iframe >> nth=0').locator('table').evaluate((el) => document.documentElement.clientHeight - el.getBoundingClientRect().bottom)
+    expect(holes).toBeGreaterThanOrEqual(0)
+    expect(holes).toBeLessThan(60)
+    expect(html).toContain('media-src data:')
+    await close()
+  })
+
   it('stays quick with 100,000 lines', async () => {
     const { page, complaints, close } = await notebook()
     await page.evaluate(() => {
