@@ -245,7 +245,8 @@ func (p *Pool[T]) takeReady(tenant string) (m T, ok bool) {
 // held.
 func (p *Pool[T]) mayTake(tenant string) bool {
 	n := p.usable()
-	return n > p.kept() || n > 0 && p.recent.few(tenant, time.Now())
+	return n > p.kept() || n > 0 &&
+		p.recent.few(tenant, p.line.LenOf(tenant), p.line.Len(), time.Now())
 }
 
 // usable returns how many ready members have not ended. Preconditions: mu is held.

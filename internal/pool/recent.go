@@ -58,9 +58,11 @@ func (r *recent) several(now time.Time) bool {
 }
 
 // few reports whether a tenant has claimed little: almost nothing, or at most three quarters of the
-// average of the tenants.
-func (r *recent) few(tenant string, now time.Time) bool {
+// average of the tenants. mine and all are the claims that wait: those of the tenant, and those of
+// all. They count like recent ones.
+func (r *recent) few(tenant string, mine, all int, now time.Time) bool {
 	r.decay(now)
-	mine := r.counts[tenant]
-	return mine < fewClaims || mine <= 0.75*r.sum/float64(len(r.counts))
+	had := r.counts[tenant]
+	return had < fewClaims ||
+		had+float64(mine) <= 0.75*(r.sum+float64(all))/float64(len(r.counts))
 }

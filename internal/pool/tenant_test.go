@@ -57,6 +57,23 @@ func TestPoolReserve(t *testing.T) {
 	})
 }
 
+// TestWaitingClaimsCount checks that a tenant whose claims wait has not claimed little, and that a
+// tenant beside it with as many recent claims has.
+func TestWaitingClaimsCount(t *testing.T) {
+	var r recent
+	now := time.Now()
+	for range 4 {
+		r.add("greedy", now)
+		r.add("other", now)
+	}
+	if r.few("greedy", 0, 0, now) || r.few("other", 0, 0, now) {
+		t.Error("two tenants with the same claims have claimed little")
+	}
+	if !r.few("other", 0, 8, now) || !r.few("other", 1, 8, now) || r.few("greedy", 7, 8, now) {
+		t.Error("claims that wait do not count")
+	}
+}
+
 // TestPoolReserveAlone checks that nothing is kept in a pool of one tenant.
 func TestPoolReserveAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
