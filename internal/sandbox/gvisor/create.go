@@ -119,16 +119,24 @@ func (r *Runtime) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 	return s, nil
 }
 
-func (r *Runtime) create(id ID, spec Spec) (*Sandbox, error) {
-	g, err := newGroup(filepath.Join(r.parent.path, string(id)))
+func (r *Runtime) create(id ID, spec Spec) (s *Sandbox, err error) {
+	made, err := newGroup(filepath.Join(r.parent.path, string(id)))
 	if err != nil {
 		return nil, err
 	}
+	g := &made
 	// runsc uses an existing cgroup as it is. So this process removes it, and can kill by it, also
 	// when runsc fails half way.
 	if err := g.Install(spec.Limits.resources(r.swap, g.v2)); err != nil {
 		return nil, err
 	}
+	// The creation needs processors as much as the sandbox does later.
+	r.shares.add(spec.Tenant, g)
+	defer func() {
+		if err != nil {
+			r.shares.remove(g)
+		}
+	}()
 	conf, err := r.conf(id)
 	if err != nil {
 		return nil, err
@@ -154,7 +162,7 @@ func (r *Runtime) create(id ID, spec Spec) (*Sandbox, error) {
 		p.close()
 		return nil, err
 	}
-	s, err := r.attach(id, conf, spec, g, p, stderr)
+	s, err = r.attach(id, conf, spec, g, p, stderr)
 	if err != nil {
 		p.close()
 	}
@@ -205,7 +213,7 @@ func (r *Runtime) runCreate(id ID, conf *config.Config, p *pipes) error {
 }
 
 // attach takes over the sentry that `runsc create` started.
-func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipes,
+func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g *group, p *pipes,
 	stderr *stderrTail,
 ) (*Sandbox, error) {
 	c, err := container.Load(r.root(),
@@ -239,7 +247,6 @@ func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipe
 			return nil, fmt.Errorf("making the directory of volumes read-only: %w", err)
 		}
 	}
-	r.shares.add(spec.Tenant, &s.group)
 	go s.watch()
 	if oom != nil {
 		go s.watchMemory()

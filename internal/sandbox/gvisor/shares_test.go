@@ -102,6 +102,35 @@ func (g guest) weight() int64 {
 	return readInt(filepath.Join(g.group.MakePath("cpu"), "cpu.shares")) * 100 / 1024
 }
 
+// TestShareWhileCreated checks that a sandbox has a share before it is created completely, and that
+// one that cannot be created has none.
+func TestShareWhileCreated(t *testing.T) {
+	r := newRuntime(t)
+	count := func() int {
+		r.shares.mu.Lock()
+		defer r.shares.mu.Unlock()
+		return len(r.shares.members)
+	}
+	made := make(chan error, 1)
+	go func() {
+		_, err := r.Create(t.Context(), testSpec())
+		made <- err
+	}()
+	early := false
+	for len(made) == 0 {
+		early = early || count() == 1 && r.Live() == 0
+		runtime.Gosched()
+	}
+	if err := <-made; err != nil || !early {
+		t.Errorf("it has no share while it is created: %v", err)
+	}
+	r.cfg.Runsc = "/bin/false"
+	if _, err := r.Create(t.Context(), testSpec()); err == nil || count() != 1 {
+		t.Errorf("a sandbox that was not created has a share: %d, %v", count(), err)
+	}
+	r.cfg.Runsc = testRunsc
+}
+
 // TestTenantsShareProcessors checks the weights that the kernel has for real sandboxes: of two
 // tenants, of a sandbox that nobody has and is then claimed, of a standby sandbox, and after the end
 // of the others.
