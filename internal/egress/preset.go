@@ -171,7 +171,8 @@ func (p *Presets) golang() []string {
 		}
 		for _, proxy := range strings.FieldsFunc(value,
 			func(r rune) bool { return r == ',' || r == '|' }) {
-			if proxy = strings.TrimSpace(proxy); proxy != "direct" && proxy != "off" {
+			if proxy = strings.TrimSpace(proxy); proxy != "direct" && proxy != "off" &&
+				!strings.HasPrefix(proxy, "file:") {
 				all = append(all, proxy)
 			}
 		}

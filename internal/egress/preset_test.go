@@ -16,7 +16,7 @@ var builtins = map[string]string{
 	"/usr/lib/python3/dist-packages/pip/_internal/models/index.py": "PyPI = PackageIndex(\"https://pip.example/\", file_storage_domain=\"files.pip.example\")\n" +
 		"TestPyPI = PackageIndex(\n    \"https://test.pip.example/\", file_storage_domain=\"x\"\n)\n",
 	"/usr/local/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js": "  registry: new Definition('registry', {\n    default: 'https://npm.example/',\n    type: url,",
-	"/usr/local/go/go.env":               "# GOPROXY=https://no.example\nGOPROXY=https://proxy.example,direct\nGOSUMDB=sum.example\n",
+	"/usr/local/go/go.env":               "# GOPROXY=https://no.example\nGOPROXY=https://proxy.example|file:///srv/modules|direct\nGOSUMDB=sum.example\n",
 	"/usr/share/php/Composer/Config.php": "'github-domains' => ['git.example'],\n'packagist' => [\n 'type' => 'composer',\n 'url' => 'https://composer.example',\n",
 }
 
