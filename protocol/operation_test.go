@@ -110,7 +110,8 @@ func TestOperationsAreConsistent(t *testing.T) {
 					o.Name)
 			}
 		case ResourceNode:
-			if len(params) == 0 || !slices.Contains([]string{"name", "snapshot"}, params[0]) {
+			names := []string{"name", "snapshot", "notebook"}
+			if len(params) == 0 || !slices.Contains(names, params[0]) {
 				t.Errorf("%s goes to its resource's node, and its parameters name none", o.Name)
 			}
 		case AtGateway:
