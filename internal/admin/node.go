@@ -2,9 +2,11 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -13,13 +15,28 @@ import (
 // drainLimit is how long the sessions of a node may take to move.
 const drainLimit = 10 * time.Minute
 
-// DrainNode moves the sessions away from the node of this machine, through its socket.
-func DrainNode(ctx context.Context, cfg *config.Config) (protocol.Drained, error) {
+// DrainNode moves the sessions away from the node of this machine, through its socket. It prints what
+// has moved and what stays.
+func DrainNode(ctx context.Context, a *console.Invocation, cfg *config.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	var d protocol.Drained
-	err := callNode(ctx, cfg, "drain", protocol.OpDrain, &d)
-	return d, err
+	var s protocol.NodeStatus
+	if err := callNode(ctx, cfg, "drain", protocol.OpDrain, &d); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "moved %d sessions; %d stay\n", d.Parked, d.Stayed)
+	if err := callNode(ctx, cfg, "drain", protocol.OpStatus, &s); err != nil {
+		return err
+	}
+	if s.Snapshots > 0 {
+		fmt.Fprintf(a.Err, "%d snapshots stay on this node, and cannot be used without it.\n", s.Snapshots)
+	}
+	if d.Stayed > 0 {
+		fmt.Fprintln(a.Err, "The node's log states the reasons. Drain again to retry them.")
+		return console.ExitStatus(1)
+	}
+	return nil
 }
 
 // CheckNode requests the status of the node of this machine, through its socket. With warm, a pool

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sandgate/sandgate/internal/admin"
 	"github.com/sandgate/sandgate/internal/config"
-	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/server"
 )
 
@@ -51,16 +50,7 @@ cluster.blobs, from where other nodes resume them. Their clients reconnect autom
 		Example: "  sudo sandgate node drain",
 	}
 	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, _ []string) error {
-		d, err := admin.DrainNode(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.Out, "moved %d sessions; %d stay\n", d.Parked, d.Stayed)
-		if d.Stayed > 0 {
-			fmt.Fprintln(a.Err, "The node's log states the reasons. Drain again to retry them.")
-			return console.ExitStatus(1)
-		}
-		return nil
+		return admin.DrainNode(ctx, a.Invocation, cfg)
 	})
 }
 
