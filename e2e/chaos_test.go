@@ -115,6 +115,12 @@ func (a *separateCluster) blindGateway(t *testing.T, c *crowd) {
 		check(t, err)
 		return cl
 	}
+	for _, w := range c.users { // a request of each may reach the gateway for the first time
+		check(t, insist(c.ctx, func() error {
+			_, err := through(blind).Session(c.ctx, w.id)
+			return err
+		}))
+	}
 	blind.redis.setMode(dropping, 0)
 	c.rounds(1)
 	var made protocol.Session
