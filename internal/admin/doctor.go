@@ -162,6 +162,7 @@ func (d *Doctor) machine(ctx context.Context) {
 		Runsc: runsc, StateDir: d.Config.StateDir(),
 		Platform: d.Config.Platform,
 	}, probe)...)
+	d.Report(sharedMemory(d.Config.Pool.Shared, d.Config.DataDir))
 	if probe == nil {
 		d.Report(finding("boot", Skipped, "repair the image first",
 			"no sandbox was booted, because there is no image"))

@@ -83,6 +83,7 @@ type Pool struct {
 	Size      int      `yaml:"size" default:"2" min:"0" max:"1000" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot. If a tenant beside the operator has a key, a quarter more are kept, for tenants that have taken few."`
 	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are always kept warm for. Sandboxes for other languages and templates are made on demand."`
 	Memory    Size     `yaml:"memory" default:"512MiB" doc:"Memory that sandboxes may hold which are kept ready beyond size: for what was asked for within the last minutes, at most 16 for each language and template. 0 keeps none."`
+	Shared    bool     `yaml:"shared_memory" default:"false" doc:"Lets sandboxes that are restored from the same warm snapshot share its pages in memory, until they write to them. Without it, each has a copy. Pages are shared only if data_dir is on a file system that is not mounted noexec."`
 	Spare     int      `yaml:"spare" default:"1" min:"0" max:"100" doc:"Standby sandboxes, 0 to 100, 22 MiB each, so that resuming and forking a session do not wait for the creation of a sandbox."`
 }
 

@@ -54,4 +54,7 @@ type RestoreOptions struct {
 	// compares it with its checksums. A snapshot that was changed is Malformed. If that is found
 	// only after an urgent restore, the machine ends.
 	Checked bool
+	// Shared is set if several machines are restored from the snapshot. A backend may let them share
+	// its pages in memory, as long as they run. Nobody changes the snapshot's files meanwhile.
+	Shared bool
 }

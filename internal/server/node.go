@@ -142,7 +142,7 @@ func (n *node) openBackend() error {
 	}
 	rt, err := gvisor.NewRuntime(gvisor.Config{
 		Runsc: runsc, StateDir: n.cfg.StateDir(),
-		Platform: n.cfg.Platform, Log: n.log,
+		Platform: n.cfg.Platform, CopyMemory: !n.cfg.Pool.Shared, Log: n.log,
 	})
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func (k *maker) restore(ctx context.Context, t *Template, layout Layout, tenant,
 	warm warmKernel,
 ) (*Instance, error) {
 	machine, err := k.cfg.Backend.Restore(ctx, dir, layout.Spec(tenant, nil),
-		sandbox.RestoreOptions{Checked: t.isChecked()})
+		sandbox.RestoreOptions{Checked: t.isChecked(), Shared: true})
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,11 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec,
 	o sandbox.RestoreOptions,
 ) (sandbox.Machine, error) {
 	own := b.spec(spec)
+	if o.Shared {
+		if err := b.Runtime.share(dir); err != nil {
+			return nil, err
+		}
+	}
 	how := CheckAll
 	switch {
 	case o.Checked:

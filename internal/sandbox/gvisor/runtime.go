@@ -53,6 +53,9 @@ type Config struct {
 	// PipeBytes is the size of the pipes at a sandbox's stdin and stdout. Default 1 MiB, the
 	// maximum that a kernel allows without privileges.
 	PipeBytes int
+	// CopyMemory copies the memory of each snapshot to each sandbox that is restored from it, instead
+	// of sharing it between the sandboxes.
+	CopyMemory bool
 	// DebugDir, when set, is the folder for gVisor's debug logs. They have hundreds of lines for
 	// each start, and starts take twice as long.
 	DebugDir string

@@ -98,6 +98,15 @@ func main() {
 			n, _ := strconv.ParseInt(args[0], 10, 64)
 			hold = append(hold, alloc(n))
 			fmt.Println("ok")
+		case "memory": // makes memory to work on
+			own = newMemory()
+			fmt.Println(own.hash())
+		case "hash": // of that memory
+			fmt.Println(own.hash())
+		case "change": // seed, rounds
+			seed, _ := strconv.ParseUint(args[0], 10, 64)
+			rounds, _ := strconv.Atoi(args[1])
+			fmt.Println(own.run(seed, rounds))
 		case "spin":
 			for i := range 4 {
 				go func() {
@@ -137,6 +146,7 @@ var (
 	held *os.File
 	hold [][]byte
 	sink atomic.Int64
+	own  *memory
 )
 
 func alloc(n int64) []byte {
