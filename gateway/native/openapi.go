@@ -95,7 +95,7 @@ func newSchemas() (*schemas, error) {
 	if err != nil {
 		return nil, err
 	}
-	const protocolPath = "github.com/sandgate/sandgate/protocol."
+	const protocolPath = "github.com/sandgate/sandgate/protocol"
 	s := &schemas{all: map[string]*jsonschema.Schema{}}
 	s.reflector = jsonschema.Reflector{
 		AllowAdditionalProperties: true, // responses may gain fields
@@ -117,6 +117,8 @@ func schemaName(t reflect.Type) string {
 		return "Fault"
 	case strings.HasSuffix(t.PkgPath(), "/message"):
 		return "Kernel" + t.Name()
+	case strings.HasSuffix(t.PkgPath(), "/notebook") && t.Name() != "Notebook":
+		return "Notebook" + t.Name()
 	}
 	return t.Name()
 }
