@@ -100,6 +100,16 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 			})
 			return ms(time.Since(begin)), err
 		}},
+		{name: "exec of bash, HTTP, with its files", call: func() (float64, error) {
+			return post(ctx, s, path+"/exec", map[string]any{
+				"argv": []string{"bash", "-c", "true"},
+			})
+		}},
+		{name: "exec of bash, LibreChat", call: func() (float64, error) {
+			return post(ctx, s, "/librechat/v1/exec", map[string]any{
+				"lang": "bash", "code": "true", "runtime_session_hint": "bench",
+			})
+		}},
 		{name: "run of 1, HTTP", call: func() (float64, error) {
 			return post(ctx, s, path+"/run", map[string]any{"code": "1"})
 		}},

@@ -10,6 +10,8 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -299,5 +301,14 @@ func libreChatTurns(t *testing.T, c *libreChat) {
 		if r := <-runs; r.Stdout != "end\n" || len(r.Files) != 0 {
 			t.Errorf("a run beside another one: %+v", r)
 		}
+	}
+}
+
+// TestLibreChatPackage uses the server with the tools of LibreChat's own package.
+func TestLibreChatPackage(t *testing.T) {
+	cmd := exec.CommandContext(deadline(t), "node", "testdata/librechat.mjs")
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }

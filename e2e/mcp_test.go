@@ -367,3 +367,40 @@ func TestMCPGatewayDies(t *testing.T) {
 	}
 	run("kept", `"text":"42"`)
 }
+
+// TestMCPInspector lists and calls tools with the command line of the MCP Inspector.
+func TestMCPInspector(t *testing.T) {
+	inspect := func(v any, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(deadline(t), "node", append([]string{
+			"../node_modules/@modelcontextprotocol/inspector-cli/build/cli.js", "--cli",
+			server.URL + "/mcp",
+			"--transport", "http", "--header", "Authorization: Bearer " + server.Token,
+		}, args...)...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s\n%s", args, err, out, &stderr)
+		}
+		if err := json.Unmarshal(out, v); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	var list struct {
+		Tools []struct{ Name, Description string }
+	}
+	inspect(&list, "--method", "tools/list")
+	if len(list.Tools) < 10 || list.Tools[0].Description == "" {
+		t.Errorf("%+v", list)
+	}
+	var result struct {
+		IsError bool
+		Content []struct{ Type, Text string }
+	}
+	inspect(&result, "--method", "tools/call", "--tool-name", "run_code",
+		"--tool-arg", "code=print(6*7)")
+	if result.IsError || len(result.Content) == 0 || !strings.Contains(result.Content[0].Text, "42") {
+		t.Errorf("%+v", result)
+	}
+}
