@@ -54,17 +54,19 @@ type chaosSum struct {
 	lost               []string
 }
 
-// TestChaosSuite causes random failures for the time SANDGATE_CHAOS, which make chaos sets. An episode
+// TestChaosSuite causes random failures for the time SANDGATE_CHAOS, which make chaos sets. Without
+// it, there is one episode with a fixed seed, since the tests must not depend on chance. An episode
 // has new users, up to four failures that leave sessions where they are, and one that moves or ends
 // them. Each episode ends with the proof of all users and the check of the whole history.
 // SANDGATE_CHAOS_SEED repeats the failures of an earlier run.
 func TestChaosSuite(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("SANDGATE_CHAOS"))
-	if err != nil || length <= 0 {
-		t.Skip("make chaos runs it")
-	}
+	once := err != nil || length <= 0
 	seed, err := strconv.ParseUint(os.Getenv("SANDGATE_CHAOS_SEED"), 10, 64)
-	if err != nil {
+	switch {
+	case once:
+		seed = 7
+	case err != nil:
 		seed = rand.Uint64N(1_000_000)
 	}
 	t.Logf("the seed is %d", seed)
@@ -72,7 +74,7 @@ func TestChaosSuite(t *testing.T) {
 	h := a.history()
 	sum := chaosSum{faults: map[string]int{}}
 	begin := time.Now()
-	for n := uint64(0); time.Since(begin) < length && !t.Failed(); n++ {
+	for n := uint64(0); (once && n == 0 || time.Since(begin) < length) && !t.Failed(); n++ {
 		t.Run(fmt.Sprint("episode ", n), func(t *testing.T) {
 			a.episode(t, h, rand.New(rand.NewPCG(seed, n)), &sum)
 		})

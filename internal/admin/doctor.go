@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandgate/sandgate/client/wire"
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/config"
@@ -162,7 +164,7 @@ func (d *Doctor) machine(ctx context.Context) {
 		Runsc: runsc, StateDir: d.Config.StateDir(),
 		Platform: d.Config.Platform,
 	}, probe)...)
-	d.Report(sharedMemory(d.Config.Pool.Shared, d.Config.DataDir))
+	d.Report(sharedMemory(d.Config.Pool.Shared, d.Config.DataDir, unix.Statfs))
 	if probe == nil {
 		d.Report(finding("boot", Skipped, "repair the image first",
 			"no sandbox was booted, because there is no image"))

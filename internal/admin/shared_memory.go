@@ -6,15 +6,18 @@ import (
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 )
 
-// sharedMemory reports whether sandboxes share the memory of warm snapshots in dir.
-func sharedMemory(on bool, dir string) gvisor.Finding {
+// sharedMemory reports whether sandboxes share the memory of warm snapshots in dir, whose file system
+// statfs describes.
+func sharedMemory(
+	on bool, dir string, statfs func(string, *unix.Statfs_t) error,
+) gvisor.Finding {
 	const name = "snapshot memory"
 	if !on {
 		return finding(name, gvisor.OK, "",
 			"each sandbox has a copy, because pool.shared_memory is false")
 	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	if err := statfs(dir, &st); err != nil {
 		return finding(name, Skipped, "", "%s: %v", dir, err)
 	}
 	if st.Flags&unix.ST_NOEXEC != 0 {
