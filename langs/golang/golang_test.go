@@ -248,7 +248,8 @@ func TestBothLinkers(t *testing.T) {
 		{code: "func (p point) sum() int { return p.x + p.y }"},
 		{code: "points[0].sum()", result: "3"},
 		{
-			code: "type pair[K comparable, V any] struct { k K; v V }\np := pair[string, []int]{\"a\", []int{1}}\np", result: "{a [1]}",
+			code: "type pair[K comparable, V any] struct { k K; v V }\n" +
+				"p := pair[string, []int]{\"a\", []int{1}}\np", result: "{a [1]}",
 		},
 		{code: "func at(xs []int, i int) int {\n\treturn xs[i]\n}"},
 		{
