@@ -1,5 +1,5 @@
 import type { Exit, Sandbox } from '@sandgate/client/base'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { client, connection } from '../server'
 import { dark } from '../theme'
 import { explain } from '../ui/again'
@@ -75,6 +75,10 @@ export function Pane(p: PaneProps) {
   useEffect(() => screen.current?.theme(), [dark.value])
   useEffect(() => { if (screen.current) screen.current.fontSize = p.fontSize }, [p.fontSize])
   useEffect(() => { if (screen.current) screen.current.term.options.screenReaderMode = p.screenReader }, [p.screenReader])
+  // At once: a key that is pressed after another pane was closed belongs to this one.
+  useLayoutEffect(() => {
+    if (p.visible && p.active) screen.current?.term.focus()
+  }, [p.visible, p.active])
   useEffect(() => {
     if (!p.visible || !p.active) return
     screen.current?.fit()
