@@ -185,13 +185,7 @@ func (c *cluster) redisLost(one, other *session) {
 	if got := other.run("ok", "x").result(one.t); got != "41" {
 		one.t.Errorf("afterwards: %s", got)
 	}
-	eventually(one.t, "new sessions", func() bool {
-		s, err := one.client.CreateSession(one.ctx, protocol.SessionCreate{})
-		if err == nil {
-			one.client.DeleteSession(one.ctx, s.ID)
-		}
-		return err == nil
-	})
+	c.awaitSessions(one)
 	eventually(one.t, "the session in the directory", func() bool {
 		status, err := c.Servers[1].Get(one.ctx, "/v1/sessions/"+one.id, nil)
 		return err == nil && status == http.StatusOK
@@ -217,6 +211,23 @@ func (c *cluster) redisStopped(one *session) {
 		}
 		return one.collect(cell, nil).reply.Status == "ok"
 	})
+	c.awaitSessions(one)
+}
+
+// awaitSessions waits until each gateway creates sessions again: each notices by itself that Redis
+// answers.
+func (c *cluster) awaitSessions(one *session) {
+	for _, srv := range c.Servers {
+		cl, err := wire.New(srv.URL, srv.Token, wire.Options{})
+		check(one.t, err)
+		eventually(one.t, "new sessions", func() bool {
+			s, err := cl.CreateSession(one.ctx, protocol.SessionCreate{})
+			if err == nil {
+				cl.DeleteSession(one.ctx, s.ID)
+			}
+			return err == nil
+		})
+	}
 }
 
 // drain moves the sessions of a node away under a running cell and an open terminal.
