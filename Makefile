@@ -121,7 +121,7 @@ unit: node_modules bin/versitygw
 	{ $(RACE) -timeout 45m -p 1 $$alone; code=$$?; \
 		$(RACE) -timeout 45m -p 2 $$long $$others || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
-		grep -v ' level=' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; \
+		grep -vE ' level=|Unsolicited response' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; \
 		echo; echo "test: the tests that failed:"; grep -E '^ *--- FAIL|^FAIL.*/' bin/test.log | head -60; \
 		deploy/retest bin/test.log $(RACE) -timeout 15m; }
 

@@ -38,7 +38,7 @@ func TestRetest(t *testing.T) {
 		{name: "a panic", log: "panic: test timed out after 45m0s\n" + one},
 		{name: "a failed build", log: one + "FAIL\tm/two [build failed]\n"},
 		{name: "a package without a failed test", log: one + "FAIL\tm/two\t1s\n"},
-		{name: "many tests", log: strings.Repeat(one, 5)},
+		{name: "many tests", log: strings.Repeat(one, 9)},
 		{name: "no failed test", log: "ok  \tm/one\t1s\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -30,7 +30,8 @@ const (
 // over the WebSocket, by turns, a run in a sandbox of its own, the feed of events, and what the
 // Python client costs.
 func measureCalls(ctx context.Context, n int) error {
-	s, err := e2e.Start(ctx, "pool: {size: 4, memory: 0, languages: [python]}")
+	s, err := e2e.Start(ctx, "pool: {size: 4, memory: 0, languages: [python]}\n"+
+		"librechat: {runs_per_30s: 0}")
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,14 @@ func run(ctx context.Context, n int) error {
 	return nil
 }
 
-// lagsOf runs programs in sessions, and returns how late the lines of those that print arrive.
+// line is one line of a program: when it was printed, and how late it arrived, in milliseconds.
+type line struct {
+	printed time.Time
+	late    float64
+}
+
+// lagsOf runs programs in sessions, and returns how late the lines of those that print arrive. It
+// leaves out the lines that were printed before the last program had begun.
 func lagsOf(ctx context.Context, s *e2e.Server, floods, prints []string) ([]float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,23 +120,33 @@ func lagsOf(ctx context.Context, s *e2e.Server, floods, prints []string) ([]floa
 		}
 	}
 	var (
-		mu    sync.Mutex // guards lags and first
-		lags  []float64
+		mu    sync.Mutex // guards lines, begun and first
+		lines []line
+		begun time.Time // when the last program printed its first line
 		first error
 		all   sync.WaitGroup
 	)
 	for _, id := range prints {
 		all.Go(func() {
-			part, err := lagsOfOne(ctx, s, id)
+			part, err := linesOfOne(ctx, s, id)
 			mu.Lock()
 			defer mu.Unlock()
-			lags = append(lags, part...)
+			lines = append(lines, part...)
+			if len(part) > 0 && part[0].printed.After(begun) {
+				begun = part[0].printed
+			}
 			if first == nil {
 				first = err
 			}
 		})
 	}
 	all.Wait()
+	var lags []float64
+	for _, l := range lines {
+		if !l.printed.Before(begun) {
+			lags = append(lags, l.late)
+		}
+	}
 	return lags, first
 }
 
@@ -157,9 +174,9 @@ func execStream(ctx context.Context, s *e2e.Server, id, command string) (*http.R
 	return res, err
 }
 
-// lagsOfOne runs the program that prints, and returns how late each of its lines arrives, in
-// milliseconds. The clocks of the machine and of its sandboxes are the same.
-func lagsOfOne(ctx context.Context, s *e2e.Server, id string) (lags []float64, err error) {
+// linesOfOne runs the program that prints, and returns its lines. The clocks of the machine and of
+// its sandboxes are the same.
+func linesOfOne(ctx context.Context, s *e2e.Server, id string) (lines []line, err error) {
 	res, err := execStream(ctx, s, id, fmt.Sprintf("rm -f /tmp/never; "+ticker, conversationLines))
 	if err != nil {
 		return nil, err
@@ -177,16 +194,16 @@ func lagsOfOne(ctx context.Context, s *e2e.Server, id string) (lags []float64, e
 			if err != nil {
 				return nil, err
 			}
-			late := now.Sub(time.UnixMicro(int64(at * 1e6)))
-			lags = append(lags, float64(late.Microseconds())/1000)
+			printed := time.UnixMicro(int64(at * 1e6))
+			lines = append(lines, line{printed, float64(now.Sub(printed).Microseconds()) / 1000})
 		}
 	}
 	if err := events.Err(); err != nil {
 		return nil, err
 	}
-	if len(lags) != conversationLines {
+	if len(lines) != conversationLines {
 		return nil, fault.New(fault.Internal, "bench.conversation", "%d lines of %d arrived",
-			len(lags), conversationLines)
+			len(lines), conversationLines)
 	}
-	return lags, nil
+	return lines, nil
 }

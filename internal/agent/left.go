@@ -31,6 +31,7 @@ type remains struct {
 	cell   uint32 // the last cell that ended
 	starts []time.Time
 	looked int
+	timer  *time.Timer // for the next look
 }
 
 // cellEnded looks for leftovers of a cell, now and for some seconds after it.
@@ -48,11 +49,16 @@ func (l *loop) look() {
 	if left.looked == len(looks) || l.finished {
 		return
 	}
-	time.AfterFunc(looks[left.looked], func() {
+	pause := looks[left.looked]
+	left.looked++
+	if left.timer != nil {
+		left.timer.Reset(pause) // instead of the look that an earlier cell has planned
+		return
+	}
+	left.timer = time.AfterFunc(pause, func() {
 		left.due.Store(true)
 		l.c.wake()
 	})
-	left.looked++
 }
 
 // endLeftovers ends processes that are younger than a cell, and adds a notice to its output. The
@@ -67,10 +73,7 @@ func (l *loop) endLeftovers() {
 	if l.c.executing() {
 		return
 	}
-	n := 0
-	for _, sent := range left.starts {
-		n += process.KillYounger(l.c.group, time.Since(sent), l.c.pid, wire.MaxLeft)
-	}
+	n := process.KillYounger(l.c.group, left.starts, l.c.pid, wire.MaxLeft)
 	if n > 0 {
 		l.notice(left.cell, fmt.Sprintf("%d processes that the cell had left running were ended: "+
 			"a cell may leave %d.\n", n, wire.MaxLeft))

@@ -248,7 +248,11 @@ func TestUsageAddsUp(t *testing.T) {
 	p.run(1, "print more")
 	ref := protocol.SeriesQuery{Session: s.ID}
 	series := must[protocol.Series](r, protocol.OpSessionSeries, ref)
-	if len(series.Points) == 0 || series.Points[0].SentBytes < 10 {
+	sent := int64(0)
+	for _, at := range series.Points { // a minute may have begun meanwhile
+		sent += at.SentBytes
+	}
+	if sent < 10 {
 		t.Errorf("the series is %+v", series)
 	}
 	if late := must[protocol.Series](r, protocol.OpSessionSeries, protocol.SeriesQuery{
@@ -278,7 +282,7 @@ func TestUsageAddsUp(t *testing.T) {
 			t.Errorf("%+v", u)
 		}
 	}
-	if n != 2 || sum.Cells != 2 || sum.BytesOut < 15 || sum.Ended != "deleted" {
+	if n < 2 || sum.Cells != 2 || sum.BytesOut < 15 || sum.Ended != "deleted" {
 		t.Errorf("%d records, %+v", n, sum)
 	}
 }

@@ -25,20 +25,37 @@ func Few(n int) bool {
 	return unix.Sysinfo(&info) == nil && int(info.Procs) <= n
 }
 
-// KillYounger ends the processes of a tree that began within the last age, except the process keep,
-// if there are more than n. It returns how many there were, 0 if it has left them alone.
-func KillYounger(group uint32, age time.Duration, keep, n int) int {
-	since := uptime() - age - startMargin
-	old := map[int]bool{keep: true}
-	list := func() []Info {
-		return slices.DeleteFunc(Members(group), func(p Info) bool { return old[p.PID] })
-	}
-	left := list()
+// KillYounger ends the processes of a tree that are younger than a cell, if they are more than n. sent
+// are the times at which the last cells began. The process keep is never ended. KillYounger returns
+// how many processes there were, and 0 if it has left them alone.
+func KillYounger(group uint32, sent []time.Time, keep, n int) int {
+	left := Members(group)
 	if len(left) <= n {
 		return 0
 	}
+	ended := 0
+	for _, t := range sent {
+		k := killSince(group, time.Since(t), left, keep, n)
+		if k > 0 {
+			left = Members(group)
+		}
+		ended += k
+	}
+	return ended
+}
+
+// killSince ends the processes of a tree that began within the last age, if they are more than n. It
+// checks the ages of the processes of left; later ones are younger.
+func killSince(group uint32, age time.Duration, left []Info, keep, n int) int {
+	since := uptime() - age - startMargin
+	old := map[int]bool{keep: true}
 	for _, p := range left {
-		old[p.PID] = started(p.PID) < since
+		if p.PID != keep {
+			old[p.PID] = started(p.PID) < since
+		}
+	}
+	list := func() []Info {
+		return slices.DeleteFunc(Members(group), func(p Info) bool { return old[p.PID] })
 	}
 	left = list()
 	if len(left) <= n {
