@@ -475,10 +475,9 @@ func TestAbuse19_Slowloris(t *testing.T) {
 		})
 	w.session()
 	for name, text := range map[string]string{
-		"header":  "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-",
-		"nothing": "",
-		"body":    "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\nContent-Length: 20000\r\n\r\n" + strings.Repeat("a", 9000),
-		"chunk":   "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+		"header": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-",
+		"body":   "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\nContent-Length: 20000\r\n\r\n" + strings.Repeat("a", 9000),
+		"chunk":  "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
@@ -488,6 +487,16 @@ func TestAbuse19_Slowloris(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nothing", func(t *testing.T) {
+		c, err := net.Dial("tcp", w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if answer, err := io.ReadAll(c); err != nil || len(answer) != 0 {
+			t.Errorf("a connection without a request got %q, %v", answer, err)
+		}
+	})
 	w.fake.mu.Lock()
 	defer w.fake.mu.Unlock()
 	if len(w.fake.files) != 0 {

@@ -28,6 +28,9 @@ c.Spawner.args.append("--allow-root")
 c.JupyterHub.bind_url = "http://127.0.0.1:%d"
 c.JupyterHub.hub_port = %d
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:%d"
+# A busy machine takes longer to start Python programs.
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 120}
+c.Spawner.start_timeout = c.Spawner.http_timeout = 120
 `
 
 // startHub starts JupyterHub with the configuration of the guide, and returns its address.

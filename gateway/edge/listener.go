@@ -228,10 +228,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// late answers a request whose header does not arrive in time. A connection
-// that waits for its next request is closed without an answer.
+// late answers a request whose header does not arrive in time. A connection that waits for its first
+// or next request is closed without an answer, which its client would take for that of a request.
 func (c *Conn) late() {
-	if c.check.Idle() && c.below.is(http.StateIdle) {
+	if c.check.Idle() && (c.below.is(http.StateIdle) || !c.below.spoke.Load()) {
 		return
 	}
 	c.below.l.cfg.Bad()
