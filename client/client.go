@@ -70,6 +70,8 @@ type Client struct {
 	Volumes *Volumes
 	// Snapshots are saved states of sessions.
 	Snapshots *Snapshots
+	// Notebooks are the copies of notebooks that the server keeps.
+	Notebooks *Notebooks
 	// Templates are sandboxes with packages, files and code.
 	Templates *Templates
 	// Keys are API keys.
@@ -127,7 +129,7 @@ func New(o Options) (*Client, error) {
 	}
 	c.Volumes, c.Snapshots, c.Templates = &Volumes{c}, &Snapshots{c}, &Templates{c}
 	c.Keys, c.Tenants, c.Tickets = &Keys{c}, &Tenants{c}, &Tickets{c}
-	c.Webhooks = &Webhooks{c}
+	c.Webhooks, c.Notebooks = &Webhooks{c}, &Notebooks{c}
 	return c, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/notebook"
 )
 
 // TestGoClientLife runs the scenarios with sessions of their own.
@@ -77,6 +78,7 @@ func TestGoClientLife(t *testing.T) {
 		check(t, two.Close())
 		check(t, c.Volumes.Delete(ctx, name))
 	})
+	t.Run("notebooks", func(t *testing.T) { goNotebooks(ctx, t, c, s) })
 	t.Run("run_once", func(t *testing.T) {
 		r, err := c.Run(ctx, protocol.RunRequest{
 			Code:  "import os; print(open('in').read() + os.environ['A']); open('out', 'w').write('o')",
@@ -378,4 +380,28 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 		})
 	}
 	return resp, err
+}
+
+// goNotebooks saves a notebook of several parts and reads its versions.
+func goNotebooks(ctx context.Context, t *testing.T, c *client.Client, s *client.Sandbox) {
+	first, second := `{"cells": []}`, `{"cells": [], "x": "`+strings.Repeat("ä", 200_000)+`"}`
+	must(s.Files.Write(ctx, "go.ipynb", []byte(first)))(t)
+	saved := must(c.Notebooks.List(ctx, s.ID()))(t)
+	equal(t, "notebooks", len(saved), 1)
+	id := saved[0].ID
+	closed := notebook.Naming{
+		Notebook: id, Version: must(c.Notebooks.Versions(ctx, id))(t)[0].ID, Closed: true,
+	}
+	must(c.Notebooks.Name(ctx, closed))(t)
+	must(s.Files.Write(ctx, "go.ipynb", []byte(second)))(t)
+	versions := must(c.Notebooks.Versions(ctx, id))(t)
+	equal(t, "versions", len(versions), 2)
+	equal(t, "oldest", versions[1].ID, closed.Version)
+	closed.Name = "empty"
+	equal(t, "name", must(c.Notebooks.Name(ctx, closed))(t).Name, "empty")
+	equal(t, "old text", must(c.Notebooks.Read(ctx, id, closed.Version))(t), first)
+	equal(t, "new text", must(c.Notebooks.Read(ctx, id, ""))(t) == second, true)
+	check(t, c.Notebooks.Delete(ctx, id))
+	_, err := c.Notebooks.Read(ctx, id, "")
+	equal(t, "a deleted notebook", fault.KindOf(err), fault.NotFound)
 }

@@ -89,7 +89,7 @@ func (s *Store) Read(tenant string, r wire.Read) (wire.Part, error) {
 	return wire.Part{Text: string(text[:end]), Next: r.Offset + int64(end)}, nil
 }
 
-// Name gives a version a name.
+// Name gives a version a name, and closes it if that is wanted.
 func (s *Store) Name(tenant string, p wire.Naming) (wire.Version, error) {
 	const op = "notebook.name"
 	if len(p.Name) > wire.MaxName || !utf8.ValidString(p.Name) {
@@ -108,6 +108,7 @@ func (s *Store) Name(tenant string, p wire.Naming) (wire.Version, error) {
 	n := *before
 	n.Versions = slices.Clone(before.Versions)
 	n.Versions[i].Name = p.Name
+	n.Versions[i].Closed = n.Versions[i].Closed || p.Closed
 	named := 0
 	for _, v := range n.Versions {
 		if v.Name != "" {

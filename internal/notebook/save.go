@@ -105,7 +105,7 @@ func (s *Store) add(d *draft, path string) error {
 		n.Versions = thin(append(n.Versions, next))
 	default:
 		last := n.last()
-		next.ID, next.Begun, next.Name = last.ID, last.Begun, last.Name
+		next.ID, next.Begun, next.Name, next.Closed = last.ID, last.Begun, last.Name, last.Closed
 		if next.Sum == last.Sum {
 			next.File = last.File
 		}
@@ -135,7 +135,8 @@ func (s *Store) add(d *draft, path string) error {
 // version has a name, or most of its text is gone.
 func replaces(last *version, next version) bool {
 	return last.Sum == next.Sum ||
-		last.Name == "" && next.Saved.Sub(last.Begun) < newVersion && next.Bytes >= last.Bytes/2
+		last.Name == "" && !last.Closed && next.Saved.Sub(last.Begun) < newVersion &&
+			next.Bytes >= last.Bytes/2
 }
 
 func unnamed(v version) bool { return v.Name == "" }

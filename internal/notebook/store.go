@@ -45,7 +45,9 @@ type version struct {
 	Sum   string    `json:"sum"`  // a hash of the text
 	File  string    `json:"file"` // with the text, in the notebook's folder
 	// Name is that of a user; empty without one.
-	Name    string `json:"name,omitempty"`
+	Name string `json:"name,omitempty"`
+	// Closed means that no later save replaces it, except one of the same text.
+	Closed  bool   `json:"closed,omitempty"`
 	Subject string `json:"subject,omitempty"`
 }
 

@@ -131,6 +131,30 @@ func TestNotebookVersions(t *testing.T) {
 }
 
 // TestNotebookOfAnotherTenant: a notebook of another tenant is not there.
+func TestClosedVersionIsKept(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	r.save(ann, "n.ipynb", "before")
+	id := r.only("a").ID
+	vs, _ := r.Versions("a", wire.Ref{Notebook: id})
+	closed := wire.Naming{Notebook: id, Version: vs.Versions[0].ID, Closed: true}
+	if _, err := r.Name("a", closed); err != nil {
+		t.Fatal(err)
+	}
+	closed.Closed = false // it stays closed
+	if _, err := r.Name("a", closed); err != nil {
+		t.Fatal(err)
+	}
+	r.save(ann, "n.ipynb", "before") // the same text is no new version
+	r = open(t, dir)
+	r.save(ann, "n.ipynb", "restored")
+	r.save(ann, "n.ipynb", "restored and edited")
+	want := fmt.Sprint([]string{"restored and edited", "before"})
+	if got := fmt.Sprint(r.texts("a", id)); got != want {
+		t.Errorf("the versions are %v, want %v", got, want)
+	}
+}
+
 func TestNotebookOfAnotherTenant(t *testing.T) {
 	r := open(t, t.TempDir())
 	r.save(ann, "n.ipynb", "secret")

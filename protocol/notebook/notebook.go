@@ -63,6 +63,8 @@ type Naming struct {
 	Notebook string `json:"notebook"`
 	Version  string `json:"version"`
 	Name     string `json:"name"`
+	// Closed ends the version: the next save begins another one, however soon it comes.
+	Closed bool `json:"closed,omitempty"`
 }
 
 // Read asks for the text of a version.

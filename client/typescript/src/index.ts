@@ -17,6 +17,7 @@ export { codePoints, newKey } from './key.js'
 export { PresenceWatch } from './presence.js'
 export { Process, Terminal, type LogOptions, type WaitOptions } from './process.js'
 export { Program, type Command, type TerminalOptions } from './program.js'
+export type { Notebooks } from './notebooks.js'
 export type { Operations, Routes } from './protocol.gen.js'
 export {
   CommandFailed, CommandResult, Execution, ExecutionError, Result, RunFailed, type CreatedFile, type Logs,

@@ -2,6 +2,7 @@ import { Keys, Tenants, Tickets } from './access.js'
 import { BaseClient, type Options } from './baseclient.js'
 import { ExecutionBuilder } from './builder.js'
 import { events, type EventOptions } from './feed.js'
+import { Notebooks } from './notebooks.js'
 import type { Execution } from './results.js'
 import { runRequest, streamRun, type RunOnceOptions, type RunStart } from './run.js'
 import { creation, Sandbox, type SandboxOptions } from './sandbox.js'
@@ -16,6 +17,8 @@ export class Sandgate extends BaseClient<Sandbox> {
   readonly volumes: Volumes
   /** Saved states of sessions, from which others can start. */
   readonly snapshots: Snapshots
+  /** The copies of notebooks that the server keeps. */
+  readonly notebooks: Notebooks
   /** The templates of sessions. */
   readonly templates: Templates
   /** API keys. */
@@ -32,6 +35,7 @@ export class Sandgate extends BaseClient<Sandbox> {
     const { core } = this
     this.volumes = new Volumes(core)
     this.snapshots = new Snapshots(core)
+    this.notebooks = new Notebooks(core)
     this.templates = new Templates(core)
     this.keys = new Keys(core)
     this.tenants = new Tenants(core)

@@ -13,6 +13,8 @@ export type {
   Template as TemplateInfo,
   Volume as VolumeInfo,
   Lease,
+  Notebook as NotebookInfo,
+  NotebookVersion,
   Process as ProcessInfo,
   Port as PortInfo,
   Service,

@@ -233,6 +233,26 @@ class LifeScenariosTest(unittest.TestCase):
             self.assertEqual(s.exec("cat data/x").stdout, "kept\n")
         self.assertIn(name, [v["name"] for v in self.client.volumes.list()])
 
+    def test_notebooks(self) -> None:
+        """A saved notebook outlives its file, in versions: listed, named, read whole, deleted."""
+        first, second = '{"cells": []}', '{"cells": [], "x": "' + "ä" * 200_000 + '"}'
+        notebooks = self.client.notebooks
+        with self.client.sandbox() as s:
+            s.files["n.ipynb"] = first
+            (saved,) = notebooks.list(s.id)
+            self.assertEqual(saved["path"], "/home/user/n.ipynb")
+            (old,) = notebooks.versions(saved["id"])
+            notebooks.name(saved["id"], old["id"], "", closed=True)
+            s.files["n.ipynb"] = second
+            self.assertEqual([v["id"] for v in notebooks.versions(saved["id"])][1:], [old["id"]])
+            named = notebooks.name(saved["id"], old["id"], "empty")
+            self.assertEqual(named.get("name"), "empty")
+            self.assertEqual(notebooks.read(saved["id"], old["id"]), first)
+            self.assertEqual(notebooks.read(saved["id"]), second)
+            notebooks.delete(saved["id"])
+            with self.assertRaises(NotFound):
+                notebooks.read(saved["id"])
+
     def built(self, template: Any, **options: Any) -> str:
         """Build a template that is deleted after the test."""
         name = f"scenario-{id(template)}"

@@ -120,6 +120,25 @@ it('volumes', async () => {
   await sg.volumes.delete(name)
 })
 
+it('notebooks', async () => {
+  const s = await sandbox()
+  const [first, second] = ['{"cells": []}', `{"cells": [], "x": "${'ä'.repeat(200_000)}"}`]
+  await s.files.write('n.ipynb', first)
+  const [saved] = await sg.notebooks.list({ session: s.id })
+  expect(saved).toMatchObject({ session: s.id, path: '/home/user/n.ipynb', versions: 1 })
+  const { id } = saved!
+  const [old] = await sg.notebooks.versions(id)
+  await sg.notebooks.name(id, old!.id, '', { closed: true })
+  await s.files.write('n.ipynb', second)
+  expect((await sg.notebooks.versions(id)).map((v) => v.id)).toEqual([expect.not.stringMatching(old!.id), old!.id])
+  expect(await sg.notebooks.name(id, old!.id, 'empty')).toMatchObject({ name: 'empty' })
+  expect(await sg.notebooks.read(id, old!.id)).toBe(first)
+  expect(await sg.notebooks.read(id) === second).toBe(true)
+  await sg.notebooks.delete(id)
+  await expect(sg.notebooks.read(id)).rejects.toMatchObject({ kind: 'not_found', field: 'notebook' })
+  await s.delete()
+})
+
 it('services', async () => {
   const s = await sandbox()
   expect(await s.services.set('web', 'echo up; exec python3 -m http.server 8141', { port: 8141 })).toMatchObject({ state: 'ready' })

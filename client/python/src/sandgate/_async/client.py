@@ -20,6 +20,7 @@ from ..results import Builder, Execution
 from .access import AsyncKeys, AsyncTenants, AsyncTickets
 from .api import AsyncApi
 from .http import AsyncHttp
+from .notebooks import AsyncNotebooks
 from .stores import AsyncSnapshots, AsyncTemplates, AsyncVolumes
 from .webhooks import AsyncWebhooks
 
@@ -39,6 +40,7 @@ class AsyncClient:
         url: the server's address.
         api: one method for each route of the server's HTTP interface.
         volumes: folders that outlive sessions.
+        notebooks: the copies of notebooks that the server keeps.
         snapshots: saved states of sessions.
         templates: sandboxes with packages, files and code.
         keys: API keys.
@@ -73,6 +75,7 @@ class AsyncClient:
         self._users = 0
         self.api = AsyncApi(self._http)
         self.volumes = AsyncVolumes(self)
+        self.notebooks = AsyncNotebooks(self)
         self.snapshots = AsyncSnapshots(self)
         self.templates = AsyncTemplates(self)
         self.keys = AsyncKeys(self)
