@@ -49,9 +49,6 @@ const (
 	// missed it.
 	forked     = 100 * time.Millisecond
 	forkedLate = 30 * time.Millisecond
-	// requestLimit is how much later than the SIGINT that has ended the cell the request for the
-	// interrupt may be read.
-	requestLimit = time.Second
 	// drainLimit bounds the wait for the streams, which keeps their order.
 	drainLimit = 50 * time.Millisecond
 )
@@ -82,8 +79,6 @@ type driver struct {
 	running int
 	// requests receives the agent's requests in their order.
 	requests <-chan kernel.Request
-	// signals receives each SIGINT, which the shell has also received.
-	signals <-chan os.Signal
 	// reseeds has the running reseeds: the file of each, and its request.
 	reseeds map[string]reseed
 
@@ -136,7 +131,6 @@ type failure struct {
 }
 
 func newDriver(replies *os.File, requests <-chan kernel.Request,
-	signals <-chan os.Signal,
 ) (*driver, error) {
 	r, err := newRoom()
 	if err != nil {
@@ -144,7 +138,7 @@ func newDriver(replies *os.File, requests <-chan kernel.Request,
 	}
 	d := &driver{
 		out: frame.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string),
-		requests: requests, signals: signals, after: make(chan func()),
+		requests: requests, after: make(chan func()),
 		reseeds: map[string]reseed{},
 	}
 	go r.listen(d.events)
@@ -160,10 +154,6 @@ func (d *driver) run(ended <-chan error) error {
 			d.request(r)
 		case e := <-d.events:
 			d.event(e)
-		case <-d.signals:
-			if d.cell == nil {
-				d.interruptOther(0)
-			}
 		case f := <-d.after:
 			f()
 		case err := <-ended:

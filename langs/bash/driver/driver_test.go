@@ -257,7 +257,7 @@ func TestForgedEvents(t *testing.T) {
 	}
 }
 
-// interrupt interrupts as the agent does.
+// interrupt interrupts as the agent does, with a request and SIGINT to the driver's group.
 func (r *rig) interrupt(cell uint32) {
 	r.t.Helper()
 	r.write(fmt.Sprintf(`{"op":"interrupt","cell":%d}`, cell))

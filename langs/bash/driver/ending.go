@@ -22,18 +22,6 @@ func (d *driver) done(status int, options string) {
 			d.flags += string(f)
 		}
 	}
-	if status == 128+int(unix.SIGINT) {
-		// The shell may have reported the signal earlier.
-		for limit := time.After(requestLimit); c.interrupts == 0; {
-			select {
-			case r := <-d.requests:
-				d.request(r)
-				continue
-			case <-limit:
-			}
-			break
-		}
-	}
 	switch {
 	case c.syntax != "":
 		d.fail("SyntaxError", c.syntax, d.place(c.syntax))

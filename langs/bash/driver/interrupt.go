@@ -68,8 +68,7 @@ func (d *driver) killLeft() {
 	})
 }
 
-// interrupt records that a cell is interrupted, and makes sure that it ends. The agent sends SIGINT
-// to the shell and its processes right after the request.
+// interrupt interrupts a cell, and makes sure that it ends.
 func (d *driver) interrupt(number uint32) {
 	c := d.cell
 	if c == nil || number != 0 && number != c.Cell {
@@ -78,10 +77,48 @@ func (d *driver) interrupt(number uint32) {
 	}
 	c.interrupts++
 	c.asking = ""
+	d.hit(c)
 	if c.interrupts > 1 {
 		return // it is already ending
 	}
 	d.takeSteps(course, 0, c, uptime())
+}
+
+// maxHits bounds how often hit looks for processes that have begun meanwhile.
+const maxHits = 3
+
+// hit sends SIGINT to the shell and to the processes of its group, except jobs of earlier cells.
+// Bash does not make all of them ignore the signal: not the programs within a job, and not a job
+// that it has forked a moment ago.
+func (d *driver) hit(c *cell) {
+	shell := d.shell.cmd.Process.Pid
+	all := processes()
+	if _, lives := all[shell]; !lives {
+		return
+	}
+	d.signalled()
+	spared := all.earlier(shell, c)
+	if len(spared) == 0 {
+		_ = syscall.Kill(-shell, syscall.SIGINT) // reaches all at once, also those that fork
+		return
+	}
+	// The shell must have it before its child ends, otherwise it would continue.
+	done := map[int]bool{shell: true}
+	_ = syscall.Kill(shell, syscall.SIGINT)
+	for range maxHits {
+		before := len(done)
+		for pid, p := range all {
+			if p.group == shell && !spared[pid] && !done[pid] {
+				done[pid] = true
+				_ = syscall.Kill(pid, syscall.SIGINT)
+			}
+		}
+		if len(done) == before {
+			return
+		}
+		all = processes()
+		spared = all.earlier(shell, c)
+	}
 }
 
 // takeSteps takes the steps of a course, each as long after the previous one as the course says: on
@@ -138,23 +175,11 @@ func (d *driver) interruptOther(number uint32) {
 		func(r kernel.Request) bool { return r.Cell == number }); i >= 0 {
 		r := d.queue[i]
 		d.queue = slices.Delete(d.queue, i, i+1)
-		if d.cell == nil {
-			// The shell gets the signal, too. It must not come after the next cell's beginning.
-			select {
-			case <-d.signals:
-			case <-time.After(requestLimit):
-			}
-			d.signalled()
-		}
 		d.reply(message.Reply{
 			ID: r.ID, Status: "error", EName: "Interrupted",
 			EValue: "the cell was interrupted before it began",
 		})
 		d.next()
-	}
-	// It may have cut off the writing of the state.
-	if d.cell == nil && d.saving != 0 && !d.fenced {
-		d.fence(0)
 	}
 }
 
@@ -171,14 +196,15 @@ func (d *driver) insist(c *cell, interrupted time.Duration) {
 	}
 	shell := d.shell.cmd.Process.Pid
 	all := processes()
-	if all[shell].group <= 1 {
-		return // the process has ended
+	if _, lives := all[shell]; !lives {
+		return
 	}
 	last := all.lastChild(shell)
 	older := last != 0 && all[last].began < interrupted-forked && c.started(last, all[last])
+	spared := all.earlier(shell, c)
 	for pid, p := range all {
 		// By their group: a subshell that received the signal may have left its child.
-		ours := p.group == all[shell].group && pid != shell && pid != os.Getpid()
+		ours := p.group == shell && pid != shell && !spared[pid]
 		if ours && p.began >= interrupted-forked && (!older || p.began <= interrupted+forkedLate) {
 			_ = syscall.Kill(pid, syscall.SIGINT)
 			d.signalled()

@@ -23,16 +23,15 @@ const (
 )
 
 func main() {
-	// SIGINT is for the shell, which is in the same process group; the request before it is for the
-	// driver. If the driver ignored it, the shell would ignore it too.
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT)
+	// The agent sends SIGINT after the request for an interrupt. The request is enough for the
+	// driver, which sends the signals itself. If it ignored SIGINT, the shell would ignore it too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
 	syscall.CloseOnExec(requestsFD)
 	syscall.CloseOnExec(repliesFD)
 	requests := make(chan kernel.Request)
 	ended := make(chan error, 1)
 	go func() { ended <- read(os.NewFile(requestsFD, "requests"), requests) }()
-	d, err := newDriver(os.NewFile(repliesFD, "replies"), requests, signals)
+	d, err := newDriver(os.NewFile(repliesFD, "replies"), requests)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bash driver:", err)
 		os.Exit(1)

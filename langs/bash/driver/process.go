@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"strconv"
@@ -120,6 +121,20 @@ func (t processTable) startedBy(shell int, c *cell, all bool) []int {
 		if in != os.DevNull || all {
 			found = append(found, pid)
 		}
+	}
+	return found
+}
+
+// earlier returns the processes of the shell's group that began before the cell, with all their
+// descendants: the jobs of earlier cells.
+func (t processTable) earlier(shell int, c *cell) map[int]bool {
+	found := map[int]bool{}
+	for pid, p := range t {
+		if pid == shell || p.group != shell || found[pid] || c.started(pid, p) {
+			continue
+		}
+		found[pid] = true
+		maps.Copy(found, t.below(pid))
 	}
 	return found
 }

@@ -115,6 +115,9 @@ func (r *room) start(state string) (*shell, error) {
 	// discarded. The prelude installs the real standard error.
 	cmd := exec.Command("/bin/bash", "--noprofile", "--norc", "--noediting", "-i")
 	cmd.Args[0] = "bash"
+	// The agent interrupts the driver's process group; the driver decides which processes of the
+	// shell's group get the signal.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = r.writeBegin(state)
