@@ -77,7 +77,8 @@ func (d *driver) interrupt(number uint32) {
 	}
 	c.interrupts++
 	c.asking = ""
-	d.hit(c)
+	d.signalled()
+	hit(d.shell.cmd.Process.Pid, c)
 	if c.interrupts > 1 {
 		return // it is already ending
 	}
@@ -90,13 +91,11 @@ const maxHits = 3
 // hit sends SIGINT to the shell and to the processes of its group, except jobs of earlier cells.
 // Bash does not make all of them ignore the signal: not the programs within a job, and not a job
 // that it has forked a moment ago.
-func (d *driver) hit(c *cell) {
-	shell := d.shell.cmd.Process.Pid
+func hit(shell int, c *cell) {
 	all := processes()
 	if _, lives := all[shell]; !lives {
 		return
 	}
-	d.signalled()
 	spared := all.earlier(shell, c)
 	if len(spared) == 0 {
 		_ = syscall.Kill(-shell, syscall.SIGINT) // reaches all at once, also those that fork
