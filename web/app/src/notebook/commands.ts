@@ -1,12 +1,14 @@
 import { castPath, navigate, terminalPath } from '../router'
 import { theme } from '../theme'
+import { viewing } from '../token'
 import { confirm } from '../ui/dialog'
 import { toast } from '../ui/toast'
 import type { Notebook } from './notebook'
+import type { PaneName } from './pane'
 
 /** Functions of the page for commands. */
 export interface Shell {
-  pane(name: 'files' | 'variables' | 'outline' | 'search'): void
+  pane(name: PaneName): void
   palette(): void
   help(): void
   export(as: 'ipynb' | 'html' | 'script'): void
@@ -26,7 +28,8 @@ const looking = new Set([
   'up', 'down', 'extend-up', 'extend-down', 'first', 'last', 'scroll-down', 'scroll-up', 'select-all', 'copy', 'line-numbers', 'fold-output', 'scroll-output', 'replay', 'download-output',
   'palette', 'help', 'search', 'files', 'outline', 'terminal', 'home', 'theme-light', 'theme-dark', 'theme-system', 'export-ipynb', 'export-html', 'export-script',
 ])
-export const allowed = (id: string, n: Notebook): boolean => !n.readOnly || looking.has(id)
+/** A share link is for one session, and not for the copies of its notebooks. */
+export const allowed = (id: string, n: Notebook): boolean => !n.readOnly || looking.has(id) || (id === 'versions' && !viewing.peek())
 
 const walk = (run: Command['run']): Command => ({ name: '', hidden: true, run })
 
@@ -122,6 +125,7 @@ export const commands: Record<string, Command> = {
   files: { name: 'Files', run: (_, s) => s.pane('files') },
   variables: { name: 'Variables', run: (_, s) => s.pane('variables') },
   outline: { name: 'Outline', run: (_, s) => s.pane('outline') },
+  versions: { name: 'Versions', run: (_, s) => s.pane('versions') },
   terminal: { name: 'Open the terminal', run: (n) => navigate(terminalPath(n.session.id)) },
   home: { name: 'Home: all sessions', run: () => navigate('/') },
   'theme-light': { name: 'Theme: light', run: () => (theme.value = 'light') },

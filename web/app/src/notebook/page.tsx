@@ -15,7 +15,6 @@ import { failed } from '../ui/toast'
 import { CellView, duration, type Editors } from './cell-view'
 import { allowed, commands, restart, type Shell } from './commands'
 import { bringsFiles, dropped } from './drop'
-import { importNotebook } from './import'
 import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
 import { facts } from './languages'
 import { Notebook } from './notebook'
@@ -232,6 +231,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
         e.currentTarget.value = ''
         if (!file) return
         try {
+          const { importNotebook } = await import('./import')
           navigate(`${notebookPath(n.session.id)}?file=${encodeURIComponent(await importNotebook(n.session, file))}`)
         } catch (error) {
           failed(file.name, error)
@@ -286,7 +286,7 @@ function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; she
           <>
             <div class="narrow">{['files', 'variables', 'outline', 'search'].filter((id) => allowed(id, n)).map(item)}<a role="menuitem" href={terminalPath(n.session.id)} data-open>Terminal</a><hr /></div>
             {!n.readOnly && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={shell.share}>Share for viewing…</MenuItem>}
-            {['save', 'undo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
+            {['save', 'versions', 'undo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
             {['import', 'export-ipynb', 'export-html', 'export-script'].filter((id) => allowed(id, n)).map(item)}<hr />
             <MenuItem onClick={shell.palette} keys={keysOf('palette')[0]!}>All commands</MenuItem>{item('help')}
           </>

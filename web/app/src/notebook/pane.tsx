@@ -5,7 +5,7 @@ import { failed } from '../ui/toast'
 import type { Editors } from './cell-view'
 import type { Notebook } from './notebook'
 
-export type PaneName = 'files' | 'variables' | 'outline' | 'search'
+export type PaneName = 'files' | 'variables' | 'outline' | 'search' | 'versions'
 
 export interface PaneProps {
   notebook: Notebook
@@ -18,6 +18,7 @@ const panes: Record<PaneName, { title: string; load: () => Promise<ComponentType
   variables: { title: 'Variables', load: () => import('./variables').then((m) => m.Variables) },
   outline: { title: 'Outline', load: () => import('./outline').then((m) => m.Outline) },
   search: { title: 'Search', load: () => import('./search').then((m) => m.Search) },
+  versions: { title: 'Versions', load: () => import('./versions/versions').then((m) => m.Versions) },
 }
 
 /** Shows a pane beside the cells, or over them on a phone. */

@@ -1,29 +1,9 @@
-// Copies of notebooks in this browser, for sessions that have ended.
+// Opens the copies of notebooks of sessions that have ended.
 import { client } from '../server'
 import { formatNotebook, parseNotebook } from './ipynb'
+import { copyPrefix } from './keep'
 
-/** The number of notebooks of which the browser keeps a copy, and the size of each. */
-const maxCopies = 8
-const maxSize = 400_000
-
-const prefix = 'sandgate.copy.'
 const draftOf = (session: string, path: string) => `sandgate.draft.${session}.${path}`
-
-/** Keeps the notebook as it was saved last. Outputs are left out if they are too large. */
-export function keepCopy(session: string, path: string, text: string): void {
-  try {
-    const n = text.length > maxSize ? parseNotebook(text) : undefined
-    const copy = n ? formatNotebook({ ...n, cells: n.cells.map((c) => ({ ...c, outputs: [] })) }) : text
-    const name = `${prefix}${session}.${path}`
-    const kept = (JSON.parse(localStorage.getItem('sandgate.copies') ?? '[]') as string[]).filter((k) => k !== name)
-    for (const old of kept.splice(0, Math.max(0, kept.length - maxCopies + 1))) localStorage.removeItem(old)
-    if (copy.length > maxSize) return
-    localStorage.setItem(name, copy)
-    localStorage.setItem('sandgate.copies', JSON.stringify([...kept, name]))
-  } catch {
-    // The browser stores nothing, or has no space.
-  }
-}
 
 /**
  * Returns the notebook of a session as this browser has it: as it was saved last, with the text
@@ -31,7 +11,7 @@ export function keepCopy(session: string, path: string, text: string): void {
  */
 export function copyOf(session: string, path: string): string | undefined {
   try {
-    const copy = localStorage.getItem(`${prefix}${session}.${path}`)
+    const copy = localStorage.getItem(`${copyPrefix}${session}.${path}`)
     const draft = localStorage.getItem(draftOf(session, path))
     if (!draft) return copy ?? undefined
     const { cells } = parseNotebook(draft)
