@@ -2,7 +2,6 @@ import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { client, describe, description, refused } from './server'
 import { route, type Route } from './router'
-import { SignIn } from './signin'
 import { offered, signIn, signOut, token } from './token'
 import { explain, mayHelp } from './ui/again'
 import { Banner } from './ui/banner'
@@ -17,11 +16,13 @@ export interface PageProps {
 }
 
 type Page = ComponentType<PageProps>
+type Pages = Exclude<Route['page'], 'missing'> | 'signin'
 // Each page is a separate chunk.
-const pages: Record<Exclude<Route['page'], 'missing'>, () => Promise<{ default: Page }>> = {
+const pages: Record<Pages, () => Promise<{ default: Page }>> = {
   home: () => import('./home/page'),
   notebook: () => import('./notebook/page'),
   terminal: () => import('./terminal/page'),
+  signin: () => import('./signin'),
 }
 
 export function App() {
@@ -54,9 +55,9 @@ function useOffered() {
 function Content() {
   useOffered()
   const { page, session } = route.value
-  if (!token.value || !client.value) return <SignIn />
+  if (!token.value || !client.value) return <Loaded page="signin" session="" />
   const e = refused.value
-  if (e?.kind === 'unauthenticated') return <SignIn />
+  if (e?.kind === 'unauthenticated') return <Loaded page="signin" session="" />
   if (e) {
     return (
       <>
@@ -77,7 +78,7 @@ function Content() {
   return <Loaded key={`${page}/${session}`} page={page} session={session} />
 }
 
-function Loaded({ page, session }: { page: Exclude<Route['page'], 'missing'>; session: string }) {
+function Loaded({ page, session }: { page: Pages; session: string }) {
   const [Page, setPage] = useState<Page | undefined>()
   const [error, setError] = useState<Error | undefined>()
   useEffect(() => {
@@ -89,7 +90,7 @@ function Loaded({ page, session }: { page: Exclude<Route['page'], 'missing'>; se
   }, [page])
   if (error) return <main class="centred"><h1>This page could not be loaded</h1><p>{error.message}</p><button type="button" class="button primary" onClick={() => location.reload()}>Reload</button></main>
   // The rights of the user decide what a page shows.
-  return Page && description.value ? <Page session={session} /> : <Bar />
+  return Page && (description.value || page === 'signin') ? <Page session={session} /> : <Bar />
 }
 
 function Missing() {

@@ -6,6 +6,7 @@ import { startRouter } from './router'
 import { startServer } from './server'
 import './style/tokens.css'
 import './style/base.css'
+import { startSettings } from './settings'
 import { startTheme } from './theme'
 import { takeToken } from './token'
 
@@ -13,6 +14,7 @@ takeToken()
 // The printed address may be pasted into a tab that already shows this page.
 addEventListener('hashchange', takeToken)
 startTheme()
+startSettings()
 startServer()
 void startOffers()
 startRouter()

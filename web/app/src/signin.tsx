@@ -6,7 +6,7 @@ import { explain } from './ui/again'
 import { Bar } from './ui/bar'
 
 /** Shows a form for the token. */
-export function SignIn() {
+export default function SignIn() {
   const field = useRef<HTMLInputElement>(null)
   const [login, setLogin] = useState<string>()
   useEffect(() => void provider().then(setLogin), [])

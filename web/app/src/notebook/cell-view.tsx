@@ -1,6 +1,7 @@
 import { effect, useSignalEffect } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { languages, languageName } from '../server'
+import { lineNumbers } from '../settings'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import type { CellModel } from './cell'
@@ -148,7 +149,12 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
           n.select(c.id)
           n.mode.value = 'edit'
         },
-        complete: async (code, cursor) => c.type.peek() === 'code' && !n.readOnly ? (await n.kernelOf(c).open()).complete(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
+        complete: async (code, cursor, asked) => {
+          if (c.type.peek() !== 'code' || n.readOnly) return undefined
+          const link = n.kernelOf(c)
+          const kernel = asked ? await link.open() : link.state.peek() === 'idle' ? link.kernel : undefined
+          return kernel?.complete(code, cursor, { signal: AbortSignal.timeout(5000) })
+        },
         // Inspecting starts no kernel.
         inspect: async (code, cursor) => c.type.peek() === 'code' && !n.readOnly ? n.kernelOf(c).kernel?.inspect(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
       }, n.readOnly)
@@ -161,7 +167,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
           else editor.set(c.source.value)
         }),
         effect(() => void editor.setLanguage(c.type.value === 'code' ? c.language.value : '')),
-        effect(() => editor.setNumbers(n.lineNumbers.value)),
+        effect(() => editor.setNumbers(lineNumbers.value)),
         effect(() => editor.setErrorLine(c.errorLine.value)),
         effect(() => editor.setReached(n.mode.value === 'edit' && n.active.value === c.id)),
         () => editor.destroy(),

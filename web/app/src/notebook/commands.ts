@@ -1,6 +1,8 @@
 import { castPath, navigate, terminalPath } from '../router'
+import { lineNumbers } from '../settings'
 import { theme } from '../theme'
 import { viewing } from '../token'
+import { settingsOpen } from '../ui/bar'
 import { confirm } from '../ui/dialog'
 import { toast } from '../ui/toast'
 import type { Notebook } from './notebook'
@@ -26,7 +28,7 @@ export interface Command {
 /** The commands for users who may change nothing. */
 const looking = new Set([
   'up', 'down', 'extend-up', 'extend-down', 'first', 'last', 'scroll-down', 'scroll-up', 'select-all', 'copy', 'line-numbers', 'fold-output', 'scroll-output', 'replay', 'download-output',
-  'palette', 'help', 'search', 'files', 'outline', 'terminal', 'home', 'theme-light', 'theme-dark', 'theme-system', 'export-ipynb', 'export-html', 'export-script',
+  'palette', 'help', 'search', 'files', 'outline', 'terminal', 'home', 'settings', 'theme-light', 'theme-dark', 'theme-system', 'export-ipynb', 'export-html', 'export-script',
 ])
 /** A share link is for one session, and not for the copies of its notebooks. */
 export const allowed = (id: string, n: Notebook): boolean => !n.readOnly || looking.has(id) || (id === 'versions' && !viewing.peek())
@@ -107,7 +109,7 @@ export const commands: Record<string, Command> = {
   ...Object.fromEntries([1, 2, 3, 4, 5, 6].map((i) => [`heading-${i}`, { name: `Change to heading ${i}`, hidden: i > 3, run: (n: Notebook) => { n.heading(i); show(n) } }])),
   merge: { name: 'Merge cells', run(n) { n.merge(); show(n) } },
   split: { name: 'Split the cell at the cursor', hidden: true, run: () => {} }, // the page knows the cursor
-  'line-numbers': { name: 'Line numbers', run: (n) => (n.lineNumbers.value = !n.lineNumbers.value) },
+  'line-numbers': { name: 'Line numbers', run: () => (lineNumbers.value = !lineNumbers.value) },
   'fold-output': { name: 'Hide or show the output', run(n) { for (const c of n.selected.peek()) c.folded.value = !c.folded.value } },
   'scroll-output': { name: 'Expand or scroll long output', run(n) { for (const c of n.selected.peek()) c.output.el.classList.toggle('whole') } },
   'clear-outputs': { name: 'Clear all outputs', run: (n) => n.clearOutputs() },
@@ -128,6 +130,7 @@ export const commands: Record<string, Command> = {
   versions: { name: 'Versions', run: (_, s) => s.pane('versions') },
   terminal: { name: 'Open the terminal', run: (n) => navigate(terminalPath(n.session.id)) },
   home: { name: 'Home: all sessions', run: () => navigate('/') },
+  settings: { name: 'Settings…', run: () => (settingsOpen.value = true) },
   'theme-light': { name: 'Theme: light', run: () => (theme.value = 'light') },
   'theme-dark': { name: 'Theme: dark', run: () => (theme.value = 'dark') },
   'theme-system': { name: 'Theme: as the system', run: () => (theme.value = 'system') },

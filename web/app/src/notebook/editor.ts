@@ -1,10 +1,13 @@
-import { autocompletion, acceptCompletion, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus, startCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, closeCompletion, completionStatus, selectedCompletionIndex, startCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, indentLess, indentMore, toggleComment } from '@codemirror/commands'
 import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting, type LanguageSupport } from '@codemirror/language'
 import { Compartment, type EditorSelection, EditorState, Prec, StateEffect, StateField, type Extension } from '@codemirror/state'
 import { Decoration, drawSelection, EditorView, highlightSpecialChars, hoverTooltip, keymap, lineNumbers, rectangularSelection, type DecorationSet, type Tooltip, showTooltip } from '@codemirror/view'
 import { tags as t } from '@lezer/highlight'
 import { codePoints, type Completion, type Inspection } from '@sandgate/client/base'
+import { suggesting } from '../settings'
+import { onCall, setSignature, shownSignature, signature, signatureIn } from './signature'
+import { acceptFirst, selectWhenAsked, suggestsIn } from './suggest'
 
 export interface EditorHost {
   changed(source: string): void
@@ -12,7 +15,8 @@ export interface EditorHost {
   leave(by: -1 | 1): void
   escape(): void
   focused(): void
-  complete(code: string, cursor: number): Promise<Completion | undefined>
+  /** asked is false for suggestions while code is typed, which start no kernel and wait for none. */
+  complete(code: string, cursor: number, asked: boolean): Promise<Completion | undefined>
   inspect(code: string, cursor: number): Promise<Inspection | undefined>
 }
 
@@ -96,6 +100,7 @@ export class Editor {
   readonly #undo = new Compartment()
   readonly #host: EditorHost
   #wanted = ''
+  #asked = false // the completions that are shown were asked for
   #leave: (() => void) | undefined // while the text is shared
 
   constructor(parent: HTMLElement, source: string, label: string, host: EditorHost, readOnly = false) {
@@ -109,7 +114,8 @@ export class Editor {
           indentUnit.of('    '), EditorState.tabSize.of(4), syntaxHighlighting(highlight), bracketMatching(), closeBrackets(), EditorView.lineWrapping,
           ...(readOnly ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })] : []),
           look, errorLine, tip, this.#language.of([]), this.#numbers.of([]), this.#reached.of([]),
-          autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
+          autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: true, selectOnOpen: false, defaultKeymap: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
+          selectWhenAsked(() => this.#asked), signature, onCall((name, from) => void this.#sign(name, from)),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
           EditorView.contentAttributes.of({ 'aria-label': label, autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
           // The update for a focus change comes 10 ms later, which is too late for a key that
@@ -123,7 +129,9 @@ export class Editor {
             { key: 'Shift-Tab', run: (v) => this.#shiftTab(v) },
             { key: 'Mod-]', run: indentMore }, { key: 'Mod-[', run: indentLess }, { key: 'Mod-/', run: toggleComment },
             { key: 'Escape', run: (v) => {
-              if (completionStatus(v.state)) return false
+              if (completionStatus(v.state) === 'active' && selectedCompletionIndex(v.state) !== null) return false
+              closeCompletion(v)
+              if (v.state.field(signature)) v.dispatch({ effects: setSignature.of(null) })
               if (v.state.field(tip)) v.dispatch({ effects: setTip.of(null) })
               else host.escape()
               return true
@@ -227,7 +235,7 @@ export class Editor {
 
   /** Indents after white space, otherwise completes; accepts the selected completion. */
   #tab(v: EditorView): boolean {
-    if (completionStatus(v.state) === 'active') return acceptCompletion(v)
+    if (completionStatus(v.state) === 'active') return acceptFirst(v)
     const { main } = v.state.selection
     const line = v.state.doc.lineAt(main.head)
     const before = line.text.slice(0, main.head - line.from)
@@ -249,14 +257,31 @@ export class Editor {
   }
 
   async #complete(c: CompletionContext): Promise<CompletionResult | null> {
+    if (!c.explicit && !(suggesting.peek() && suggestsIn(c))) return null
     const code = c.state.doc.toString()
-    const found = await this.#host.complete(code, codePoints(code, c.pos)).catch(() => undefined)
-    if (!found?.matches?.length) return null
+    const found = await this.#host.complete(code, codePoints(code, c.pos), c.explicit).catch(() => undefined)
+    if (!found?.matches?.length || c.aborted) return null
+    this.#asked = c.explicit
     return {
       from: utf16(code, found.cursor_start ?? 0), to: c.pos,
       options: found.matches.slice(0, 1000).map((m) => ({ label: m.text, ...(m.type ? { detail: m.type } : {}) })),
       validFor: /^[\w$]*$/,
     }
+  }
+
+  /** Shows the signature of the function whose name ends at a place. */
+  async #sign(name: number, from: number): Promise<void> {
+    if (!suggesting.peek()) return
+    const code = this.view.state.doc.toString()
+    const at = async (pos: number) => {
+      const found = await this.#host.inspect(code, codePoints(code, pos)).catch(() => undefined)
+      const said = found?.found ? found.data?.['text/plain'] : undefined
+      return typeof said === 'string' ? signatureIn(said) : undefined
+    }
+    // IPython looks for the call around the cursor, other kernels for the name before it.
+    const text = await at(from) ?? await at(name)
+    // Unless the cursor has left the arguments meanwhile.
+    if (text && this.view.state.sliceDoc(name, from) === '(' && this.view.state.selection.main.head >= from) this.view.dispatch({ effects: setSignature.of(shownSignature(from, text)) })
   }
 
   async #inspect(pos: number): Promise<Tooltip | null> {

@@ -55,7 +55,6 @@ export class Notebook implements Page {
   readonly ended: Signal<string | undefined> = signal(undefined)
   /** There was no file to open. */
   fresh = false
-  readonly lineNumbers: Signal<boolean> = signal(false)
   /** Files that were dropped on the notebook and are not yet uploaded. */
   readonly incoming: Signal<Dropped[] | undefined> = signal(undefined)
   readonly kernels: Kernels

@@ -2,7 +2,6 @@ import { dark } from '../theme'
 import { effect } from '@preact/signals'
 import { frameFor, type FrameContent } from './frame'
 import type { Bundle } from './ipynb'
-import { jsonTree } from './jsontree'
 import { TextView } from './text'
 import type { WidgetHost } from './widgets/host'
 
@@ -33,7 +32,7 @@ const kinds: Kind[] = [
   }],
   [/^text\/markdown$/, async (v) => (await import('./markdown')).markdown(text(v))],
   [/^text\/latex$/, async (v) => (await import('./latex')).latex(text(v))],
-  [/^application\/(.*\+)?json$/, (v) => jsonTree(v)],
+  [/^application\/(.*\+)?json$/, async (v) => (await import('./jsontree')).jsonTree(v)],
   [/^text\/plain$/, (v) => {
     const view = new TextView()
     view.write(text(v))

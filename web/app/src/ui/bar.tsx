@@ -1,5 +1,7 @@
+import { signal } from '@preact/signals'
 import icon from '../icon.svg'
 import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
 import { description } from '../server'
 import { theme, type Theme } from '../theme'
 import { signOut, token, viewing } from '../token'
@@ -19,8 +21,17 @@ export function Bar({ children }: { children?: ComponentChildren }) {
 
 const themes: [Theme, string][] = [['system', 'System theme'], ['light', 'Light'], ['dark', 'Dark']]
 
+export const settingsOpen = signal(false)
+
 function Settings() {
+  const [View, setView] = useState<typeof import('./settings').SettingsDialog>()
+  const open = settingsOpen.value
+  useEffect(() => {
+    if (open) void import('./settings').then((m) => setView(() => m.SettingsDialog))
+  }, [open])
   return (
+    <>
+    {open && View && <View onClose={() => (settingsOpen.value = false)} />}
     <Menu label="Settings" button={<Icon name={theme.value === 'dark' ? 'moon' : 'sun'} />}>
       {() => (
         <>
@@ -29,10 +40,12 @@ function Settings() {
               {theme.value === t ? <Icon name="check" /> : <span class="icon-svg" />}{label}
             </MenuItem>
           ))}
+          <hr /><MenuItem onClick={() => (settingsOpen.value = true)}>All settings…</MenuItem>
           {token.value && <><hr /><MenuItem onClick={signOut}><Icon name="signout" />{viewing.value ? 'Stop watching' : 'Sign out'}</MenuItem></>}
           {description.value && <><hr /><p class="muted" style="padding: 4px 12px; font-size: var(--text-xs)">{description.value.server}</p></>}
         </>
       )}
     </Menu>
+    </>
   )
 }

@@ -33,7 +33,7 @@ export async function restore(n: Notebook, stored: string, version: string): Pro
   await save(n)
 }
 
-/** What people have written; outputs change while a cell runs. */
+/** Returns a text that is equal for equal sources; outputs change while a cell runs. */
 const sources = (cells: CellJSON[]): string => JSON.stringify(cells.map((c) => [c.id, c.cell_type, c.source]))
 
 /** Saves the notebook, and waits for a save that another change has begun. */
