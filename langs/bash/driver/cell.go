@@ -110,6 +110,8 @@ func (d *driver) event(e []string) {
 		d.ask(arg(1), arg(2) != "", arg(3))
 	case "display":
 		_ = d.room.answer(arg(1), d.display(arg(2), arg(3)))
+	case "value":
+		go func() { _ = d.room.answer(arg(1), share(arg(2), arg(3), arg(4), arg(5))) }()
 	case "syntax":
 		if d.cell != nil && number(1) == int(d.cell.Cell) {
 			d.cell.syntax = syntaxError(d.cell.Code)

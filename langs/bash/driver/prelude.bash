@@ -258,6 +258,37 @@ display() {
 	return 1
 }
 
+# Shares values with the other kernels of the session.
+sandgate() {
+	local do=${1-} kind='' file
+	shift
+	if [[ ${1-} == --csv || ${1-} == --json ]]; then
+		kind=${1#--}
+		shift
+	fi
+	case $do in
+	names) [[ $# == 0 ]] ;;
+	get) [[ $# == 1 ]] ;;
+	put) [[ $# == 1 || $# == 2 ]] ;;
+	*) false ;;
+	esac || {
+		builtin printf 'usage: sandgate get NAME | put [--csv|--json] NAME [FILE] | names\n%s\n' \
+			'Shares values with the other kernels of the session. A table is CSV.' >&2
+		return 2
+	}
+	file=$__sg_dir/value-$BASHPID
+	if [[ $do == put ]]; then
+		[[ $kind || ${2-} != *.@(csv|json) ]] || kind=${2##*.}
+		cat -- "${2:--}" >"$file" || return 1
+	fi
+	__sg_call value "$do" "${1-}" "$file" "$kind" || return 1
+	[[ $__sg_reply != ok || $do == put ]] || cat -- "$file"
+	command rm -f -- "$file"
+	[[ $__sg_reply == ok ]] && return 0
+	builtin printf 'sandgate: %s\n' "$__sg_reply" >&2
+	return 1
+}
+
 trap '__sg_err "$BASH_COMMAND"' ERR
 trap __sg_exit EXIT
 trap '{ __sg_stop; } 2>/dev/null' URG

@@ -28,6 +28,7 @@ const { Output } = require('./output.js');
 const { Origins } = require('./positions.js');
 const { Names } = require('./rewrite.js');
 const { Messages } = require('./messages.js');
+const values = require('./values.js');
 const { Inspection, take } = require('./inspection.js');
 const { Help } = require('./help.js');
 const { Server } = require('./server.js');
@@ -49,7 +50,7 @@ const output = new Output(memory);
 const messages = new Messages(output);
 const origins = new Origins();
 // Cells may declare these names again, as a file may.
-const OWN = ['require', 'module', 'exports', '__filename', '__dirname', '_', 'display', 'prompt', 'confirm', 'alert'];
+const OWN = ['require', 'module', 'exports', '__filename', '__dirname', '_', 'display', 'sandgate', 'prompt', 'confirm', 'alert'];
 const FIXED = ['undefined', 'NaN', 'Infinity', 'globalThis', '$sandgate'];
 const names = new Names(Object.getOwnPropertyNames(globalThis).filter((name) => !OWN.includes(name) && !FIXED.includes(name)));
 const inspection = new Inspection();
@@ -85,6 +86,7 @@ const runtime = Object.freeze({
   meta: modules.meta,
 });
 Object.defineProperty(globalThis, '$sandgate', { value: runtime });
+Object.defineProperty(globalThis, 'sandgate', { value: values, writable: true, configurable: true, enumerable: false });
 Object.defineProperty(globalThis, 'display', { value: makeDisplay(messages), writable: true, configurable: true, enumerable: false });
 variables.begin();
 

@@ -19,6 +19,7 @@ from .history import History
 from .magics import Pages, Scripts
 from .messages import shorten
 from .tracebacks import chain, clean
+from .values import Values
 
 MAX_PAYLOAD = 1 << 20  # characters of one text for the pager
 
@@ -64,6 +65,10 @@ class ZMQInteractiveShell(InteractiveShell):
     def init_history(self):
         self.history_manager = History(shell=self, parent=self, guard=self.guard)
         self.configurables.append(self.history_manager)
+
+    def init_user_ns(self):
+        super().init_user_ns()
+        self.push({"sandgate": Values()}, interactive=False)
 
     def init_hooks(self):
         super().init_hooks()

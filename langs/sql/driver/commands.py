@@ -7,6 +7,7 @@ import shlex
 import sqlite3
 
 import table
+import values
 
 HELP = """.tables [PATTERN]          tables and views whose names are LIKE the pattern
 .schema [NAME]             what they were made with
@@ -19,6 +20,8 @@ HELP = """.tables [PATTERN]          tables and views whose names are LIKE the p
 .chart KIND X Y            a chart of the last table: bar, line, point, area
 .show FILE                 a picture, a page, Markdown or JSON
 .print TEXT
+.put NAME [QUERY]          store a query's rows, or the table NAME, for the other kernels of the session
+.get NAME [TABLE]          make a table of what another kernel has stored
 .dump [TABLE]              the statements that make the tables and their rows
 .mode MODE                 the form of tables as text: column, list, tabs, csv, line, json, markdown
 .nullvalue TEXT            what stands for NULL in it
@@ -126,6 +129,14 @@ def _import(engine, rest, _last):
 
 
 def _rows(engine, query):
+    """Yield the names and then all rows of a query, as text."""
+    rows = _raw(engine, query)
+    yield next(rows)
+    for row in rows:
+        yield ["" if v is None else table.text_of(v) for v in row]
+
+
+def _raw(engine, query):
     """Yield the names and then all rows of a query."""
     cursor = engine.database.execute(query)
     if cursor.description is None:
@@ -134,7 +145,7 @@ def _rows(engine, query):
     for row in cursor:
         if engine.stopped():
             raise sqlite3.OperationalError("interrupted")
-        yield ["" if v is None else table.text_of(v) for v in row]
+        yield row
 
 
 def _export(engine, rest, _last):
@@ -194,6 +205,30 @@ def _show(engine, rest, last):
     else:
         value = data.decode("utf-8", "replace")
     engine.show("execute_result" if last else "display_data", {kind: value, "text/plain": f"<{path}, {len(data)} bytes>"})
+
+
+def _put(engine, rest, _last):
+    name, _, query = rest.partition(" ")
+    rows = _raw(engine, query.strip() or f"SELECT * FROM {quoted(name)}")
+    columns = next(rows)
+    engine.write(f"{table.count(values.put(name, table.unique(columns), list(rows)))} stored\n")
+
+
+def _get(engine, rest, _last):
+    words = _words(rest, 1)
+    columns, rows = values.get(words[0])
+    name = quoted(words[-1])
+    engine.database.execute("SAVEPOINT got")
+    try:
+        engine.database.execute(f"DROP TABLE IF EXISTS {name}")
+        engine.database.execute(f"CREATE TABLE {name} ({', '.join(map(quoted, columns))})")
+        engine.database.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)
+    except BaseException:
+        engine.database.execute("ROLLBACK TO got")
+        raise
+    finally:
+        engine.database.execute("RELEASE got")
+    engine.write(f"{table.count(len(rows))} in {words[-1]}\n")
 
 
 def _print(engine, rest, _last):

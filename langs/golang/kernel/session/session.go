@@ -20,6 +20,7 @@ import (
 	"github.com/sandgate/sandgate/langs/golang/kernel/front"
 	"github.com/sandgate/sandgate/langs/golang/kernel/host"
 	"github.com/sandgate/sandgate/langs/golang/kernel/modules"
+	"github.com/sandgate/sandgate/langs/golang/kernel/shared"
 	"github.com/sandgate/sandgate/langs/golang/kernel/support"
 	"github.com/sandgate/sandgate/langs/golang/kernel/tools"
 	"github.com/sandgate/sandgate/langs/golang/kernel/wire"
@@ -85,12 +86,14 @@ func New(dir tools.Dir, work string, out *wire.Output) (*Session, error) {
 	}
 	type install = func(func(), func([]any), func(string, any), func(string, any, string, bool),
 		func(bool),
-		func(string, bool) (string, error)) *uint32
+		func(string, bool) (string, error), func(string, any) error, func(string, any) error,
+		func() []string) *uint32
 	f, err := host.Func[install](front.Path(0) + ".Install__")
 	if err != nil {
 		return nil, err
 	}
-	s.alarm = f(s.check, s.result, s.variable, s.display, s.clear, s.ask)
+	s.alarm = f(s.check, s.result, s.variable, s.display, s.clear, s.ask,
+		shared.Put, shared.Get, shared.Names)
 	host.Install(
 		host.Runtime{
 			Uncaught: s.uncaught, Alarm: func() { atomic.StoreUint32(s.alarm, 1) },

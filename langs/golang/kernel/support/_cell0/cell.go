@@ -20,15 +20,20 @@ var kernel__ struct {
 	display func(kind string, v any, id string, update bool)
 	clear   func(wait bool)
 	input   func(prompt string, password bool) (string, error)
+	put     func(name string, v any) error
+	get     func(name string, into any) error
+	names   func() []string
 }
 
 // Install__ is called by the kernel, once.
 func Install__(check func(), result func([]any), local func(string, any),
 	display func(string, any, string, bool), clear func(bool),
-	input func(string, bool) (string, error),
+	input func(string, bool) (string, error), put, get func(string, any) error,
+	names func() []string,
 ) *uint32 {
 	kernel__.check, kernel__.result, kernel__.local = check, result, local
 	kernel__.display, kernel__.clear, kernel__.input = display, clear, input
+	kernel__.put, kernel__.get, kernel__.names = put, get, names
 	return &alarm__
 }
 
@@ -133,6 +138,22 @@ func (inputs__) Line(prompt string) (string, error) { return kernel__.input(prom
 
 // Password asks for a line that is not shown.
 func (inputs__) Password(prompt string) (string, error) { return kernel__.input(prompt, true) }
+
+type values__ struct{}
+
+// sandgate has the values that the kernels of the session share.
+var sandgate values__
+
+// Put stores a value for the other kernels. A slice of structs or maps with the same names is a
+// table.
+func (values__) Put(name string, v any) error { return kernel__.put(name, v) }
+
+// Get reads what a kernel has stored into the value that a pointer points to. A table is a list of
+// objects.
+func (values__) Get(name string, into any) error { return kernel__.get(name, into) }
+
+// Names returns the names of the stored values.
+func (values__) Names() []string { return kernel__.names() }
 
 // print and println replace the built-in functions, so that their output keeps its order with all
 // other output.

@@ -32,7 +32,7 @@ final class Imports {
      */
     static final String IMPORTS = "import module java.base; "
         + PACKAGES.stream().skip(1).map(p -> "import " + p + ".*; ").collect(Collectors.joining())
-        + "import java.util.List; import sandgate.Rich; import static sandgate.Display.*;";
+        + "import java.util.List; import sandgate.Rich; import sandgate.Sandgate; import static sandgate.Display.*;";
     private static final Pattern NAME = Pattern.compile("[\\p{L}_$][\\p{L}\\p{N}_$]*");
 
     private final Set<String> common = common();
