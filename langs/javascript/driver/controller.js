@@ -12,7 +12,7 @@ const shared = require('./shared.js');
 const { writeAll } = require('./output.js');
 const children = require('./family.js');
 
-const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, NUMBER, YIELDS, BEGAN, ENDED, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
+const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, NUMBER, YIELDS, BEGAN, ENDED, STOPPED, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
 const CONTROL = 1;
 const TICK = 40; // ms that output may wait while a cell runs
 const ASK = 20; // ms after which a main thread that does not answer is assumed to run code
@@ -20,6 +20,8 @@ const GRACE = 120; // ms that a cell has for its finally blocks
 const IDLE = 50; // ms, likewise, while no cell runs
 const BEGIN = 200; // ms until an interrupted cell must begin; then the code that prevents this is ended
 const LOST = 5000; // ms after which a cell that has not begun will not begin any longer
+const HURRY = 200; // ms for which all code of Node is spared
+const FORCE = 2000; // ms for which code of Node with lists of all cells is spared
 const CHILD = 150; // ms until children that outlive an interrupt are killed
 const SWALLOWED = 4; // times that the main thread waits for the lock before it is assumed not to end
 
@@ -105,6 +107,7 @@ let latest = 0; // the cell of the last execute
 let interrupting = false;
 let wanted = 0; // the cell of an interrupt that came meanwhile
 let count = 0;
+let attempts = 0; // number of attempts to end code
 
 // interrupt ends the cell of the execute with this number, or the running code if number is 0.
 async function interrupt(number) {
@@ -149,7 +152,7 @@ async function stop(number) {
       call({ op: 'interrupt', n, cell });
       await until(() => heard() || over(), cell === 0 ? IDLE : ASK);
     }
-    if (!over() && !heard()) await terminate(over, cell);
+    if (!over() && !heard()) await terminate(() => over() || heard(), cell);
     // Without a cell, the interrupt was for a callback that does not end.
     if (cell === 0) return;
     await until(over, GRACE);
@@ -157,31 +160,65 @@ async function stop(number) {
 }
 
 // terminate ends the code that the main thread runs, of a cell or of none, unless over() returns
-// true.
+// true. It spares Node's own code for a while, and releases the lock again and again, because that
+// code may wait for it.
 async function terminate(over, cell) {
-  while (!lock()) {
-    if (over()) return;
-    await sleep(1);
-  }
-  if (over()) {
-    unlock();
+  for (const begun = performance.now(); ; await sleep(1)) {
+    while (!lock()) {
+      if (over()) return;
+      await sleep(1);
+    }
+    let answer = 'ends';
+    let ended = false;
+    try {
+      if (over()) return;
+      const done = () => { ended = true; };
+      const passed = performance.now() - begun;
+      if (passed >= FORCE) session.post('Runtime.terminateExecution', done);
+      else await outlast(ask(passed >= HURRY, (a) => { answer = a; }, done));
+      if (answer === 'ends') {
+        // If no code runs, the handling of this message is ended instead.
+        call({ op: 'take' });
+        // If the code has reached its last call, V8 ends only its own reading of the result: the main
+        // thread then reports the cell by itself, and waits for the lock.
+        const yields = Atomics.load(words, YIELDS);
+        await outlast(() => ended || Atomics.load(words, YIELDS) - yields >= SWALLOWED);
+      }
+    } finally {
+      unlock();
+    }
+    if (answer !== 'ends') continue;
+    recall(ended ? cell : 0);
     return;
   }
-  let ended = false;
-  try {
-    session.post('Runtime.terminateExecution', () => { ended = true; });
-    // If no code runs, the handling of this message is ended instead.
-    call({ op: 'take' });
-    // If the code has reached its last call, V8 ends only its own reading of the result: the main
-    // thread then reports the cell by itself, and waits for the lock.
-    const yields = Atomics.load(words, YIELDS);
-    const swallowed = () => Atomics.load(words, YIELDS) - yields >= SWALLOWED;
-    for (let rounds = 0; !(await until(() => ended || swallowed(), CHILD / (rounds > 0 ? 3 : 1))); rounds++) {
-      children.kill(process.pid, rounds > 0 ? 'SIGKILL' : 'SIGTERM', (shared.now() - Atomics.load(words, BEGAN)) | 0);
+}
+
+// ask lets the main thread stand still and requests the end of its code. The result reports whether
+// take was called with the answer of stop.
+function ask(hurried, take, done) {
+  const number = ++attempts;
+  let answered = false;
+  const answer = (what) => {
+    if (!answered) take(what);
+    answered = true;
+  };
+  session.post('Runtime.evaluate', { expression: `$sandgate.stop(${number}, ${hurried})`, silent: true }, (error, made) => {
+    answer(made?.result?.value);
+  });
+  return () => {
+    if (Atomics.compareExchange(words, STOPPED, number, -number) === number) {
+      session.post('Runtime.terminateExecution', done);
+      Atomics.store(words, STOPPED, 0);
+      answer('ends');
     }
-  } finally {
-    unlock();
-    recall(ended ? cell : 0);
+    return answered;
+  };
+}
+
+// outlast waits for condition, and kills children of the cell that outlive the interrupt.
+async function outlast(condition) {
+  for (let rounds = 0; !(await until(condition, CHILD / (rounds > 0 ? 3 : 1))); rounds++) {
+    children.kill(process.pid, rounds > 0 ? 'SIGKILL' : 'SIGTERM', (shared.now() - Atomics.load(words, BEGAN)) | 0);
   }
 }
 

@@ -45,6 +45,7 @@ const modules = require('./modules.js');
 const variables = require('./variables.js');
 const { exiting } = require('./exit.js');
 const { load } = require('./load.js');
+const { stopping } = require('./ending.js');
 
 const output = new Output(memory);
 const messages = new Messages(output);
@@ -69,7 +70,7 @@ const server = new Server({ memory, output, messages, inspection, names, help, o
 exiting(server);
 module_.syncBuiltinESMExports();
 
-// The functions that rewritten cells call.
+// The functions that rewritten cells and the controller call.
 const constants = new Proxy(Object.create(null), {
   set() { throw new TypeError('Assignment to constant variable.'); },
 });
@@ -84,6 +85,7 @@ const runtime = Object.freeze({
   import: modules.importFrom,
   module: modules.importNames,
   meta: modules.meta,
+  stop: stopping(memory),
 });
 Object.defineProperty(globalThis, '$sandgate', { value: runtime });
 Object.defineProperty(globalThis, 'sandgate', { value: values, writable: true, configurable: true, enumerable: false });

@@ -385,6 +385,7 @@ class Server {
   #ended(serial) {
     Atomics.store(this.#words, RUNNING, 0);
     this.#output.settle();
+    timers.revive();
     const cell = this.#cell;
     if (!cell || cell.serial !== serial || cell.done) return;
     this.#inspection.renew();

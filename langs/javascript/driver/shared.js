@@ -33,6 +33,7 @@ module.exports = {
   YIELDS: 9, // how often the main thread has waited 10 ms for the lock
   BEGAN: 10, // when the last cell began, by now()
   ENDED: 11, // number of cells with a reply
+  STOPPED: 12, // the number of the attempt to end the code that stands still for it, negative while its end is requested, or 0
 
   // The holders of the lock.
   FREE: 0,

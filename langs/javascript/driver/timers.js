@@ -7,20 +7,28 @@ const { promisify } = require('node:util');
 const { storage } = require('./cells.js');
 
 const CELL = Symbol('cell');
+const { clearTimeout: clear, clearImmediate: drop, setImmediate: soon } = timers;
+const queued = new Set(); // immediates of all cells whose callbacks have not begun
 
 function install() {
   const real = { ...timers };
-  const forget = (timer) => timer?.[CELL]?.timers.delete(timer);
+  const forget = (timer) => {
+    queued.delete(timer);
+    timer?.[CELL]?.timers.delete(timer);
+  };
 
   const once = (name) => {
     const make = real[name];
+    const immediate = name === 'setImmediate';
     const timed = function (callback, ...rest) {
       const cell = storage.getStore();
       if (!cell || typeof callback !== 'function') return make(callback, ...rest);
       const timer = make(function (...args) {
         cell.timers.delete(timer);
+        if (immediate && !queued.delete(timer)) return undefined;
         return Reflect.apply(callback, this, args);
       }, ...rest);
+      if (immediate && !cell.abandoned) queued.add(timer);
       return keep(cell, timer, real[name.replace('set', 'clear')]);
     };
     return named(timed, name, make);
@@ -52,7 +60,7 @@ function install() {
     clearImmediate: clearing('clearImmediate'),
     clearInterval: clearing('clearInterval'),
   };
-  sleeps();
+  sleeps(changed.setImmediate);
   for (const [name, value] of Object.entries(changed)) {
     timers[name] = value;
     Object.defineProperty(globalThis, name, { value, configurable: true, enumerable: true, writable: true });
@@ -69,8 +77,9 @@ function named(made, name, like) {
   });
 }
 
-// sleeps makes the promises of node:timers/promises reject at an interrupt.
-function sleeps() {
+// sleeps makes the promises of node:timers/promises reject at an interrupt, and those of immediates
+// use immediate.
+function sleeps(immediate) {
   const signal = (options) => {
     const cell = storage.getStore();
     if (!cell) return options;
@@ -84,18 +93,41 @@ function sleeps() {
       return make(ms, value, options === undefined || typeof options === 'object' ? signal(options) : options);
     }, name, make);
   }
+  const turn = promises.setImmediate;
+  promises.setImmediate = named(function (value, options) {
+    if (options !== undefined) return turn(value, options);
+    return new Promise((resolve) => immediate(resolve, value));
+  }, 'setImmediate', turn);
 }
-
-const { clearTimeout: clear, clearImmediate: drop } = timers;
 
 // stop clears a cell's timers.
 function stop(cell) {
   for (const timer of cell.timers) {
     clear(timer);
     drop(timer);
+    queued.delete(timer);
   }
   cell.timers.clear();
   cell.abort?.abort();
 }
 
-module.exports = { install, stop };
+// revive repeats immediates that Node has lost: if the callback of one was ended, Node does not run
+// those behind it, but counts them and does not let the event loop sleep.
+function revive() {
+  if (queued.size === 0) return;
+  const all = [...queued];
+  // This comes behind those that are not lost.
+  soon(() => {
+    for (const timer of all) if (queued.has(timer)) repeat(timer);
+  });
+}
+
+function repeat(timer) {
+  const { _onImmediate: run, _argv: args = [] } = timer;
+  const holds = timer.hasRef();
+  drop(timer);
+  const again = storage.run(timer[CELL], soon, () => Reflect.apply(run, timer, args));
+  if (!holds) again.unref();
+}
+
+module.exports = { install, stop, revive };

@@ -215,6 +215,46 @@ test('an interrupt loses neither the next cell, nor a request that does not end,
   await kernel.close();
 });
 
+test('an interrupt waits until Node has changed its list of timers', async (t) => {
+  const kernel = await start(t);
+  // Node removes the list of 23 ms from its queue, puts the last list of the queue into its place,
+  // records that place, which takes 500 ms, and then forgets the list of 23 ms.
+  const { cell, reply } = kernel.start(`const timer = setTimeout(() => {}, 23);
+    const socket = new (require('node:net').Socket)().setTimeout(1e6);
+    const key = Object.getOwnPropertySymbols(socket).find((key) => socket[key]?._idleTimeout === 1e6);
+    const place = (fields) => Object.defineProperty(socket[key]._idleNext, 'priorityQueuePosition', { configurable: true, ...fields });
+    place({ get() {}, set: Atomics.wait.bind(Atomics, new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500) });
+    console.log('clears');
+    clearTimeout(timer);
+    for (;;);`);
+  await kernel.until(() => kernel.events.find((e) => e.cell === cell && e.text === 'clears\n'));
+  kernel.interrupt();
+  assert.equal((await reply).ename, 'Interrupted');
+  const { value } = await kernel.run(`place({ value: 1, writable: true });
+    await new Promise((resolve) => setTimeout(resolve, 23));
+    'alive'`);
+  assert.equal(value, "'alive'");
+  await kernel.close();
+});
+
+test('an interrupt loses no immediate of another cell', async (t) => {
+  const kernel = await start(t);
+  await kernel.run(`let ran = 0;
+    const later = require('node:async_hooks').AsyncResource.bind(() => setImmediate((n) => { ran += n }, 1));`);
+  const { cell, reply } = kernel.start(`setImmediate(() => { console.log('stuck'); for (;;); });
+    later();
+    await new Promise(() => {})`);
+  await kernel.until(() => kernel.events.find((e) => e.cell === cell && e.text === 'stuck\n'));
+  kernel.interrupt();
+  assert.equal((await reply).ename, 'Interrupted');
+  const { value } = await kernel.run(`await new Promise((resolve) => setTimeout(resolve, 20));
+    const before = performance.eventLoopUtilization();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    [ran, performance.eventLoopUtilization(before).idle > 0]`);
+  assert.equal(value, '[ 1, true ]');
+  await kernel.close();
+});
+
 test('no interrupt can meet Node as it loads what the globals need', async (t) => {
   const kernel = await start(t);
   const { value } = await kernel.run(`const loaded = process.moduleLoadList.length;
