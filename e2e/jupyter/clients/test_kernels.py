@@ -15,11 +15,10 @@ class Patient:
 
     def __init__(self, channel):
         self._channel = channel
-        self.until = 60
 
     async def get_msg(self, timeout=None):
         if timeout is not None:
-            timeout = max(timeout, self.until)
+            timeout = max(timeout, 60)
         return await self._channel.get_msg(timeout=timeout)
 
     def __getattr__(self, name):
@@ -60,12 +59,24 @@ class KernelTests(jupyter_kernel_test.KernelTests):
         run_sync(cls.km.shutdown_kernel)(now=True)
 
     def flush_channels(self):
-        channels = self.kc.shell_channel, self.kc.iopub_channel
-        for channel in channels:
-            channel.until = 0
-        super().flush_channels()
-        for channel in channels:
-            channel.until = 60
+        """Reads until the end of another request: it comes behind all that is still on its way.
+
+        The original reads until nothing has come for 0.1 s. The last state of a request may come
+        later than that, and the next test would take it for its own.
+        """
+        asked = self.kc.kernel_info()
+
+        def ends(message):
+            return message["parent_header"].get("msg_id") == asked and (
+                message["msg_type"] == "kernel_info_reply" or
+                message["content"].get("execution_state") == "idle")
+
+        for channel in self.kc.shell_channel, self.kc.iopub_channel:
+            ended = False
+            while not ended:
+                message = run_sync(channel.get_msg)(timeout=60)
+                jupyter_kernel_test.validate_message(message)
+                ended = ends(message)
 
 
 class Python(KernelTests):
