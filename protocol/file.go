@@ -127,8 +127,7 @@ type FileLink struct {
 	Upload    bool   `json:"upload"`
 }
 
-// FileRef names a file in a session. Paths are relative to the user's home
-// unless absolute.
+// FileRef names a file in a session. Paths are relative to the user's home unless absolute.
 type FileRef struct {
 	Session string `json:"session"`
 	Path    string `json:"path"`

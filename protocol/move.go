@@ -6,6 +6,9 @@ const (
 	OpParked       = "session.parked"
 	OpSessionOwner = "session.owner"
 	OpDrain        = "node.drain"
+
+	OpSnapshotStored  = "snapshot.stored"
+	OpSnapshotDiscard = "snapshot.discard"
 )
 
 // FieldAbsent is the field of the NotFound of session.adopt for a session that the blob store does
@@ -35,6 +38,8 @@ type Drained struct {
 	// that could not be moved: they are hibernated on the node, or continue there.
 	Parked int `json:"parked"`
 	Stayed int `json:"stayed"`
+	// Snapshots is the number of snapshots that only this node has.
+	Snapshots int `json:"snapshots,omitempty"`
 }
 
 // moveOperations are only for gateways and nodes.
@@ -50,6 +55,15 @@ func moveOperations() []Operation {
 			Name: OpParked, Summary: "List parked sessions",
 			Params: SessionQuery{}, Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, OneSession: true, Unaudited: true,
+		},
+		{
+			Name: OpSnapshotStored, Summary: "Find snapshots in the blob store", Params: SnapshotRef{},
+			Result: SnapshotList{}, Scope: ScopeNode, Transport: Internal,
+			Target: DirectNode, Unaudited: true,
+		},
+		{
+			Name: OpSnapshotDiscard, Summary: "Delete a snapshot that no node has", Effects: Writes,
+			Params: SnapshotRef{}, Scope: ScopeNode, Transport: Internal, Target: DirectNode,
 		},
 		// It neither resumes the session nor counts as its work.
 		{

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Operation is one row of the operation table. The table is the only definition
-// of an operation: dispatch on the node, authorization, the rights of viewers
-// and share links, audit, routing in a cluster, the REST interface and the
-// OpenAPI document are derived from it or checked against it.
+// Operation is one row of the operation table. The table is the only definition of an operation:
+// dispatch on the node, authorization, the rights of viewers and share links, audit, routing in a
+// cluster, the REST interface and the OpenAPI document are derived from it or checked against it.
 type Operation struct {
 	// Name is the value of Request.Op.
 	Name string
@@ -37,8 +36,7 @@ type Operation struct {
 	// Creates is true when the operation accepts an idempotency key: a repeat of a request with its
 	// key has no second effect and gets the reply to the first one.
 	Creates bool
-	// OneSession is true when credentials for a single session, such as a share
-	// link, may use it.
+	// OneSession is true when credentials for a single session, such as a share link, may use it.
 	OneSession bool
 	// Unaudited is true when the audit log gets no entry for the operation.
 	Unaudited bool
@@ -84,9 +82,8 @@ const (
 	ScopeAdmin   Scope = "admin"   // read the server's state; manage all tenants
 )
 
-// ScopeAny stands for valid credentials with any scopes, ScopeOpen for no
-// credentials. ScopeNode is for operations between gateways and nodes. None of
-// the three can be granted.
+// ScopeAny stands for valid credentials with any scopes, ScopeOpen for no credentials. ScopeNode
+// is for operations between gateways and nodes. None of the three can be granted.
 const (
 	ScopeAny  Scope = "any"
 	ScopeOpen Scope = "open"

@@ -26,9 +26,8 @@ func custom(method, path string) Route { return Route{Method: method, Path: path
 func connectionOperations() []Operation {
 	return []Operation{
 		{
-			Name: OpHello, Summary: "Open the connection",
-			Params: Hello{}, Result: Welcome{}, Scope: ScopeAny,
-			Order: Inline, Target: AnyNode, OneSession: true, Unaudited: true,
+			Name: OpHello, Summary: "Open the connection", Params: Hello{}, Result: Welcome{},
+			Scope: ScopeAny, Order: Inline, Target: AnyNode, OneSession: true, Unaudited: true,
 		},
 		{
 			Name:    OpSessionWatch,
@@ -97,9 +96,8 @@ func sessionOperations() []Operation {
 		},
 		{
 			Name: OpSessionDelete, ID: "deleteSession",
-			Summary: "Delete a session and everything in it",
-			Params:  SessionRef{}, Scope: ScopeManage,
-			Target: SessionNode, Effects: Writes, REST: del(one),
+			Summary: "Delete a session and everything in it", Params: SessionRef{},
+			Scope: ScopeManage, Target: SessionNode, Effects: Writes, REST: del(one),
 		},
 		{
 			Name: OpSessionUpdate, ID: "updateSession",
@@ -171,10 +169,9 @@ func channelOperations() []Operation {
 	return []Operation{
 		{
 			Name: OpChannelOpen, ID: "openChannel",
-			Summary: "Open a kernel or a terminal, or start a process",
-			Params:  ChannelOpen{}, Result: Channel{}, Scope: ScopeWrite,
-			Target: SessionNode, Effects: Writes, Creates: true,
-			REST: create(channels, RequiredBody),
+			Summary: "Open a kernel or a terminal, or start a process", Params: ChannelOpen{},
+			Result: Channel{}, Scope: ScopeWrite, Target: SessionNode, Effects: Writes,
+			Creates: true, REST: create(channels, RequiredBody),
 		},
 		{
 			Name: OpChannelList, ID: "listChannels",
@@ -184,8 +181,7 @@ func channelOperations() []Operation {
 		},
 		{
 			Name: OpChannelClose, Summary: "Close a channel and end what runs in it",
-			Params: ChannelRef{}, Scope: ScopeWrite,
-			Target: SessionNode, Effects: Writes,
+			Params: ChannelRef{}, Scope: ScopeWrite, Target: SessionNode, Effects: Writes,
 		},
 		{
 			Name: OpSignal, Summary: "Send a signal to the process of a channel",
@@ -227,9 +223,8 @@ func kernelOperations() []Operation {
 		},
 		// The reply comes when the new kernel is ready.
 		{
-			Name: OpRestart, Summary: "Restart a kernel",
-			Scope: ScopeWrite, Channel: NamesChannel,
-			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
+			Name: OpRestart, Summary: "Restart a kernel", Scope: ScopeWrite,
+			Channel: NamesChannel, Target: SessionNode, Effects: Writes, Limit: SlowLimit,
 		},
 		{
 			Name: OpComplete, Summary: "Complete code at the cursor",
@@ -363,9 +358,8 @@ func portLinkOperations() []Operation {
 		{
 			Name: OpPortWait, ID: "waitPort",
 			Summary: "Wait until a program in the session listens on a TCP port",
-			Params:  PortWait{}, Result: Port{}, Scope: ScopeRead,
-			Target: SessionNode, Unaudited: true, Limit: SlowLimit + DefaultLimit,
-			REST: get(ports + "/{port}/wait"),
+			Params:  PortWait{}, Result: Port{}, Scope: ScopeRead, Target: SessionNode,
+			Unaudited: true, Limit: SlowLimit + DefaultLimit, REST: get(ports + "/{port}/wait"),
 		},
 	}
 }
@@ -375,9 +369,8 @@ func snapshotOperations() []Operation {
 	return []Operation{
 		{
 			Name: OpSnapshotList, ID: "listSnapshots",
-			Summary: "List the caller's snapshots, newest first",
-			Result:  SnapshotList{}, Scope: ScopeRead,
-			Target: AllNodes, Unaudited: true, REST: get("/v1/snapshots"),
+			Summary: "List the caller's snapshots, newest first", Result: SnapshotList{},
+			Scope: ScopeRead, Target: AllNodes, Unaudited: true, REST: get("/v1/snapshots"),
 		},
 		{
 			Name: OpSnapshotGet, ID: "getSnapshot", Summary: "Get one snapshot, by its id or name",
@@ -406,9 +399,8 @@ func templateOperations() []Operation {
 		},
 		{
 			Name: OpTemplateList, ID: "listTemplates",
-			Summary: "List the caller's templates, by name",
-			Result:  TemplateList{}, Scope: ScopeRead,
-			Target: AllNodes, Unaudited: true, REST: get("/v1/templates"),
+			Summary: "List the caller's templates, by name", Result: TemplateList{},
+			Scope: ScopeRead, Target: AllNodes, Unaudited: true, REST: get("/v1/templates"),
 		},
 		{
 			Name: OpTemplateGet, ID: "getTemplate",

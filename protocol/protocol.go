@@ -270,6 +270,8 @@ type Snapshot struct {
 	Bytes int64 `json:"bytes"`
 	// PauseMS is how long the session was paused, in milliseconds.
 	PauseMS float64 `json:"pause_ms"`
+	// State is stored, uploading, or local if only one node can use it; empty without a blob store.
+	State string `json:"state,omitempty"`
 }
 
 // SnapshotRef names a snapshot by its id or its name.

@@ -21,16 +21,12 @@ func DrainNode(ctx context.Context, a *console.Invocation, cfg *config.Config) e
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	var d protocol.Drained
-	var s protocol.NodeStatus
 	if err := callNode(ctx, cfg, "drain", protocol.OpDrain, &d); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Out, "moved %d sessions; %d stay\n", d.Parked, d.Stayed)
-	if err := callNode(ctx, cfg, "drain", protocol.OpStatus, &s); err != nil {
-		return err
-	}
-	if s.Snapshots > 0 {
-		fmt.Fprintf(a.Err, "%d snapshots stay on this node, and cannot be used without it.\n", s.Snapshots)
+	if d.Snapshots > 0 {
+		fmt.Fprintf(a.Err, "%d snapshots stay on this node, and cannot be used without it.\n", d.Snapshots)
 	}
 	if d.Stayed > 0 {
 		fmt.Fprintln(a.Err, "The node's log states the reasons. Drain again to retry them.")

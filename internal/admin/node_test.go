@@ -29,11 +29,7 @@ func (n drainedNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 		if err := json.Unmarshal(f.Body, &r); err != nil {
 			return err
 		}
-		var result any = protocol.NodeStatus{Snapshots: 3}
-		if r.Op == protocol.OpDrain {
-			result = protocol.Drained{Parked: 2, Stayed: n.stayed}
-		}
-		raw, err := json.Marshal(result)
+		raw, err := json.Marshal(protocol.Drained{Parked: 2, Stayed: n.stayed, Snapshots: 3})
 		if err != nil {
 			return err
 		}

@@ -128,11 +128,19 @@ func (p *Placer) Lapsed() []Node {
 // language before one without, and among these the node with the least load. It is
 // unavailable when no node takes sessions.
 func (p *Placer) Place(ctx context.Context, language string) (Node, error) {
+	return p.PlaceNear(ctx, language, nil)
+}
+
+// PlaceNear is Place, but prefers nodes that have something already while they have places.
+func (p *Placer) PlaceNear(ctx context.Context, language string, have []NodeID) (Node, error) {
 	return p.choose(ctx, func(n Node) [2]float64 {
 		sent := p.placed[n.ID]
 		rank := [2]float64{1, float64(n.Sessions+sent) / float64(max(n.Most, 1))}
 		if n.Ready[language] > sent {
 			rank[0] = 0
+		}
+		if slices.Contains(have, n.ID) {
+			rank[0] = -1
 		}
 		if rank[1] >= 1 {
 			rank[0] = 2 // it may still hibernate an idle session

@@ -113,8 +113,7 @@ func (c *linkHandler) caught(op string, failed func(error)) {
 	failed(fault.New(fault.Internal, op, "the operation failed inside the server"))
 }
 
-// background runs f in a goroutine of the link. failed gets the error when f
-// panics.
+// background runs f in a goroutine of the link. failed gets the error when f panics.
 func (c *linkHandler) background(op string, f func(), failed func(error)) {
 	c.work.Go(func() {
 		if err := c.guard(op, f); err != nil {

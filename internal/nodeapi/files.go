@@ -49,8 +49,7 @@ func fileStat(ctx context.Context, c *call, p protocol.FileStat) (protocol.File,
 func fileMkdir(ctx context.Context, c *call, p protocol.FileRef) (protocol.File, error) {
 	return withFile(ctx, c, p,
 		func(a *client.Client) (protocol.File, error) {
-			return fileAfter(a.Files.Mkdir(ctx,
-				p.Path))
+			return fileAfter(a.Files.Mkdir(ctx, p.Path))
 		})
 }
 

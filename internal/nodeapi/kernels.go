@@ -68,8 +68,7 @@ func interrupt(ctx context.Context, c *call, p protocol.Interrupt) (none, error)
 
 func restart(ctx context.Context, c *call, _ none) (none, error) {
 	return withKernel(ctx, c, func(k *channel.Channel) (none, error) {
-		return none{},
-			k.Queue().Restart(ctx)
+		return none{}, k.Queue().Restart(ctx)
 	})
 }
 
@@ -111,7 +110,6 @@ func comm(ctx context.Context, c *call, m message.Message) (none, error) {
 		return none{}, err
 	}
 	return withKernel(ctx, c, func(k *channel.Channel) (none, error) {
-		return none{},
-			k.Queue().Comm(ctx, m)
+		return none{}, k.Queue().Comm(ctx, m)
 	})
 }

@@ -1,7 +1,6 @@
-// Package nodeapi carries out the operations of package protocol on a node. It
-// answers the links that gateways open: it decodes a request, checks it, calls
-// the services of the node, and encodes the reply. It also feeds the viewers of
-// channels, and moves files and the bytes of ports.
+// Package nodeapi carries out the operations of package protocol on a node. It answers the links
+// that gateways open: it decodes a request, checks it, calls the services of the node, and encodes
+// the reply. It also feeds the viewers of channels, and moves files and the bytes of ports.
 package nodeapi
 
 import (
@@ -69,8 +68,11 @@ type Snapshots interface {
 	Create(ctx context.Context, p noderpc.Principal, s snapshot.Source,
 		r protocol.SnapshotCreate) (protocol.Snapshot, error)
 	List(p noderpc.Principal) protocol.SnapshotList
-	Get(p noderpc.Principal, ref string) (protocol.Snapshot, error)
-	Delete(p noderpc.Principal, ref string) error
+	Get(ctx context.Context, p noderpc.Principal, ref string) (protocol.Snapshot, error)
+	Delete(ctx context.Context, p noderpc.Principal, ref string) error
+	// Stored and Discard are for snapshots in the blob store. Without a ref Stored returns all.
+	Stored(ctx context.Context, p noderpc.Principal, ref string) (protocol.SnapshotList, error)
+	Discard(ctx context.Context, p noderpc.Principal, ref string) error
 }
 
 // Templates are the templates that users have created.
@@ -111,11 +113,9 @@ type Node interface {
 	Metrics() *prometheus.Registry
 }
 
-// Config names the services that a Server calls. Tenants, Tracer and the
-// audit's Journal may be nil; the others are required.
+// Config names the services that a Server calls. Tenants and Tracer may be nil.
 type Config struct {
-	Sessions Sessions
-	// Names are the names of the node's sessions.
+	Sessions  Sessions
 	Names     *names.Names
 	Lifecycle Lifecycle
 	Owners    Owners
@@ -126,31 +126,25 @@ type Config struct {
 	Leases    Leases
 	Notebooks *notebook.Store
 	Node      Node
-	// Events may be nil; then there are none.
-	Events Events
-	// Webhooks may be nil; then there are none.
+	// Events, Webhooks and Reports may be nil; then there are none.
+	Events   Events
 	Webhooks *webhook.Manager
-	// Reports may be nil; then there are none.
-	Reports Reports
+	Reports  Reports
 	// Tenants stores keys and quotas; nil means that there are none.
 	Tenants *tenant.Store
 	// Repeats has the replies to requests with idempotency keys; nil means that they are only in
 	// memory.
 	Repeats *idempotency.Store
-	// Audit records the operations.
-	Audit audit.Log
-	// Tracer may be nil.
-	Tracer *trace.Tracer
+	Audit   audit.Log
+	Tracer  *trace.Tracer
 	// Expiry returns when the node's certificate in its cluster expires; 0 without one. nil means 0.
-	Expiry func() time.Time
-	// Version is the version of the server.
-	Version string
+	Expiry  func() time.Time
+	Version string // the version of the server
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// ConfigFor returns a Config with the services of a manager. The caller sets the other
-// fields.
+// ConfigFor returns a Config with the services of a manager. The caller sets the other fields.
 func ConfigFor(m *session.Manager) Config {
 	return Config{
 		Sessions: m, Names: m.Names(),

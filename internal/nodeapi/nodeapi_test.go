@@ -48,11 +48,11 @@ func (fakeSessions) Find(noderpc.Principal, string) (*session.Session, error) {
 // fakeSnapshots has no snapshot.
 type fakeSnapshots struct{ Snapshots }
 
-func (fakeSnapshots) Get(noderpc.Principal, string) (protocol.Snapshot, error) {
+func (fakeSnapshots) Get(context.Context, noderpc.Principal, string) (protocol.Snapshot, error) {
 	return protocol.Snapshot{}, fault.New(fault.NotFound, "test", "there is no such snapshot")
 }
 
-func (fakeSnapshots) Delete(noderpc.Principal, string) error {
+func (fakeSnapshots) Delete(context.Context, noderpc.Principal, string) error {
 	return fault.New(fault.NotFound, "test", "there is no such snapshot")
 }
 

@@ -149,7 +149,7 @@ func findForks(ctx context.Context, c *call) (any, error) {
 
 // findSnapshot finds the snapshot of an interrupted session.snapshot by its name. The repeat for a
 // snapshot without a name is refused.
-func findSnapshot(_ context.Context, c *call) (any, error) {
+func findSnapshot(ctx context.Context, c *call) (any, error) {
 	p, err := decode[protocol.SnapshotCreate](c)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func findSnapshot(_ context.Context, c *call) (any, error) {
 				"the snapshots, or repeat it with a new key",
 		}
 	}
-	return c.server.cfg.Snapshots.Get(c.principal, p.Name)
+	return c.server.cfg.Snapshots.Get(ctx, c.principal, p.Name)
 }
 
 // findVolume finds the volume of an interrupted volume.create by its name.

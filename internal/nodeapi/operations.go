@@ -137,8 +137,7 @@ func sameType(what string, row any, handler reflect.Type) error {
 	return fmt.Errorf("%s: %v in the operation table, %v in the handler", what, want, handler)
 }
 
-// withSession finds the session that a request names, and keeps it awake while
-// do works with it.
+// withSession finds the session that a request names, and keeps it awake while do works with it.
 func withSession[R any](ctx context.Context, c *call, id string,
 	do func(s *session.Session) (R, error),
 ) (R, error) {
@@ -262,6 +261,8 @@ func resourceHandlers() []handler {
 		handle(protocol.OpSnapshotList, snapshotList),
 		handle(protocol.OpSnapshotGet, snapshotGet),
 		handle(protocol.OpSnapshotDel, snapshotDelete),
+		handle(protocol.OpSnapshotStored, snapshotStored),
+		handle(protocol.OpSnapshotDiscard, snapshotDiscard),
 		handleLater(protocol.OpTemplateBuild, templateBuild),
 		handle(protocol.OpTemplateList, templateList),
 		handle(protocol.OpTemplateGet, templateGet),

@@ -12,12 +12,22 @@ func snapshotList(_ context.Context, c *call, _ none) (protocol.SnapshotList, er
 	return c.server.cfg.Snapshots.List(c.principal), nil
 }
 
-func snapshotGet(_ context.Context, c *call, p protocol.SnapshotRef) (protocol.Snapshot, error) {
-	return c.server.cfg.Snapshots.Get(c.principal, p.Snapshot)
+func snapshotGet(ctx context.Context, c *call, p protocol.SnapshotRef) (protocol.Snapshot, error) {
+	return c.server.cfg.Snapshots.Get(ctx, c.principal, p.Snapshot)
 }
 
-func snapshotDelete(_ context.Context, c *call, p protocol.SnapshotRef) (none, error) {
-	return none{}, c.server.cfg.Snapshots.Delete(c.principal, p.Snapshot)
+func snapshotDelete(ctx context.Context, c *call, p protocol.SnapshotRef) (none, error) {
+	return none{}, c.server.cfg.Snapshots.Delete(ctx, c.principal, p.Snapshot)
+}
+
+func snapshotStored(ctx context.Context, c *call, p protocol.SnapshotRef) (
+	protocol.SnapshotList, error,
+) {
+	return c.server.cfg.Snapshots.Stored(ctx, c.principal, p.Snapshot)
+}
+
+func snapshotDiscard(ctx context.Context, c *call, p protocol.SnapshotRef) (none, error) {
+	return none{}, c.server.cfg.Snapshots.Discard(ctx, c.principal, p.Snapshot)
 }
 
 // templateBuild receives a template's tar. It replies when the tar is stored. The template's

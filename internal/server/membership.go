@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/webhook"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -30,6 +31,8 @@ type membership struct {
 	tables tenant.KeyTableStore // the key table; nil without a cluster
 	ledger admission.Ledger     // the usage of tenants; nil without a cluster
 	feeds  event.Store          // the feeds of events; nil without a cluster
+	// snapshotNames reserves names of snapshots; nil without a cluster.
+	snapshotNames snapshot.Names
 	// webhooks has the webhooks of the cluster, encrypted with its secret; nil without a cluster.
 	webhooks webhook.Store
 	secret   []byte
@@ -126,7 +129,7 @@ func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logg
 		ms.room = func(ctx context.Context) bool {
 			return hasRoom(ctx, remote.Directory(), ms.name, time.Duration(cfg.Cluster.Lease))
 		}
-		ms.webhooks = remote.WebhookStore()
+		ms.webhooks, ms.snapshotNames = remote.WebhookStore(), remote
 		if ms.secret, err = noderpc.ReadSecret(cfg.ClusterDir()); err != nil {
 			return errors.Join(err, remote.Close())
 		}
@@ -247,8 +250,8 @@ func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.L
 // isEmpty reports whether the node has nothing that a list of the cluster would lack without it.
 func isEmpty(m *session.Manager) bool {
 	st := m.Status()
-	return st.Sessions+st.Hibernated+st.Snapshots == 0 && len(m.Volumes().Holders()) == 0 &&
-		!m.Templates().Any()
+	return st.Sessions+st.Hibernated+m.Snapshots().Unstored() == 0 &&
+		len(m.Volumes().Holders()) == 0 && !m.Templates().Any()
 }
 
 // moveSessions moves the sessions of a node that is about to end to the blob store, from where other

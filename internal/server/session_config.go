@@ -37,6 +37,7 @@ func (n *node) sessionConfig() (session.Config, error) {
 		Node: n.membership.name, Directory: n.membership.leases, Names: n.membership.leases,
 		Ledger:         n.membership.ledger,
 		Blobs:          n.membership.blobs,
+		SnapshotNames:  n.membership.snapshotNames,
 		Room:           n.membership.room,
 		Checkpoints:    cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "",
 		CheckpointRate: int64(cfg.Cluster.CheckpointRate),

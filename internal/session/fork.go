@@ -26,9 +26,8 @@ type branch struct {
 	event string // in the logs: forked or started
 }
 
-// reservePlaces reserves places for n sessions until release is called. Idle
-// sessions are evicted for them. keepAlive says that they will be kept alive. The caller is
-// counted in work meanwhile.
+// reservePlaces reserves places for n sessions until release is called. Idle sessions are evicted
+// for them. keepAlive says that they will be kept alive. The caller is counted in work meanwhile.
 func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc.Principal,
 	l protocol.Limits, keepAlive bool,
 ) (release func(), err error) {

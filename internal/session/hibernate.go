@@ -82,8 +82,7 @@ func (m *Manager) beginHibernation() error {
 // hibernation writes a session's sandbox to disk.
 type hibernation struct{ s *Session }
 
-// run hibernates the session. Preconditions: lifecycle is held, and no request is
-// under way.
+// run hibernates the session. Preconditions: lifecycle is held, and no request is under way.
 func (h hibernation) run(ctx context.Context) (err error) {
 	s := h.s
 	s.lifecycle.Held()

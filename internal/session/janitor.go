@@ -10,9 +10,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// janitor does the periodic work of a manager: it ends sessions that have expired,
-// forgets lost ones, pauses, hibernates and copies idle ones, and records
-// usage.
+// janitor does the periodic work of a manager: it ends sessions that have expired, forgets lost
+// ones, pauses, hibernates and copies idle ones, and records usage.
 type janitor struct {
 	m *Manager
 	// hibernating is held while an idle session is hibernated: one at a time.
@@ -55,6 +54,7 @@ func (j *janitor) tick(now time.Time) {
 	m := j.m
 	all := m.all()
 	m.snapshots.Expire(now)
+	m.snapshots.Upload(now)
 	m.departures.Expire(now)
 	j.measure(now, all)
 	j.inBackground(j.naming, j.confirmNames)
@@ -137,8 +137,7 @@ func (j *janitor) measure(now time.Time, all []*Session) {
 	}
 }
 
-// applyIdlePolicy pauses or hibernates the session if its policy requires that at
-// the given time.
+// applyIdlePolicy pauses or hibernates the session if its policy requires that at the given time.
 func (j *janitor) applyIdlePolicy(s *Session, now time.Time) {
 	s.mu.Lock()
 	p, state := s.status.Policy, s.state
@@ -180,8 +179,7 @@ func (j *janitor) pauseIdle(s *Session, since time.Time) {
 	s.mu.Unlock()
 }
 
-// hibernateIdle hibernates a session that is paused and has been idle since the
-// given time.
+// hibernateIdle hibernates a session that is paused and has been idle since the given time.
 func (j *janitor) hibernateIdle(s *Session, since time.Time) {
 	if _, ok := s.tryLockIdle(since, paused); !ok {
 		return

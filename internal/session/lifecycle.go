@@ -39,9 +39,8 @@ func (s *Session) lockQuiet(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// tryLockIdle takes the lifecycle lock if it is free, the session is in one of the
-// states, and it has been idle since a time. It does not ask the channels whether
-// they work.
+// tryLockIdle takes the lifecycle lock if it is free, the session is in one of the states, and it
+// has been idle since a time. It does not ask the channels whether they work.
 func (s *Session) tryLockIdle(since time.Time, states ...State) (now State, ok bool) {
 	if !s.lifecycle.TryLock() {
 		return 0, false // a request begins

@@ -19,9 +19,8 @@ import (
 // process saved, and of copies.
 type loader struct{ m *Manager }
 
-// all finds the sessions that the earlier process saved, recovers the durable ones
-// that it could not save, and removes the remains of others. Preconditions: nobody
-// else uses the manager yet.
+// all finds the sessions that the earlier process saved, recovers the durable ones that it could
+// not save, and removes the remains of others. Preconditions: nobody else uses the manager yet.
 func (l loader) all() error {
 	m := l.m
 	entries, err := os.ReadDir(m.dirs.Sessions())

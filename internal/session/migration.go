@@ -16,7 +16,8 @@ func newMigrator(m *Manager) *migrate.Migrator {
 	return migrate.New(migrate.Config{
 		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend,
 		Quotas: m.admission, Halt: migrationNode{m}.halt, Room: m.cfg.Room,
-		Blobs: m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
+		Snapshots: func(ctx context.Context) int { return m.snapshots.UploadAll(ctx) },
+		Blobs:     m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
 		Folders: migrate.Folders{
 			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(),
 			Temporary: m.dirs.Temporary(),

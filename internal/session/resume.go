@@ -25,9 +25,8 @@ const (
 // stays hibernated. A session that can never be resumed is lost.
 type resumption struct{ s *Session }
 
-// run resumes the session. of is the context of the request that needs the
-// session; the resume completes although of may end. Preconditions: lifecycle is
-// held, and the session is hibernated.
+// run resumes the session. of is the context of the request that needs the session; the resume
+// completes although of may end. Preconditions: lifecycle is held, and the session is hibernated.
 func (r resumption) run(of context.Context) (err error) {
 	s := r.s
 	s.lifecycle.Held()
@@ -52,8 +51,7 @@ func (r resumption) run(of context.Context) (err error) {
 	return r.finish(begin)
 }
 
-// admit waits for a place and checks the quotas. The caller is then counted in
-// work.
+// admit waits for a place and checks the quotas. The caller is then counted in work.
 func (r resumption) admit(ctx context.Context) error {
 	s, m := r.s, r.s.m
 	request := admission.ForResume(s.spec.Holder(), m.cfg.SandboxUse(s.spec.Limits)).Unless(
@@ -210,8 +208,7 @@ func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 	return s.machine.EndBurst(ctx)
 }
 
-// logRestoreFailed logs a restore that failed, with its cause, which the caller
-// does not get.
+// logRestoreFailed logs a restore that failed, with its cause, which the caller does not get.
 func (m *Manager) logRestoreFailed(what string, err error, of ...any) {
 	m.stats.RestoresFailed.Add(1)
 	m.log.Warn(what, append(of, "kind", fault.KindOf(err), "error", err)...)

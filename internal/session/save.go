@@ -80,8 +80,7 @@ func (v saving) record(ctx context.Context) ([]byte, error) {
 	return data, fault.Wrap(fault.Internal, opSave, err)
 }
 
-// saveAll saves the sessions within the shutdown limit. A session that cannot be
-// saved is lost.
+// saveAll saves the sessions within the shutdown limit. A session that cannot be saved is lost.
 func (m *Manager) saveAll(all []*Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(m.cfg.ShutdownLimit, 0))
 	defer cancel()

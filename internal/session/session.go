@@ -102,8 +102,7 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 	return s
 }
 
-// currentStatus returns the part of the session that is stored and changes, without
-// its activity.
+// currentStatus returns the part of the session that is stored and changes, without its activity.
 func (s *Session) currentStatus() snapshot.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,9 +184,8 @@ func (s *Session) watchMachine() {
 	})
 }
 
-// lose ends the session: it ends queues and logs with the reason, notifies the
-// viewers, and destroys the sandbox. The first reason counts; later calls wait for
-// the first call.
+// lose ends the session: it ends queues and logs with the reason, notifies the viewers, and
+// destroys the sandbox. The first reason counts; later calls wait for the first call.
 func (s *Session) lose(reason, message string) {
 	s.mu.Lock()
 	if s.state == lost {
@@ -301,8 +299,7 @@ func seconds(d time.Duration) int64 {
 	return max(1, int64(d/time.Second))
 }
 
-// Usage returns the resources that the session's sandbox uses now; nil without a
-// sandbox.
+// Usage returns the resources that the session's sandbox uses now; nil without a sandbox.
 func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	s.mu.Lock()
 	state, machine := s.state, s.machine
@@ -333,9 +330,8 @@ func (s *Session) Channels() *channel.Set { return s.channels }
 // ID returns the session's id.
 func (s *Session) ID() string { return s.spec.ID }
 
-// Agent returns the client of the agent in the session's sandbox, the same one
-// over hibernations. Calls without Acquire wait until another request resumes the
-// session.
+// Agent returns the client of the agent in the session's sandbox, the same one over hibernations.
+// Calls without Acquire wait until another request resumes the session.
 func (s *Session) Agent() *client.Client { return s.agent }
 
 // ActivityOf returns the requests and transfers of a session that are under way.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/internal/session/replica"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -13,15 +15,30 @@ import (
 
 // openSnapshots opens the store of users' snapshots.
 func openSnapshots(m *Manager) (*snapshot.Store, error) {
-	return snapshot.OpenStore(snapshot.StoreConfig{
+	cfg := snapshot.StoreConfig{
 		Dir: filepath.Join(m.cfg.DataDir, "kept"), Max: m.cfg.MaxSnapshots,
 		MaxBytes: m.cfg.MaxSnapshotBytes, Admission: m.admission,
 		Taken: func(tenant, session string, l map[string]string, made protocol.Snapshot) {
 			m.stats.Snapshots.Add(1)
 			m.emit(event.About{Tenant: tenant, Session: session, Labels: l}.Snapshot(made))
 		},
-		Go: m.work.Go, Log: m.log,
-	})
+		Go: m.work.Go, Context: m.ctx, Log: m.log,
+	}
+	if m.cfg.Blobs == nil || m.cfg.SnapshotNames == nil {
+		return snapshot.OpenStore(cfg)
+	}
+	replicas := replica.New(m.cfg.Blobs)
+	cfg.Shared, cfg.Names, cfg.Moved = replicas, m.cfg.SnapshotNames, m.stats
+	store, err := snapshot.OpenStore(cfg)
+	if err == nil {
+		m.work.Go(func() {
+			replicas.Run(m.ctx, replica.Maintenance{
+				Delay: migrate.SweepDelay(m.cfg.Node), Verify: store.Verify, Log: m.log,
+				Swept: func(n int) { m.stats.StoreSwept.Add(int64(n)) },
+			})
+		})
+	}
+	return store, err
 }
 
 // Snapshots returns the snapshots that users have taken.
@@ -32,25 +49,21 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal,
 	r protocol.SessionCreate, id string,
 ) (*Session, error) {
 	const op = "session.create"
-	found, err := m.snapshots.Lookup(p, r.Snapshot)
+	c, done, err := m.snapshots.Open(ctx, p, r.Snapshot)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	if r.Language != "" {
-		if name, err := m.requests.Language(op, r.Language); err != nil || name != found.Language {
+		if name, err := m.requests.Language(op, r.Language); err != nil || name != c.Language {
 			return nil, fault.Invalid(op, "language", "the snapshot's language is %s",
-				found.Language)
+				c.Language)
 		}
 	}
 	if r.Template != "" || r.Limits != nil || len(r.Volumes) > 0 {
 		return nil, fault.Invalid(op, "snapshot", "template, limits and volumes are the snapshot's")
 	}
 	w, err := m.requests.Create(p, r)
-	if err != nil {
-		return nil, err
-	}
-	dir := m.snapshots.Dir(found.ID)
-	c, err := snapshot.ReadManifest(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +76,7 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal,
 	if network == nil && r.Network != nil {
 		network = r.Network // off
 	}
-	b := branch{dir: dir, event: "started", Branch: snapshot.Branch{
+	b := branch{dir: m.snapshots.Dir(c.ID), event: "started", Branch: snapshot.Branch{
 		Tenant: p.Tenant, Subject: p.Subject, Origin: c.ID, Name: r.Name, Labels: w.Labels,
 		Env: r.Env, Lifetime: w.Lifetime, Most: m.cfg.MaxLifetime,
 		Durable: m.cfg.IsDurable(r), Policy: w.Policy, Network: network,

@@ -39,8 +39,7 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// hasSandbox reports whether a session in this state holds a sandbox, or the
-// place for one.
+// hasSandbox reports whether a session in this state holds a sandbox, or the place for one.
 func (s State) hasSandbox() bool { return s == running || s == paused || s == resuming }
 
 // transitions lists, for each state, the states that may follow it.

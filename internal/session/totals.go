@@ -26,9 +26,8 @@ func (s *Session) share() totals.Share {
 	return c
 }
 
-// recount brings the manager's totals up to date with the session. It is called
-// after each change of the state, the bytes on disk or the policy. Preconditions:
-// s.mu is held.
+// recount brings the manager's totals up to date with the session. It is called after each change
+// of the state, the bytes on disk or the policy. Preconditions: s.mu is held.
 func (s *Session) recount() {
 	now := s.share()
 	if now == s.counted {
@@ -55,8 +54,7 @@ func (m *Manager) list(s *Session) {
 	s.recount()
 }
 
-// unlist removes a session from those of the manager, if it is one.
-// Preconditions: as for list.
+// unlist removes a session from those of the manager, if it is one. Preconditions: as for list.
 func (m *Manager) unlist(s *Session) {
 	if m.sessions[s.spec.ID] != s {
 		return

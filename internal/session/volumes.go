@@ -9,8 +9,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// volumeUser is a session as package volume sees it. It implements
-// volume.Session.
+// volumeUser is a session as package volume sees it. It implements volume.Session.
 type volumeUser struct{ *Session }
 
 // volumeUsers returns the sessions with volumes.

@@ -3,6 +3,7 @@ package noderouter
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -48,6 +49,23 @@ func (r *Router) ask(
 		r.unreached(a.of, a.err)
 		return a.err != nil
 	})...), nil
+}
+
+// callAny sends a request to one node that can be reached. The nodes take turns.
+func (r *Router) callAny(
+	ctx context.Context, who noderpc.Principal, op string, params, result any,
+) error {
+	all, err := r.all(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range rand.Perm(len(all)) {
+		err = all[i].client.Call(ctx, who, op, params, result)
+		if !r.unreached(all[i], err) {
+			break
+		}
+	}
+	return err
 }
 
 // owners returns the nodes that answer a request without NotFound, with their answers.

@@ -40,6 +40,12 @@ func (r *Router) call(
 	case protocol.AllNodes:
 		return merges()[op](r, ctx, who, params)
 	case protocol.ResourceNode:
+		switch op {
+		case protocol.OpSnapshotGet:
+			return snapshotRouter{r}.get(ctx, who, row, params)
+		case protocol.OpSnapshotDel:
+			return snapshotRouter{r}.remove(ctx, who, row, params)
+		}
 		return r.callOwners(ctx, who, row, params)
 	case protocol.NamedNode:
 		return r.callNamed(ctx, who, row, params)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -28,10 +27,7 @@ func merges() map[string]mergeFunc {
 		protocol.OpAuditList:        (*Router).audit,
 		protocol.OpNotebookList:     (*Router).notebooks,
 		protocol.OpNotebookVersions: (*Router).notebookVersions,
-		protocol.OpSnapshotList: mergeList(protocol.OpSnapshotList,
-			func(l protocol.SnapshotList) []protocol.Snapshot { return l.Snapshots },
-			func(a, b protocol.Snapshot) int { return cmp.Compare(b.CreatedMS, a.CreatedMS) },
-			func(all []protocol.Snapshot) any { return protocol.SnapshotList{Snapshots: all} }),
+		protocol.OpSnapshotList:     listSnapshots,
 		protocol.OpTemplateList: mergeList(protocol.OpTemplateList,
 			func(l protocol.TemplateList) []protocol.Template { return l.Templates },
 			func(a, b protocol.Template) int { return cmp.Compare(a.Name, b.Name) },
@@ -162,12 +158,7 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 func (r *Router) parked(
 	ctx context.Context, who noderpc.Principal, q protocol.SessionQuery,
 ) (l protocol.SessionList, err error) {
-	all, err := r.all(ctx)
-	if err != nil {
-		return l, err
-	}
-	// The nodes take turns.
-	err = all[rand.IntN(len(all))].client.Call(ctx, who, protocol.OpParked, q, &l)
+	err = r.callAny(ctx, who, protocol.OpParked, q, &l)
 	return l, err
 }
 

@@ -36,19 +36,14 @@ func decode[P any](params json.RawMessage) (p P) {
 	return p
 }
 
-// placeSession chooses the node of a new session: the node that has its snapshot, or its
+// placeSession chooses the node of a new session: a node for its snapshot, or the node that has its
 // template and volumes, or else the node with the least load.
 func placeSession(
 	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
 ) (*nodeConn, error) {
 	p := decode[protocol.SessionCreate](params)
 	if p.Snapshot != "" {
-		ref := protocol.SnapshotRef{Snapshot: p.Snapshot}
-		owners, err := r.owners(ctx, who, protocol.OpSnapshotGet, ref)
-		if len(owners) == 0 {
-			return nil, err
-		}
-		return owners[0].of, nil
+		return snapshotRouter{r}.nodeFor(ctx, who, protocol.SnapshotRef{Snapshot: p.Snapshot})
 	}
 	var nodes *nodeSet
 	mounts := p.Volumes

@@ -61,7 +61,10 @@ func (m *Migrator) Drain(ctx context.Context) (protocol.Drained, error) {
 		})
 	}
 	wg.Wait()
-	m.log.Info("drained", "parked", d.Parked, "stayed", d.Stayed)
+	if m.cfg.Snapshots != nil {
+		d.Snapshots = m.cfg.Snapshots(ctx)
+	}
+	m.log.Info("drained", "parked", d.Parked, "stayed", d.Stayed, "snapshots", d.Snapshots)
 	return d, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/internal/session/ownership"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/tenantlimit"
 	"github.com/sandgate/sandgate/internal/trace"
@@ -170,6 +171,9 @@ type Config struct {
 	// Blobs is the blob store, for parked sessions; nil means that sessions are not
 	// parked.
 	Blobs migrate.Blobs
+	// SnapshotNames reserves the names of snapshots in the cluster; nil means that snapshots are not
+	// stored in Blobs.
+	SnapshotNames snapshot.Names
 	// Room reports whether another node has room for a session; nil means that there is none. A
 	// hibernated session that cannot be resumed here then moves.
 	Room func(context.Context) bool

@@ -17,8 +17,8 @@ func ExpiresAfter(created time.Time, lifetime time.Duration) time.Time {
 }
 
 // Ends returns when a session that was created at created is deleted, and when it is due, if its
-// lifetime begins now. A lifetime of 0 means that it has none, and most bounds the time of a session
-// since its creation, unless it is 0.
+// lifetime begins now. A lifetime of 0 means that it has none, and most bounds the time of a
+// session since its creation, unless it is 0.
 func (p Policy) Ends(now, created time.Time, lifetime, most time.Duration) (
 	expires, due time.Time,
 ) {
@@ -31,8 +31,8 @@ func (p Policy) Ends(now, created time.Time, lifetime, most time.Duration) (
 	return ExpiresAfter(created, most), due
 }
 
-// Expiry returns when a session ends or is hibernated, and whether the reason is its lifetime or its
-// idleness. Quiet is the time since which it has no work. The zero time means never.
+// Expiry returns when a session ends or is hibernated, and whether the reason is its lifetime or
+// its idleness. Quiet is the time since which it has no work. The zero time means never.
 func (s Status) Expiry(quiet time.Time) (at time.Time, reason string) {
 	at, reason = s.End(quiet)
 	if !s.Due.IsZero() && (at.IsZero() || s.Due.Before(at)) {

@@ -30,6 +30,11 @@ type Manifest struct {
 	Ends    time.Time     `json:"ends,omitzero"`
 	Session string        `json:"of"`
 	Bytes   int64         `json:"bytes"`
+	// Stored reports that Shared has the snapshot, Copy that another node has taken it, and Bound
+	// that only the node that took it can use it.
+	Stored bool `json:"-"`
+	Copy   bool `json:"-"`
+	Bound  bool `json:"-"`
 }
 
 // Commit completes a copy: it syncs all files to the disk and gives the copy its
@@ -177,6 +182,8 @@ func (c *Manifest) Expired(now time.Time) bool { return !c.Ends.IsZero() && now.
 func (c *Manifest) Header() *Manifest {
 	v := *c
 	v.Record = Record{Spec: Spec{Tenant: c.Tenant, Subject: c.Subject, Language: c.Language}}
+	// Other nodes have neither its image nor its volumes.
+	v.Bound = c.Bound || c.Layout.Image != "" || len(c.Volumes) > 0
 	return &v
 }
 

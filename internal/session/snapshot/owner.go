@@ -18,8 +18,8 @@ const (
 	ownerName  = "owner.json"
 )
 
-// Owner is the file owner.json beside the record of a hibernated session. It has the checksum of the
-// record. If the record is damaged, Owner names the owner of the lost session.
+// Owner is the file owner.json beside the record of a hibernated session. It has the checksum of
+// the record. If the record is damaged, Owner names the owner of the lost session.
 type Owner struct {
 	Version  int               `json:"version"`
 	ID       string            `json:"id"`
@@ -45,8 +45,8 @@ func recordChecksum(data []byte) uint32 {
 	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 }
 
-// WriteRecord writes the record of a session, in its form as JSON, to the session's folder. r is the
-// record without its channels.
+// WriteRecord writes the record of a session, in its form as JSON, to the session's folder. r is
+// the record without its channels.
 func WriteRecord(dir string, r *Record, data []byte) error {
 	owner, err := json.Marshal(Owner{
 		Version: Version, ID: r.ID, Tenant: r.Tenant, Subject: r.Subject, Language: r.Language,

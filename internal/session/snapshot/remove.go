@@ -10,8 +10,8 @@ import (
 // ResumedSuffix ends the name of the folder of a resumed session that is being removed.
 const ResumedSuffix = ".woken"
 
-// removeDelay is how long the folder of a resumed session is left on disk: its removal takes 3 ms of
-// a processor, which the first cell needs.
+// removeDelay is how long the folder of a resumed session is left on disk: its removal takes 3 ms
+// of a processor, which the first cell needs.
 const removeDelay = 300 * time.Millisecond
 
 // RemoveLater removes the folder of a resumed session in the background, so that no request waits

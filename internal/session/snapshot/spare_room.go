@@ -13,8 +13,8 @@ import (
 // recordRoom is the space for the record of a session, with its input and requests.
 const recordRoom = 4 << 20
 
-// SpareRoom is a file in a session's folder that keeps the disk space that a save needs after
-// the snapshot has been written. At that point the session cannot continue, and without the space the
+// SpareRoom is a file in a session's folder that keeps the disk space that a save needs after the
+// snapshot has been written. At that point the session cannot continue, and without the space the
 // oldest output would be lost.
 type SpareRoom struct {
 	Dir string // the folder of the session

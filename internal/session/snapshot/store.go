@@ -53,7 +53,13 @@ type Admission interface {
 	Confirm(ctx context.Context, op string, r admission.Request) error
 }
 
-// StoreConfig has the settings of a Store. All fields are required.
+// Moved counts uploads and fetches that have ended.
+type Moved interface {
+	Uploaded(err error)
+	Fetched(err error)
+}
+
+// StoreConfig has the settings of a Store. All fields are required, except those for Shared.
 type StoreConfig struct {
 	// Dir is the folder of the snapshots, each below its id.
 	Dir string
@@ -65,9 +71,15 @@ type StoreConfig struct {
 	Admission Admission
 	// Taken is called for each snapshot that was taken, with the labels of the session.
 	Taken func(tenant, session string, labels map[string]string, made protocol.Snapshot)
-	// Go runs the removal of an expired snapshot.
-	Go  func(func())
-	Log *slog.Logger
+	// Go runs a function in the background. Context ends when the node closes.
+	Go      func(func())
+	Context context.Context
+	Log     *slog.Logger
+	// Shared has the snapshots of all nodes; nil means that each node has its own. Names and Moved
+	// are required with it.
+	Shared Shared
+	Names  Names
+	Moved  Moved
 }
 
 // storeRank is the place of Store.mu in the order of locks: see locks.go of
@@ -88,18 +100,32 @@ type Store struct {
 	// pending are the snapshots that are being taken. Each has a place in the
 	// store, and its name is reserved.
 	pending map[*pendingSnapshot]struct{}
+	// tasks has the snapshots that are being uploaded, fetched or removed, and uploading how many
+	// are being uploaded. retry is when an upload that failed is tried again.
+	tasks     map[string]*task
+	uploading int
+	retry     map[string]time.Time
+	// uses has the snapshots that were used. Each copy is in it.
+	uses map[string]*use
+	// fetching is held during a fetch. It is not guarded by mu.
+	fetching chan struct{}
 }
 
-// pendingSnapshot is a snapshot that is being taken.
+// pendingSnapshot is a snapshot that is being taken, or that is being fetched and has no holder.
 type pendingSnapshot struct {
 	holder admission.Holder
 	name   string
+	bytes  int64 // its size if it is being fetched
 }
 
 // OpenStore returns the store in a folder, with the snapshots of earlier
 // processes. It removes those that are incomplete or expired.
 func OpenStore(cfg StoreConfig) (*Store, error) {
-	h := &Store{cfg: cfg, all: map[string]*Manifest{}, pending: map[*pendingSnapshot]struct{}{}}
+	h := &Store{
+		cfg: cfg, all: map[string]*Manifest{}, pending: map[*pendingSnapshot]struct{}{},
+		tasks: map[string]*task{}, retry: map[string]time.Time{}, uses: map[string]*use{},
+		fetching: make(chan struct{}, maxFetches),
+	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -110,7 +136,9 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	for _, e := range entries {
 		c, err := ReadManifest(h.Dir(e.Name()))
 		if err == nil && c.ID == e.Name() && !c.Expired(time.Now()) {
-			h.all[c.ID] = c
+			c = c.Header()
+			c.Stored, c.Copy = readMark(h.Dir(c.ID))
+			h.all[c.ID], h.uses[c.ID] = c, &use{}
 			h.bytes += c.Bytes
 			continue
 		}
@@ -120,6 +148,14 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 		}
 	}
 	return h, nil
+}
+
+// IsID reports whether a reference has the form of an id, and not that of a name.
+func IsID(ref string) bool {
+	rest, is := strings.CutPrefix(ref, idPrefix)
+	return is && len(rest) <= maxName && !strings.ContainsFunc(rest, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
 }
 
 // Dir returns the folder of a snapshot.
@@ -144,6 +180,9 @@ func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source,
 		return none, err
 	}
 	id := idPrefix + strings.ToLower(rand.Text())
+	if err := h.holdName(ctx, p.Tenant, r.Name, id); err != nil {
+		return none, err
+	}
 	dir := h.Dir(id)
 	c, err := s.Copy(ctx, dir+Partial)
 	if err == nil {
@@ -157,12 +196,15 @@ func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source,
 		err = h.add(c)
 	}
 	if err != nil {
+		h.freeName(ctx, p.Tenant, r.Name, id)
 		return none, errors.Join(err, os.RemoveAll(dir+Partial), Remove(dir))
 	}
-	h.cfg.Taken(p.Tenant, s.ID(), c.Labels, c.View())
+	made := h.viewOf(c.Header())
+	h.Upload(time.Now())
+	h.cfg.Taken(p.Tenant, s.ID(), c.Labels, made)
 	h.cfg.Log.Info("snapshot taken", "session", s.ID(), "snapshot", id, "bytes", c.Bytes, "pause",
 		c.Pause)
-	return c.View(), nil
+	return made, nil
 }
 
 func checkCreate(r protocol.SnapshotCreate) error {
@@ -191,6 +233,7 @@ func (h *Store) reserve(holder admission.Holder, name string) (done func(), err 
 	if err := h.cfg.Admission.Check(op, admission.ForSnapshot(holder), all, own); err != nil {
 		return nil, err
 	}
+	h.makeRoom(1, 1)
 	switch n := len(h.all) + len(h.pending); {
 	case n >= h.cfg.Max:
 		return nil, fault.New(fault.Exhausted, op,
@@ -200,18 +243,23 @@ func (h *Store) reserve(holder admission.Holder, name string) (done func(), err 
 			"the snapshots take %d bytes, the limit is %d; delete some", h.bytes, h.cfg.MaxBytes).
 			For(fault.CauseLimit)
 	case name != "" && h.hasName(holder.Tenant, name):
-		return nil, &fault.Error{
-			Kind: fault.Conflict, Op: op, Field: "name", Cause: fault.CauseNameTaken,
-			Message: "you have a snapshot of this name",
-		}
+		return nil, errNameTaken()
 	}
-	x := &pendingSnapshot{holder, name}
+	x := &pendingSnapshot{holder: holder, name: name}
 	h.pending[x] = struct{}{}
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.pending, x)
 	}, nil
+}
+
+// errNameTaken returns the error of a name that another snapshot of the tenant has.
+func errNameTaken() error {
+	return &fault.Error{
+		Kind: fault.Conflict, Op: protocol.OpSnapshot, Field: "name", Cause: fault.CauseNameTaken,
+		Message: "you have a snapshot of this name",
+	}
 }
 
 // hasName reports whether a tenant's snapshot has a name, or reserves it.
@@ -229,7 +277,7 @@ func (h *Store) hasName(owner, name string) bool {
 func (h *Store) add(c *Manifest) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if limit := h.cfg.MaxBytes; h.bytes+c.Bytes > limit {
+	if limit := h.cfg.MaxBytes; !h.makeRoom(0, c.Bytes) && h.bytes+c.Bytes > limit {
 		return fault.New(fault.Exhausted, protocol.OpSnapshot,
 			"the snapshot has %d bytes, and of the limit of %d are %d left; delete some", c.Bytes,
 			limit, limit-h.bytes).For(fault.CauseLimit)
@@ -260,67 +308,80 @@ func (h *Store) Lookup(p noderpc.Principal, ref string) (*Manifest, error) {
 	defer h.mu.Unlock()
 	c := h.find(p.Tenant, ref)
 	if c == nil || c.Expired(time.Now()) {
-		return nil, &fault.Error{
-			Kind: fault.NotFound, Op: "snapshot.find", Field: "snapshot",
-			Message: "there is no such snapshot",
-		}
+		return nil, unknown("snapshot.find")
 	}
 	return c, nil
 }
 
-// Get returns a principal's snapshot by id or name. Errors: NotFound.
-func (h *Store) Get(p noderpc.Principal, ref string) (protocol.Snapshot, error) {
-	c, err := h.Lookup(p, ref)
+// unknown is the error of a snapshot that does not exist for the caller.
+func unknown(op string) error {
+	return &fault.Error{
+		Kind: fault.NotFound, Op: op, Field: "snapshot", Message: "there is no such snapshot",
+	}
+}
+
+// Get returns a principal's snapshot that this node has, by id or name. Errors: NotFound.
+func (h *Store) Get(ctx context.Context, p noderpc.Principal, ref string) (
+	protocol.Snapshot, error,
+) {
+	c, err := h.current(ctx, p, ref)
 	if err != nil {
 		return protocol.Snapshot{}, err
 	}
-	return c.View(), nil
+	return h.viewOf(c), nil
 }
 
-// List returns the tenant's snapshots, newest first.
+// List returns the tenant's snapshots, newest first. It leaves out those that Shared has: see
+// Stored.
 func (h *Store) List(p noderpc.Principal) protocol.SnapshotList {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var mine []*Manifest
 	for _, c := range h.all {
-		if c.Tenant == p.Tenant && !c.Expired(time.Now()) {
+		if c.Tenant == p.Tenant && !c.Expired(time.Now()) && !c.Copy &&
+			(h.cfg.Shared == nil || !c.Stored) {
 			mine = append(mine, c)
 		}
 	}
-	slices.SortFunc(mine, func(a, b *Manifest) int {
-		return cmp.Or(b.At.Compare(a.At),
-			strings.Compare(a.ID, b.ID))
-	})
+	sortNewest(mine)
 	out := protocol.SnapshotList{Snapshots: []protocol.Snapshot{}}
 	for _, c := range mine {
-		out.Snapshots = append(out.Snapshots, c.View())
+		out.Snapshots = append(out.Snapshots, h.viewOf(c))
 	}
 	return out
 }
 
-// Delete removes a principal's snapshot. Sessions that were started from it do
-// not need it. Errors: NotFound.
-func (h *Store) Delete(p noderpc.Principal, ref string) error {
+func sortNewest(all []*Manifest) {
+	slices.SortFunc(all, func(a, b *Manifest) int {
+		return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID))
+	})
+}
+
+// Delete removes a principal's snapshot that this node has, also from Shared. Sessions that were
+// started from it do not need it. Errors: NotFound; Unavailable if Shared cannot be reached.
+func (h *Store) Delete(ctx context.Context, p noderpc.Principal, ref string) error {
 	c, err := h.Lookup(p, ref)
 	if err != nil {
 		return err
 	}
-	return h.drop(c)
+	return h.drop(ctx, c)
 }
 
-// drop removes a snapshot, if it is still in the store.
-func (h *Store) drop(c *Manifest) error {
-	h.mu.Lock()
-	_, there := h.all[c.ID]
-	if there {
-		delete(h.all, c.ID)
-		h.bytes -= c.Bytes
+// drop removes a snapshot from Shared and from this node. If Shared cannot be reached, it removes
+// nothing.
+func (h *Store) drop(ctx context.Context, c *Manifest) error {
+	if h.cfg.Shared != nil && !c.Bound {
+		end, err := h.interrupt(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		defer end()
+		if err := h.cfg.Shared.Remove(ctx, c); err != nil {
+			return err
+		}
+		h.freeName(ctx, c.Tenant, c.Label, c.ID)
 	}
-	h.mu.Unlock()
-	if !there {
-		return nil
-	}
-	return fault.Wrap(fault.Host, protocol.OpSnapshotDel, Remove(h.Dir(c.ID)))
+	return h.dropCopy(c)
 }
 
 // Expire removes the snapshots that have expired, in the background.
@@ -328,25 +389,33 @@ func (h *Store) Expire(now time.Time) {
 	h.mu.Lock()
 	var over []*Manifest
 	for _, c := range h.all {
-		if c.Expired(now) {
+		if c.Expired(now) && h.tasks[c.ID] == nil && now.After(h.retry[c.ID]) {
+			h.retry[c.ID] = now.Add(uploadRetry)
 			over = append(over, c)
 		}
 	}
 	h.mu.Unlock()
 	for _, c := range over {
 		h.cfg.Go(func() {
-			if err := h.drop(c); err != nil {
+			ctx, cancel := context.WithTimeout(h.cfg.Context, removeLimit)
+			defer cancel()
+			if err := h.drop(ctx, c); err != nil {
 				h.cfg.Log.Warn("a snapshot was not removed", "snapshot", c.ID, "error", err)
 			}
 		})
 	}
 }
 
-// Total returns how many snapshots there are, and their bytes.
+// Total returns how many snapshots this node has taken, and their bytes.
 func (h *Store) Total() (n int, bytes int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.all), h.bytes
+	for _, c := range h.all {
+		if !c.Copy {
+			n, bytes = n+1, bytes+c.Bytes
+		}
+	}
+	return n, bytes
 }
 
 // Use returns the resources that the snapshots of a tenant hold, and the part of a subject.
@@ -369,7 +438,9 @@ func (h *Store) use(of admission.Holder) (all, own tenant.Use) {
 		}
 	}
 	for _, c := range h.all {
-		add(c.Holder(), tenant.Use{Snapshots: 1, DiskBytes: c.Bytes})
+		if !c.Copy { // the node that took it counts it
+			add(c.Holder(), tenant.Use{Snapshots: 1, DiskBytes: c.Bytes})
+		}
 	}
 	for x := range h.pending {
 		add(x.holder, tenant.Use{Snapshots: 1})
@@ -384,7 +455,9 @@ func (h *Store) Holders() []admission.Holder {
 	defer h.mu.Unlock()
 	all := make([]admission.Holder, 0, len(h.all))
 	for _, c := range h.all {
-		all = append(all, c.Holder())
+		if !c.Copy {
+			all = append(all, c.Holder())
+		}
 	}
 	return all
 }

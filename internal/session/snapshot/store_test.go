@@ -70,7 +70,7 @@ func open(t *testing.T, dir string, n int, bytes int64) (*Store, *int) {
 	s, err := OpenStore(StoreConfig{
 		Dir: dir, Max: n, MaxBytes: bytes, Admission: quotas{},
 		Taken: func(string, string, map[string]string, protocol.Snapshot) { *taken++ },
-		Go:    func(f func()) { f() }, Log: slog.New(slog.DiscardHandler),
+		Go:    func(f func()) { f() }, Context: t.Context(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -153,16 +153,16 @@ func TestStore(t *testing.T) {
 		t.Errorf("the folder has %v", got)
 	}
 	for _, ref := range []string{first.ID, "base"} {
-		if v, err := s.Get(alice, ref); err != nil || v.ID != first.ID {
+		if v, err := s.Get(ctx, alice, ref); err != nil || v.ID != first.ID {
 			t.Errorf("%s: %+v, %v", ref, v, err)
 		}
 	}
 	for _, ref := range []string{first.ID, "", "n_none"} {
-		if err := s.Delete(bob, ref); !fault.Is(err, fault.NotFound) {
+		if err := s.Delete(ctx, bob, ref); !fault.Is(err, fault.NotFound) {
 			t.Errorf("another tenant's snapshot %q: %v", ref, err)
 		}
 	}
-	if err := s.Delete(alice, "base"); err != nil {
+	if err := s.Delete(ctx, alice, "base"); err != nil {
 		t.Error(err)
 	}
 	if got := names(t, dir); len(got) != 1 {

@@ -40,6 +40,7 @@ type Stats struct {
 	Snapshots, Forks, Preserved, Recovered             *Counter
 	Checkpoints, CheckpointBytes, CheckpointsFailed    *Counter
 	Parked, Adopted, Fenced, TakenOver, StoreSwept     *Counter
+	SnapshotsStored, SnapshotsFetched, snapshotsFailed *Counter
 	hibernations, wakes                                *Counter
 	lost                                               map[string]*Counter // by reason
 	claimSeconds, cellSeconds                          *prometheus.HistogramVec
@@ -129,6 +130,7 @@ func New(cfg Config) *Stats {
 		"Restores of a template, a hibernated session or a copy that failed.")
 
 	s.Snapshots = s.counter("snapshots", "Snapshots that users took.")
+	s.addSnapshots()
 	s.Forks = s.counter("forks", "Sessions that were created as copies of a running session.")
 	s.Preserved = s.counter("preserved", "Copies of durable sessions that were written.")
 	s.Recovered = s.counter("recovered",

@@ -1,0 +1,106 @@
+package replica
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+const (
+	// sweepEvery is how often a node sweeps the store. An object without a description is removed
+	// when it is older than sweepAge: no upload takes that long.
+	sweepEvery = time.Hour
+	sweepAge   = 24 * time.Hour
+	sweepLimit = 10 * time.Minute
+	// maxSwept bounds the number of snapshots in memory.
+	maxSwept = 200_000
+)
+
+// Sweep removes what interrupted uploads and removals have left before a time, and the snapshots
+// that have expired. It returns the number of objects that it has removed.
+func (s *Store) Sweep(ctx context.Context, before time.Time) (removed int, err error) {
+	type found struct{ about, old bool }
+	all := map[string]found{}
+	err = s.blobs.Walk(ctx, root, func(name string, changed time.Time) error {
+		one, part, ok := cutLast(name)
+		f, known := all[one]
+		if !ok || !known && len(all) == maxSwept {
+			return nil
+		}
+		switch part {
+		case about:
+			f.about = true
+		case state:
+			f.old = changed.Before(before)
+		}
+		all[one] = f
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for one, f := range all {
+		if f.about {
+			_, err := s.read(ctx, one+"/"+about)
+			if err == nil || !fault.Is(err, fault.NotFound) {
+				continue // a node of another version may read it
+			}
+			if err := s.blobs.Remove(ctx, one+"/"+about); err != nil {
+				return removed, err
+			}
+			removed++
+		} else if !f.old {
+			continue
+		}
+		if err := s.blobs.Remove(ctx, one+"/"+state); err != nil {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// cutLast cuts the last part off the name of an object.
+func cutLast(name string) (one, part string, ok bool) {
+	i := strings.LastIndexByte(name, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	return name[:i], name[i+1:], strings.Count(name, "/") == 3
+}
+
+// Maintenance has what Run does beside the sweep.
+type Maintenance struct {
+	// Delay is the time until the first sweep. The nodes of a cluster have different ones.
+	Delay time.Duration
+	// Verify removes this node's copies of deleted snapshots.
+	Verify func(ctx context.Context)
+	// Swept is called with the number of removed objects.
+	Swept func(n int)
+	Log   *slog.Logger
+}
+
+// Run sweeps the store once an hour until ctx ends.
+func (s *Store) Run(ctx context.Context, m Maintenance) {
+	timer := time.NewTimer(m.Delay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			timer.Reset(sweepEvery)
+		case <-ctx.Done():
+			return
+		}
+		limited, cancel := context.WithTimeout(ctx, sweepLimit)
+		m.Verify(limited)
+		n, err := s.Sweep(limited, time.Now().Add(-sweepAge))
+		cancel()
+		m.Swept(n)
+		if err != nil && ctx.Err() == nil {
+			m.Log.Warn("the snapshots in the blob store were not swept", "error", err)
+		}
+	}
+}
