@@ -107,13 +107,10 @@ func snapshotColumns() []output.Column[protocol.Snapshot] {
 		{Name: "LANGUAGE", Text: func(s protocol.Snapshot) string { return s.Language }},
 		{Name: "AGE", Text: func(s protocol.Snapshot) string { return output.Age(s.CreatedMS) }},
 		{Name: "SIZE", Text: func(s protocol.Snapshot) string {
-			return config.Size(
-				s.Bytes >> 20 << 20).String()
+			return config.Size(s.Bytes >> 20 << 20).String()
 		}},
-		{Name: "EXPIRES", Text: func(s protocol.Snapshot) string {
-			return output.Expiry(
-				s.ExpiresMS)
-		}},
+		{Name: "EXPIRES", Text: func(s protocol.Snapshot) string { return output.Expiry(s.ExpiresMS) }},
+		{Name: "STATE", Text: func(s protocol.Snapshot) string { return s.State }},
 		{
 			Name: "PAUSE", Wide: true,
 			Text: func(s protocol.Snapshot) string { return fmt.Sprintf("%.1f ms", s.PauseMS) },

@@ -121,8 +121,8 @@ type Sessions struct {
 	Pause       Duration `yaml:"idle_pause" default:"60s" min:"0" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
 	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" min:"0" doc:"A paused session without work for this long is hibernated: it is in data_dir and takes no memory until work resumes it; 0 means never."`
 	Hibernated  int      `yaml:"max_hibernated" default:"1000" min:"0" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
-	Snapshots   int      `yaml:"max_snapshots" default:"100" min:"0" doc:"Snapshots that users keep at one time, at least 0. Further ones are refused."`
-	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" min:"1MiB" doc:"Bytes in data_dir that all snapshots together may take; at least 1MiB. A snapshot that does not fit is refused."`
+	Snapshots   int      `yaml:"max_snapshots" default:"100" min:"0" doc:"Snapshots that users keep at one time, at least 0. Further ones are refused. Copies of other nodes' snapshots take the places that are left."`
+	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" min:"1MiB" doc:"Bytes in data_dir that all snapshots together may take; at least 1MiB. A snapshot that does not fit is refused. Copies of other nodes' snapshots give way to it."`
 	Volumes     int      `yaml:"max_volumes" default:"100" min:"0" doc:"Volumes that a tenant may have, at least 0. Further ones are refused."`
 	VolumeMax   Size     `yaml:"max_volume_bytes" default:"10GiB" min:"1MiB" doc:"The most that one volume may hold, in data_dir; at least 1MiB. It is measured every 5 s while sessions write to it: one that holds more becomes read-only for them, and a session that continues to write, up to twice as much, is ended."`
 	Durable     bool     `yaml:"durable" default:"false" doc:"Makes sessions durable by default. A durable session is copied to data_dir when it becomes idle after work. After the server was killed, it continues from that copy."`
@@ -176,7 +176,7 @@ type Cluster struct {
 	Lease    Duration `yaml:"lease" default:"45s" min:"1s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
 	Grace    Duration `yaml:"keys_grace" default:"10m" min:"1s" doc:"How long API keys that a gateway knows are good while it cannot ask whether another has revoked them, at least 1s. Keys that it does not know are answered with 503 meanwhile."`
 	Drain    Duration `yaml:"drain_limit" default:"30s" min:"0" max:"10m" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
-	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own."`
+	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them, and snapshots of users, so that each node can use them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own, and snapshots can be used on the node that took them."`
 
 	Checkpoints    bool     `yaml:"checkpoints" default:"true" doc:"Copies of durable sessions go to cluster.blobs too, so that another node can continue them if their node is lost."`
 	CheckpointRate Size     `yaml:"checkpoint_rate" default:"16MiB" min:"1MiB" doc:"Bytes a second that a node's copies may take on their way there, compressed, all together; at least 1MiB."`

@@ -60,8 +60,8 @@ func describe(id, tenant, name string, ends time.Time) *snapshot.Manifest {
 	}
 }
 
-// TestStore stores, finds, fetches and removes snapshots in each kind of store.
-func TestStore(t *testing.T) {
+// TestReplicas stores, finds, fetches and removes snapshots in each kind of store.
+func TestReplicas(t *testing.T) {
 	for kind, blobs := range stores(t) {
 		t.Run(kind, func(t *testing.T) {
 			ctx := t.Context()
@@ -116,8 +116,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestSweep removes expired snapshots, and states without a description after a day.
-func TestSweep(t *testing.T) {
+// TestSweepReplicas removes expired snapshots, and states without a description after a day.
+func TestSweepReplicas(t *testing.T) {
 	for kind, blobs := range stores(t) {
 		t.Run(kind, func(t *testing.T) {
 			ctx := t.Context()
@@ -156,8 +156,8 @@ func (r refusing) Put(ctx context.Context, name string, write func(io.Writer) er
 	return r.Store.Put(ctx, name, write)
 }
 
-// TestFailures: an upload that fails leaves no object, and a damaged snapshot is not used.
-func TestFailures(t *testing.T) {
+// TestFailedReplicas: an upload that fails leaves no object, and a damaged snapshot is not used.
+func TestFailedReplicas(t *testing.T) {
 	ctx, at := t.Context(), t.TempDir()
 	dir, err := blob.OpenDir(at, "n1")
 	check(t, err)

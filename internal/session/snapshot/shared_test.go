@@ -364,9 +364,9 @@ func TestCopiesGiveWay(t *testing.T) {
 	})
 }
 
-// TestVerify: a node that was away while a snapshot was deleted removes its copy, also after a
+// TestVerifyCopies: a node that was away while a snapshot was deleted removes its copy, also after a
 // restart.
-func TestVerify(t *testing.T) {
+func TestVerifyCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpace()
 		a := s.node(t, 10, 1<<20)
