@@ -59,7 +59,7 @@ class KernelTests(jupyter_kernel_test.KernelTests):
         run_sync(cls.km.shutdown_kernel)(now=True)
 
     def flush_channels(self):
-        """Reads until the end of another request: it comes behind all that is still on its way.
+        """Reads until the end of another request: it comes after all that is still on its way.
 
         The original reads until nothing has come for 0.1 s. The last state of a request may come
         later than that, and the next test would take it for its own.

@@ -112,11 +112,11 @@ function stop(cell) {
 }
 
 // revive repeats immediates that Node has lost: if the callback of one was ended, Node does not run
-// those behind it, but counts them and does not let the event loop sleep.
+// those after it, but counts them and does not let the event loop sleep.
 function revive() {
   if (queued.size === 0) return;
   const all = [...queued];
-  // This comes behind those that are not lost.
+  // This comes after those that are not lost.
   soon(() => {
     for (const timer of all) if (queued.has(timer)) repeat(timer);
   });
