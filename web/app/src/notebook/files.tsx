@@ -39,6 +39,8 @@ export function Files({ notebook: n }: PaneProps) {
   const [uploads, setUploads] = useState<Upload[]>([])
   const [over, setOver] = useState(false)
   const [turn, setTurn] = useState(0)
+  const [viewed, setViewed] = useState<{ path: string; fresh?: boolean }>()
+  const [Viewer, setViewer] = useState<typeof import('./file/viewer').FileViewer>()
   const chooser = useRef<HTMLInputElement>(null)
   const again = () => setTurn((t) => t + 1)
   const short = (path: string) => (path.startsWith(`${home.current}/`) ? path.slice(home.current.length + 1) : path)
@@ -101,6 +103,17 @@ export function Files({ notebook: n }: PaneProps) {
     n.incoming.value = undefined
     void send(incoming)
   }, [incoming, list])
+  const view = (file: { path: string; fresh?: boolean }) => {
+    setViewed(file)
+    void import('./file/viewer').then((m) => setViewer(() => m.FileViewer), (e: unknown) => failed('The file was not opened', e))
+  }
+  const create = async () => {
+    const name = (await ask({ title: 'New file', text: 'A name that ends with .ipynb makes a notebook.', value: '', placeholder: 'Name', yes: 'Create' }))?.trim()
+    if (!name) return
+    if (list?.entries.some((e) => e.path.split('/').pop() === name)) return failed('The file was not created', new Error(`There is already a file ${name}`))
+    if (name.endsWith('.ipynb')) navigate(`${notebookPath(s.id)}?file=${encodeURIComponent(within(name))}`)
+    else view({ path: within(name), fresh: true })
+  }
   const download = async (e: FileInfo) => {
     try {
       const d = await s.files.open(e.path)
@@ -120,6 +133,7 @@ export function Files({ notebook: n }: PaneProps) {
       onDrop={(e) => { if (!n.readOnly && bringsFiles(e)) { e.preventDefault(); void drop(e) } }}>
       <div class="row">
         {!n.readOnly && <button type="button" class="button" onClick={() => chooser.current?.click()}><Icon name="upload" />Upload</button>}
+        {!n.readOnly && <button type="button" class="button" onClick={() => void create()}><Icon name="file" />New file</button>}
         {listing && !n.readOnly && <button type="button" class="button" onClick={async () => {
           const name = await ask({ title: 'New folder', value: '', placeholder: 'Name', yes: 'Create' })
           if (name) change('The folder was not created', () => rest('POST', filesPath(s.id, within(name)), { op: 'mkdir' }))
@@ -132,6 +146,7 @@ export function Files({ notebook: n }: PaneProps) {
           void send(chosen.map((file) => ({ name: file.name, file })))
         }} />
       </div>
+      {viewed && Viewer && <Viewer key={viewed.path} session={s} {...viewed} readOnly={n.readOnly} onClose={() => setViewed(undefined)} written={again} />}
       {uploads.map((u) => (
         <div class="upload" key={u.id}>
           <span class="ellipsis">{u.name}</span>
@@ -153,8 +168,8 @@ export function Files({ notebook: n }: PaneProps) {
             const name = e.path.split('/').pop()!
             return (
               <li key={e.path} class="row">
-                <button type="button" class="file-name" disabled={!!e.raw} onClick={() => e.dir ? setFolder(short(e.path)) : name.endsWith('.ipynb') ? navigate(`${notebookPath(s.id)}?file=${encodeURIComponent(short(e.path))}`) : void download(e)}
-                  title={e.dir ? 'Open the folder' : name.endsWith('.ipynb') ? 'Open the notebook' : 'Download'}>
+                <button type="button" class="file-name" disabled={!!e.raw} onClick={() => e.dir ? setFolder(short(e.path)) : name.endsWith('.ipynb') ? navigate(`${notebookPath(s.id)}?file=${encodeURIComponent(short(e.path))}`) : view({ path: e.path })}
+                  title={e.dir ? 'Open the folder' : name.endsWith('.ipynb') ? 'Open the notebook' : 'Open the file'}>
                   <Icon name={e.dir ? 'folder' : name.endsWith('.ipynb') ? 'notebook' : 'file'} /><span class="ellipsis">{name}</span>
                 </button>
                 {!e.dir && <span class="muted num size">{bytes(e.size)}</span>}

@@ -160,6 +160,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
 
   const key = (e: KeyboardEvent) => {
     const target = e.target as Element
+    if (target.closest('.file-view')) return
     if (target.closest('dialog, .menu, .side, .out-input')) {
       if (!(e.ctrlKey || e.metaKey)) return
     }

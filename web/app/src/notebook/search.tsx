@@ -1,36 +1,66 @@
-import { useRef, useState } from 'preact/hooks'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { Icon } from '../ui/icon'
 import type { CellModel } from './cell'
+import { expression, places, rangeIn, replaced, shownText, type Place, type Query } from './find'
 import type { PaneProps } from './pane'
+import './search.css'
 
-interface Hit {
+interface Hit extends Place {
   cell: CellModel
-  from: number
-  to: number
-  line: string
-  at: number
+  /** It is in the output, which nothing replaces. */
+  output: boolean
 }
 
 /** The maximum number of listed hits. */
 const maxHits = 500
+/** The name of the mark for a hit in an output. */
+const found = 'found'
 
-/** Searches text in the cells; `replace` changes sources only. */
+/** Searches text in the cells and their outputs; replaces it in sources only. */
 export function Search({ notebook: n, editors }: PaneProps) {
   const field = useRef<HTMLInputElement>(null)
-  const [text, setText] = useState('')
+  const list = useRef<HTMLDivElement>(null)
+  const [q, setQuery] = useState<Query>({ text: '', exact: false, pattern: false })
   const [other, setOther] = useState('')
-  const [exact, setExact] = useState(false)
-  useEffect(() => field.current?.focus(), [])
+  const [outputs, setOutputs] = useState(true)
+  const [at, setAt] = useState<number>()
+  useEffect(() => {
+    field.current?.focus()
+    return () => void CSS.highlights?.delete(found)
+  }, [])
+  void n.turns.value // outputs have changed
+  let wrong = ''
   const hits: Hit[] = []
-  if (text) {
-    for (const c of n.cells.value) hits.push(...find(c, text, exact))
+  if (q.text) {
+    try {
+      const re = expression(q)
+      for (const cell of n.cells.value) {
+        const left = () => maxHits - hits.length
+        hits.push(...places(cell.source.value, re, left()).map((p) => ({ ...p, cell, output: false })))
+        if (outputs) hits.push(...places(shownText(cell.output.el), re, left()).map((p) => ({ ...p, cell, output: true })))
+      }
+    } catch (e) {
+      wrong = (e as Error).message.replace(/^Invalid regular expression: /, '')
+    }
   }
-  const show = (h: Hit) => {
+  const change = (part: Partial<Query>) => {
+    setQuery({ ...q, ...part })
+    setAt(undefined)
+  }
+  /** Shows a hit, and leaves the focus in this pane, or gives it to the cell. */
+  const show = (i: number, enter: boolean) => {
+    const h = hits[i]
+    if (!h) return
+    setAt(i)
+    CSS.highlights?.delete(found)
     n.select(h.cell.id)
+    if (h.output) return showOutput(h)
     if (h.cell.type.peek() !== 'code') h.cell.editing.value = true
-    n.mode.value = 'edit'
-    n.focus()
+    if (enter) {
+      n.mode.value = 'edit'
+      n.focus()
+    }
+    document.getElementById(`cell-${h.cell.id}`)?.scrollIntoView({ block: 'nearest' })
     const wait = (left: number) => requestAnimationFrame(() => {
       const e = editors.get(h.cell.id)?.editor
       if (e) e.select(h.from, h.to)
@@ -38,38 +68,64 @@ export function Search({ notebook: n, editors }: PaneProps) {
     })
     wait(60)
   }
-  const replace = () => {
-    for (const c of new Set(hits.map((h) => h.cell))) {
-      let source = c.source.peek()
-      for (const h of find(c, text, exact).reverse()) source = source.slice(0, h.from) + other + source.slice(h.to)
-      c.source.value = source
-    }
+  const showOutput = (h: Hit) => {
+    h.cell.folded.value = false
+    requestAnimationFrame(() => {
+      const range = rangeIn(h.cell.output.el, h.from, h.to)
+      range?.startContainer.parentElement?.scrollIntoView({ block: 'center' })
+      if (range && CSS.highlights) CSS.highlights.set(found, new Highlight(range))
+    })
   }
+  const step = (by: number) => {
+    if (hits.length === 0) return
+    const i = at === undefined ? (by > 0 ? 0 : hits.length - 1) : (at + by + hits.length) % hits.length
+    show(i, false)
+    list.current?.children[i]?.scrollIntoView({ block: 'nearest' })
+  }
+  const sources = hits.filter((h) => !h.output)
+  const replaceAll = () => {
+    for (const c of new Set(sources.map((h) => h.cell))) c.source.value = replaced(c.source.peek(), q, other)
+    setAt(undefined)
+    n.said.value = `${sources.length} replaced`
+  }
+  const replaceOne = () => {
+    const i = at !== undefined && hits[at] && !hits[at].output ? at : hits.findIndex((h) => !h.output)
+    const h = hits[i]
+    if (!h) return
+    h.cell.source.value = replaced(h.cell.source.peek(), q, other, h.from)
+    setAt(i < hits.length - 1 || i === 0 ? i : i - 1)
+  }
+  const box = (label: string, checked: boolean, set: (v: boolean) => void) => (
+    <label class="row"><input type="checkbox" checked={checked} onChange={(e) => set(e.currentTarget.checked)} />{label}</label>
+  )
+  const count = `${hits.length === maxHits ? `the first ${maxHits}` : hits.length} ${hits.length === 1 ? 'place' : 'places'}`
   return (
-    <form class="search" onSubmit={(e) => { e.preventDefault(); if (hits[0]) show(hits[0]) }}>
-      <input ref={field} class="field" type="search" aria-label="Search" placeholder="Search in all cells" value={text} onInput={(e) => setText(e.currentTarget.value)} />
-      {!n.readOnly && <div class="row"><input class="field" aria-label="Replace with" placeholder="Replace with" value={other} onInput={(e) => setOther(e.currentTarget.value)} />
-        <button type="button" class="button" disabled={hits.length === 0} onClick={replace}>Replace all</button></div>}
-      <label class="row"><input type="checkbox" checked={exact} onChange={(e) => setExact(e.currentTarget.checked)} />Match case</label>
-      {text && <p class="muted" role="status">{hits.length === 0 ? 'Nothing found' : `${hits.length} ${hits.length === 1 ? 'place' : 'places'}`}</p>}
-      <div class="hits">
-        {hits.slice(0, maxHits).map((h, i) => (
-          <button key={i} type="button" onClick={() => show(h)}><Icon name="code" /><code class="ellipsis">{h.line.slice(Math.max(0, h.at - 20), h.at)}<mark>{h.line.slice(h.at, h.at + h.to - h.from)}</mark>{h.line.slice(h.at + h.to - h.from, h.at + 80)}</code></button>
+    <form class="search" onSubmit={(e) => e.preventDefault()}
+      onKeyDown={(e) => {
+        if (e.key !== 'Enter' || e.target !== field.current) return
+        e.preventDefault()
+        step(e.shiftKey ? -1 : 1)
+      }}>
+      <div class="row">
+        <input ref={field} class="field" type="search" aria-label="Search" placeholder="Search in all cells" aria-invalid={wrong !== ''} value={q.text} onInput={(e) => change({ text: e.currentTarget.value })} />
+        <button type="button" class="button icon quiet" aria-label="Previous" title="Previous (Shift Enter)" disabled={hits.length === 0} onClick={() => step(-1)}><Icon name="up" /></button>
+        <button type="button" class="button icon quiet" aria-label="Next" title="Next (Enter)" disabled={hits.length === 0} onClick={() => step(1)}><Icon name="down" /></button>
+      </div>
+      {!n.readOnly && <div class="row replace-row"><input class="field" aria-label="Replace with" placeholder="Replace with" value={other} onInput={(e) => setOther(e.currentTarget.value)} />
+        <button type="button" class="button" disabled={sources.length === 0} onClick={replaceOne}>Replace</button>
+        <button type="button" class="button" disabled={sources.length === 0} onClick={replaceAll}>Replace all</button></div>}
+      <div class="search-options">
+        {box('Match case', q.exact, (exact) => change({ exact }))}
+        {box('Regular expression', q.pattern, (pattern) => change({ pattern }))}
+        {box('In outputs too', outputs, (v) => { setOutputs(v); setAt(undefined) })}
+      </div>
+      {wrong && <p class="bad" role="alert">The expression is not valid: {wrong}.</p>}
+      {q.text && !wrong && <p class="muted" role="status">{hits.length === 0 ? 'Nothing found' : at === undefined ? count : `${at + 1} of ${count}`}</p>}
+      <div class="hits" ref={list}>
+        {hits.map((h, i) => (
+          <button key={i} type="button" aria-current={i === at ? 'true' : undefined} onClick={() => show(i, true)}><Icon name={h.output ? 'list' : 'code'} />{h.output && <span class="sr">Output: </span>}<code class="ellipsis">{h.line.slice(Math.max(0, h.at - 20), h.at)}<mark>{h.line.slice(h.at, h.at + h.to - h.from)}</mark>{h.line.slice(h.at + h.to - h.from, h.at + 80)}</code></button>
         ))}
       </div>
     </form>
   )
-}
-
-function find(cell: CellModel, text: string, exact: boolean): Hit[] {
-  const source = cell.source.value
-  const hay = exact ? source : source.toLowerCase()
-  const needle = exact ? text : text.toLowerCase()
-  const out: Hit[] = []
-  for (let i = hay.indexOf(needle); i >= 0; i = hay.indexOf(needle, i + needle.length)) {
-    const start = source.lastIndexOf('\n', i - 1) + 1
-    const end = source.indexOf('\n', i)
-    out.push({ cell, from: i, to: i + text.length, line: source.slice(start, end < 0 ? undefined : end), at: i - start })
-  }
-  return out
 }

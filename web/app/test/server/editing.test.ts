@@ -1,4 +1,4 @@
-// Tests help while code is typed, and the settings, in Chromium with real kernels.
+// Tests help while code is typed, search and settings, in Chromium with real kernels.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { barriers, launch, open, session, shot } from './rig.js'
@@ -101,6 +101,47 @@ it('has settings that stay in the browser', async () => {
   await other.keyboard.type('some_n')
   await other.keyboard.press('Tab')
   await list(other).getByText('some_name').or(other.locator('.cell.active .cm-content', { hasText: 'some_name' })).first().waitFor()
+  expect(complaints).toEqual([])
+  await close()
+})
+
+it('finds text in sources and outputs, with patterns, and replaces one place or all', async () => {
+  const { page, complaints, close } = await notebook()
+  await run(page, 'rate_a = 1\nrate_b = 2\nprint("total " + "rate: 3")')
+  await page.getByRole('button', { name: 'Search' }).click()
+  const field = page.getByRole('searchbox', { name: 'Search' })
+  const hits = page.locator('.hits button')
+  const cell = page.locator('.cell').first()
+  await field.fill('rate')
+  await page.getByText('4 places').waitFor()
+  await shot(page, 'notebook-search')
+  expect(await barriers(page)).toEqual([])
+  // Enter selects the next place and keeps the focus in the field. An output is marked.
+  for (let i = 1; i <= 4; i++) {
+    await field.press('Enter')
+    await page.getByText(`${i} of 4 places`).waitFor()
+  }
+  await expect.poll(() => page.evaluate(() => [...(CSS.highlights.get('found') ?? [])].map((r) => (r as Range).toString()))).toEqual(['rate'])
+  await field.press('Shift+Enter')
+  await page.getByText('3 of 4 places').waitFor()
+  expect(await field.evaluate((e) => e === document.activeElement)).toBe(true)
+  await page.getByLabel('In outputs too').uncheck()
+  await page.getByText('3 places').waitFor()
+  await page.getByLabel('Regular expression').check()
+  await field.fill('rate_(')
+  await page.getByText('The expression is not valid').waitFor()
+  await field.fill('rate_(\\w) =')
+  await page.getByText('2 places').waitFor()
+  await page.getByLabel('Replace with').fill('$1_rate =')
+  await page.getByRole('button', { name: 'Replace', exact: true }).click()
+  await page.getByText('1 place', { exact: true }).or(page.getByText('1 of 1 place')).waitFor()
+  expect(await cell.locator('.cm-content').innerText()).toContain('a_rate = 1\nrate_b = 2')
+  await page.getByRole('button', { name: 'Replace all' }).click()
+  await page.getByText('Nothing found').waitFor()
+  expect(await cell.locator('.cm-content').innerText()).toContain('a_rate = 1\nb_rate = 2')
+  await field.fill('total rate')
+  await page.getByLabel('In outputs too').check()
+  await expect.poll(() => hits.count()).toBe(1)
   expect(complaints).toEqual([])
   await close()
 })

@@ -383,7 +383,7 @@ describe('the notebook', () => {
     await page.getByRole('button', { name: 'Move', exact: true }).click()
     await name('leaf.txt').waitFor({ state: 'detached' })
     await page.getByRole('navigation', { name: 'Folder' }).getByRole('button', { name: 'deep' }).click()
-    const [download] = await Promise.all([page.waitForEvent('download'), name('twig.txt').click()])
+    const [download] = await Promise.all([page.waitForEvent('download'), act('twig.txt', 'Download')])
     expect(download.suggestedFilename()).toBe('twig.txt')
     await page.getByRole('button', { name: 'New folder' }).click()
     await page.getByRole('textbox', { name: 'New folder' }).fill('made here')

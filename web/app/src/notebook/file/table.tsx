@@ -1,0 +1,39 @@
+import { useMemo, useState } from 'preact/hooks'
+import { isNumeric, parseTable, sorted } from './csv'
+
+/** The number of rows that are read, and that are shown at a time. */
+const maxRows = 100_000
+const page = 200
+
+/** Shows the values of a file as a table that can be sorted and filtered. */
+export function FileTable({ text, separator }: { text: string; separator: string }) {
+  const table = useMemo(() => parseTable(text, separator, maxRows), [text])
+  const numeric = useMemo(() => table.head.map((_, i) => isNumeric(table.rows, i)), [table])
+  const [by, setBy] = useState<{ column: number; down: boolean }>()
+  const [filter, setFilter] = useState('')
+  const [shown, setShown] = useState(page)
+  const words = filter.trim().toLowerCase()
+  const found = useMemo(() => words ? table.rows.filter((r) => r.some((v) => v.toLowerCase().includes(words))) : table.rows, [table, words])
+  const rows = useMemo(() => by ? sorted(found, by.column, by.down) : found, [found, by])
+  return (
+    <div class="file-table">
+      <div class="row">
+        <input class="field" type="search" aria-label="Filter rows" placeholder="Filter rows" value={filter} onInput={(e) => { setFilter(e.currentTarget.value); setShown(page) }} />
+        <span class="muted num" role="status">{found.length.toLocaleString()} {found.length === 1 ? 'row' : 'rows'}{words ? ` of ${table.rows.length.toLocaleString()}` : ''}, {table.head.length} columns{table.more ? '. The file has more' : ''}</span>
+      </div>
+      <div class="table-box" role="region" aria-label="Table" tabIndex={0}>
+        <table>
+          <thead><tr>{table.head.map((name, i) => (
+            <th key={i} scope="col" class={numeric[i] ? 'num' : undefined} aria-sort={by?.column === i ? (by.down ? 'descending' : 'ascending') : 'none'}>
+              <button type="button" title={`Sort by ${name}`} onClick={() => setBy(by?.column !== i ? { column: i, down: false } : by.down ? undefined : { column: i, down: true })}>
+                {name || '(no name)'}<span aria-hidden="true">{by?.column === i ? (by.down ? ' ↓' : ' ↑') : ''}</span>
+              </button>
+            </th>
+          ))}</tr></thead>
+          <tbody>{rows.slice(0, shown).map((r, k) => <tr key={k}>{table.head.map((_, i) => <td key={i} class={numeric[i] ? 'num' : undefined}>{r[i] ?? ''}</td>)}</tr>)}</tbody>
+        </table>
+        {rows.length > shown && <button type="button" class="button quiet" onClick={() => setShown(shown + page)}>Show {Math.min(page, rows.length - shown)} more rows</button>}
+      </div>
+    </div>
+  )
+}
