@@ -43,6 +43,9 @@ type RepeatBegin struct {
 	Session string `json:"session,omitempty"`
 	// Secret is true if the reply contains a secret. It is not written to disk then.
 	Secret bool `json:"secret,omitempty"`
+	// Turn is true if the right is only a turn in the use of the session: nothing is kept, and the
+	// node is that of the session.
+	Turn bool `json:"turn,omitempty"`
 }
 
 // RepeatBegun answers RepeatBegin. Either Response is the response to the first request, or the

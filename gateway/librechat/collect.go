@@ -2,6 +2,7 @@ package librechat
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 
 // collect stores the files that a run has written, and adds all its files to the answer.
 func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer, inputs []input,
-	before map[string]entry, source string, k known,
+	g stage,
 ) error {
+	before, source, k := g.before, g.source, g.known
 	after, err := s.list(ctx, u, at.session)
 	if fault.Is(err, fault.SandboxLost) {
 		return nil // the output of the program is more important
@@ -47,8 +49,8 @@ func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer
 			continue
 		}
 		stored++
-		if was, ok := k[name]; ok {
-			ref.Modified = &fileID{was.ID, was.Storage}
+		if old, ok := k[name]; ok {
+			ref.Modified = &fileID{old.ID, old.Storage}
 		}
 		k[name] = origin{a.Storage, ref.ID, after[name].ETag}
 		a.Files = append(a.Files, ref)
@@ -65,7 +67,7 @@ func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer
 	for _, name := range c.deleted {
 		delete(k, name)
 	}
-	if at.runtime != "" {
+	if at.runtime != "" && !maps.Equal(g.stored, k) {
 		if err := s.writeKnown(ctx, u, at.session, k); err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func (s *Surface) run(ctx context.Context, u store.User, q *request, inputs []in
 	if err != nil {
 		return nil, err
 	}
-	k := known{}
+	var g stage
 	if at.runtime == "" {
 		defer s.discard(u, at.session)
 	} else {
@@ -105,29 +105,21 @@ func (s *Surface) run(ctx context.Context, u store.User, q *request, inputs []in
 		if err != nil {
 			return nil, err
 		}
-		defer release()
+		defer s.later(func() {
+			if g.source != "" {
+				s.removeSource(u, at.session, g.source)
+			}
+			release()
+		})
 		a.Runtime, a.RuntimeStatus = at.runtime, "new"
 		if at.reused {
 			a.RuntimeStatus = "reused"
-			k = s.readKnown(ctx, u, at.session)
 		}
 	}
-	if err := s.fill(ctx, u, at.session, inputs, k); err != nil {
+	if g, err = s.prepare(ctx, u, at.session, q, inputs, at.reused); err != nil {
 		return nil, err
 	}
-	source, err := s.prepare(ctx, u, at.session, q)
-	if err != nil {
-		return nil, err
-	}
-	if at.runtime != "" {
-		defer s.removeSource(u, at.session, source)
-	}
-	before, err := s.list(ctx, u, at.session)
-	if err != nil {
-		return nil, err
-	}
-	k.mark(before)
-	o, err := s.runProgram(ctx, u, open(at.session, q, source), q.timeout)
+	o, err := s.runProgram(ctx, u, open(at.session, q, g.source), q.timeout)
 	if text := q.language.missing(q.Lang, err); text != "" {
 		a.Stderr = text
 		return a, nil
@@ -139,7 +131,7 @@ func (s *Surface) run(ctx context.Context, u store.User, q *request, inputs []in
 	if o.lost {
 		return a, nil
 	}
-	return a, s.collect(ctx, u, at, a, inputs, before, source, k)
+	return a, s.collect(ctx, u, at, a, inputs, g)
 }
 
 // open returns the request that starts the program.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/sandgate/sandgate/gateway/librechat/store"
 	"github.com/sandgate/sandgate/gateway/sessionfile"
@@ -80,39 +78,10 @@ def show(*args, **kwargs):
     Gcf.destroy_all()
 `
 
-// prepare writes the code, and what programs of the language need, into a session. It returns the
-// name of the file with the code, which no file of the folder had.
-func (s *Surface) prepare(ctx context.Context, u store.User, session string, q *request,
-) (source string, err error) {
-	if q.language.plots {
-		if err := s.write(ctx, u, protocol.FileWrite{FileRef: protocol.FileRef{
-			Session: session, Path: plotsDir + "/librechat_show.py",
-		}}, strings.NewReader(show)); err != nil {
-			return "", err
-		}
-	}
-	const attempts = 100
-	for i := range attempts {
-		source = q.language.source
-		if i > 0 {
-			source = strings.Replace(source, ".", "_"+strconv.Itoa(i+1)+".", 1)
-		}
-		err = s.write(ctx, u, protocol.FileWrite{
-			FileRef:  protocol.FileRef{Session: session, Path: folder + "/" + source},
-			IfAbsent: true,
-		}, strings.NewReader(q.Code))
-		if !fault.Is(err, fault.Conflict) {
-			break
-		}
-	}
-	return source, err
-}
-
-// write writes a file of a session.
+// write writes a file of a session and returns its new state.
 func (s *Surface) write(ctx context.Context, u store.User, p protocol.FileWrite, content io.Reader,
-) error {
-	_, err := sessionfile.Write(ctx, s.cfg.Node, u.Who, p, content, s.cfg.Call)
-	return err
+) (protocol.File, error) {
+	return sessionfile.Write(ctx, s.cfg.Node, u.Who, p, content, s.cfg.Call)
 }
 
 // missing returns the text for the model if err says that the server has no such language; empty

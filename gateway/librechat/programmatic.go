@@ -180,8 +180,8 @@ func (s *programs) step(ctx context.Context, u store.User, p *waiting, q *progra
 		}, nil
 	default:
 		a.programEnded(e, time.Duration(p.TimeoutMS)*time.Millisecond)
-		err := s.collect(ctx, u, place{session: p.session}, &a.answer, p.inputs(), p.Before,
-			p.Source, p.Known)
+		err := s.collect(ctx, u, place{session: p.session}, &a.answer, p.inputs(),
+			stage{known: p.Known, before: p.Before, source: p.Source})
 		if err != nil {
 			return nil, err
 		}

@@ -107,15 +107,19 @@ func (s *Surface) templateWith(ctx context.Context, u store.User, language strin
 
 // discard deletes the session of a run, without waiting for it.
 func (s *Surface) discard(u store.User, session string) {
-	remove := func() {
+	s.later(func() {
 		err := s.call(s.cfg.Base, u, protocol.OpSessionDelete,
 			protocol.SessionRef{Session: session}, nil)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			s.cfg.Log.Warn("the session of a run could not be deleted", "session", session,
 				"error", err)
 		}
-	}
-	if !s.cfg.Go(remove) {
-		remove()
+	})
+}
+
+// later does work that the client does not wait for.
+func (s *Surface) later(work func()) {
+	if !s.cfg.Go(work) {
+		work()
 	}
 }

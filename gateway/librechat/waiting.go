@@ -99,22 +99,17 @@ func (s *programs) startProgram(ctx context.Context, u store.User, name string, 
 		return nil, err
 	}
 	p := &waiting{
-		Storage: store.NewID(), TimeoutMS: q.timeout.Milliseconds(), Known: known{},
+		Storage: store.NewID(), TimeoutMS: q.timeout.Milliseconds(),
 		name: name, number: 1,
 	}
 	if p.session, err = s.createProgram(ctx, u, name, q, request); err != nil {
 		return nil, err
 	}
-	if err := s.fill(ctx, u, p.session, inputs, p.Known); err != nil {
+	g, err := s.prepare(ctx, u, p.session, &q.request, inputs, false)
+	p.Known, p.Before, p.Source = g.known, g.before, g.source
+	if err != nil {
 		return p, err
 	}
-	if p.Source, err = s.prepare(ctx, u, p.session, &q.request); err != nil {
-		return p, err
-	}
-	if p.Before, err = s.list(ctx, u, p.session); err != nil {
-		return p, err
-	}
-	p.Known.mark(p.Before)
 	for _, in := range inputs {
 		p.Inputs = append(p.Inputs, waitingInput{in.File, in.name})
 	}
@@ -191,9 +186,10 @@ func (s *programs) openProgram(ctx context.Context, u store.User, p *waiting, q 
 }
 
 func (s *programs) writeText(ctx context.Context, u store.User, session, path, text string) error {
-	return s.write(ctx, u, protocol.FileWrite{
+	_, err := s.write(ctx, u, protocol.FileWrite{
 		FileRef: protocol.FileRef{Session: session, Path: path},
 	}, strings.NewReader(text))
+	return err
 }
 
 // errExpired is the error of a token without a program that waits for it.

@@ -39,7 +39,11 @@ func (s *Surface) list(ctx context.Context, u store.User, session string,
 	all := map[string]entry{}
 	for {
 		var page protocol.FileListing
-		if err := s.call(ctx, u, protocol.OpFileList, q, &page); err != nil {
+		err := s.call(ctx, u, protocol.OpFileList, q, &page)
+		if fault.Is(err, fault.NotFound) {
+			return all, nil // no file was written there yet
+		}
+		if err != nil {
 			return nil, err
 		}
 		for _, f := range page.Entries {
@@ -140,9 +144,10 @@ func (s *Surface) writeKnown(ctx context.Context, u store.User, session string, 
 	if err != nil {
 		return fault.Wrap(fault.Internal, "librechat.known", err)
 	}
-	return s.write(ctx, u, protocol.FileWrite{
+	_, err = s.write(ctx, u, protocol.FileWrite{
 		FileRef: protocol.FileRef{Session: session, Path: knownFile},
 	}, strings.NewReader(string(text)))
+	return err
 }
 
 // fill writes the inputs into the working folder. A file that is there already, as the known of the
@@ -161,7 +166,7 @@ func (s *Surface) fill(ctx context.Context, u store.User, session string, inputs
 		if err != nil {
 			return err
 		}
-		err = s.write(ctx, u, protocol.FileWrite{
+		_, err = s.write(ctx, u, protocol.FileWrite{
 			FileRef: protocol.FileRef{Session: session, Path: path.Join(folder, in.name)},
 			Mode:    mode,
 		}, content)

@@ -1,48 +1,31 @@
-// Package turn lets requests that use one session take turns. The lock is a process of the session,
-// so it holds for all gateways, and nothing is lost with a gateway.
+// Package turn lets requests that use one session take turns. The node of the session keeps the turn,
+// so it holds for all gateways, and ends with the link of a gateway that is killed.
 package turn
 
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/processclient"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// file is locked by the request whose turn it is, and taken is the exit status of the command that
-// did not get the lock in time.
-const (
-	file  = "/tmp/.sandgate-turn"
-	taken = 99
-)
+// operation is the name of all turns. It is not in the operation table.
+const operation = "turn"
 
-// The gateway sends a byte in each period renewal. The process with the lock ends when it has got
-// none for the time expiry, in seconds.
-const (
-	renewal = 2 * time.Second
-	expiry  = 6
-)
+// channel is the number of the turn on its link.
+const channel = 1
 
-// hold returns the commands of the process: it reports the lock, and keeps it while bytes come.
-func hold(seconds int) string {
-	return `echo; while [ "$(timeout ` + strconv.Itoa(seconds) + ` head -c 1)" ]; do :; done`
-}
-
-// endGrace is how long the end of a lock may take.
+// endGrace is how long the end of a turn may take.
 const endGrace = 20 * time.Second
 
 // Node is the part of a node that turns need.
 type Node interface {
 	// Open opens a link that acts for who. The caller closes it.
 	Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
-	// Call performs one operation for who.
-	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 }
 
 // Turns are the turns of requests. Every field is required.
@@ -54,92 +37,45 @@ type Turns struct {
 }
 
 // TakeTurn waits until no other request uses a session, at most for the time wait. The turn ends with
-// release, or seconds after the gateway was killed. A template without the command flock has no
-// turns. Errors: Conflict if others take too long.
+// release, or with the gateway. Errors: Conflict if others take too long.
 func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session string,
 	wait time.Duration,
 ) (release func(), err error) {
-	none := func() {}
-	p, err := t.start(ctx, who, session, wait)
-	if fault.PublicOf(err).Field == "argv" {
-		return none, nil
-	}
-	if err != nil {
-		return none, err
-	}
-	defer context.AfterFunc(ctx, p.Close)()
-	end := func() {
-		t.endTurn(who, session, p.Channel())
-		p.Close()
-	}
-	for {
-		batch, err := p.Next()
-		if err != nil {
-			end()
-			if ctx.Err() != nil {
-				err = fault.Wrap(fault.Canceled, "turn.take", ctx.Err())
-			}
-			return none, err
-		}
-		for _, o := range batch {
-			switch {
-			case len(o.Stdout) > 0:
-				renewing, stop := context.WithCancel(context.Background())
-				go renew(renewing, p)
-				return func() { stop(); end() }, nil
-			case o.Exit != nil && o.Exit.Code == taken:
-				return none, &fault.Error{
-					Kind: fault.Conflict, Op: "turn.take", Field: "session",
-					Message: "other requests use the session",
-				}
-			case o.Exit != nil:
-				return none, nil
-			}
-		}
-	}
-}
-
-// renew lets a process keep the lock until ctx or the link ends.
-func renew(ctx context.Context, p *processclient.Client) {
-	tick := time.NewTicker(renewal)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if p.Write([]byte("+"), false) != nil {
-				return // the session or the link has ended, and the lock with it
-			}
-		}
-	}
-}
-
-// start starts the process that waits for the lock, reports it and keeps it.
-func (t Turns) start(ctx context.Context, who noderpc.Principal, session string,
-	wait time.Duration,
-) (*processclient.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.Call)
+	opening, cancel := context.WithTimeout(ctx, t.Call)
 	defer cancel()
-	link, err := t.Node.Open(ctx, who)
+	link, err := t.Node.Open(opening, who)
 	if err != nil {
 		return nil, err
 	}
-	return processclient.Open(ctx, link, protocol.ChannelOpen{
-		Session: session, Kind: "process", Stdin: true, Argv: []string{
-			"flock", "-o", "-w", strconv.Itoa(int(wait/time.Second) + 1), "-E",
-			strconv.Itoa(taken), file, "sh", "-c", hold(expiry),
-		},
-	}, protocol.Attach{Writer: "renewal"})
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	stop := context.AfterFunc(waiting, func() { _ = link.Close() })
+	err = nodecall.Call(link, 1, protocol.OpRepeatBegin, channel, protocol.RepeatBegin{
+		Operation: operation, Key: session, Session: session, Turn: true,
+	}, nil, nil)
+	if stop() && err == nil {
+		return func() { t.end(link, session) }, nil
+	}
+	_ = link.Close()
+	switch {
+	case ctx.Err() != nil:
+		err = fault.Wrap(fault.Canceled, "turn.take", ctx.Err())
+	case waiting.Err() != nil:
+		err = &fault.Error{
+			Kind: fault.Conflict, Op: "turn.take", Field: "session",
+			Message: "other requests use the session",
+		}
+	}
+	return nil, err
 }
 
-// endTurn ends the process with the lock.
-func (t Turns) endTurn(who noderpc.Principal, session, channel string) {
-	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
-	defer cancel()
-	err := t.Node.Call(ctx, who, protocol.OpChannelClose,
-		protocol.ChannelRef{Session: session, Channel: channel}, nil)
-	if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SandboxLost) {
-		t.Log.Warn("the turn of a session could not be ended", "session", session, "error", err)
+// end ends a turn.
+func (t Turns) end(link nodecall.Link, session string) {
+	defer time.AfterFunc(endGrace, func() { _ = link.Close() }).Stop()
+	err := nodecall.Call(link, 2, protocol.OpRepeatEnd, channel, protocol.RepeatEnd{Failed: true},
+		nil, nil)
+	_ = link.Close()
+	if err != nil {
+		t.Log.Warn("the turn of a session ended with its link", "session", session, "error", err)
 	}
 }

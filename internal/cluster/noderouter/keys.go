@@ -20,7 +20,9 @@ func keyOf(
 	op, key := row.Name, noderpc.KeyOf(ctx, row.Name)
 	if op == protocol.OpRepeatBegin {
 		p := decode[protocol.RepeatBegin](params)
-		op, key = p.Operation, p.Key
+		if op, key = p.Operation, p.Key; p.Turn {
+			return ""
+		}
 	} else if !row.Creates {
 		return ""
 	}
