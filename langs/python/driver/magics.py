@@ -1,4 +1,4 @@
-"""%%bash and similar magics, %less."""
+"""%%bash and similar magics, %%sql, %less."""
 from pathlib import Path
 from subprocess import CalledProcessError
 
@@ -41,6 +41,27 @@ class Scripts(ScriptMagics):
         self.shell.user_ns["_exit_code"] = code
         if args.raise_error and code:
             raise CalledProcessError(code, text)
+        return None
+
+
+@magics_class
+class Queries(Magics):
+    """%%sql."""
+
+    _database = None
+
+    @cell_magic
+    def sql(self, line, cell):
+        """Run SQL over DataFrames and return the rows of the last query as a DataFrame:
+        %%sql [NAME <<] [FILE]. NAME stores them instead. FILE is a database of SQLite. :name is the
+        value of a variable."""
+        if self._database is None:
+            from .sql import Database  # it is not needed before
+            self._database = Database()
+        name, rows = self._database.run(line, cell, self.shell.user_ns)
+        if name is None:
+            return rows
+        self.shell.user_ns[name] = rows
         return None
 
 

@@ -16,7 +16,7 @@ from . import children, comms
 from .cells import current
 from .display import Formatter, Hook, Publisher
 from .history import History
-from .magics import Pages, Scripts
+from .magics import Pages, Queries, Scripts
 from .messages import shorten
 from .tracebacks import chain, clean
 from .values import Values
@@ -77,7 +77,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def init_magics(self):
         super().init_magics()
-        self.register_magics(Scripts, Pages)
+        self.register_magics(Scripts, Queries, Pages)
 
     def _page(self, _shell, data, start=0, screen_lines=0, pager_cmd=None):
         if not isinstance(data, dict):

@@ -62,11 +62,17 @@ def _table(value):
         value = value.to_frame(value.name if value.name is not None else "value")
     elif "DataFrame" not in kinds:
         return None
-    if value.index.names != [None] or value.index.dtype.kind not in "iu":
-        value = value.reset_index()  # an index with a name or with texts is data, other numbers are not
+    value = flat(value)
     columns = [str(c) for c in value.columns]
     value = value.astype(object).where(value.notna() & ~value.isin([math.inf, -math.inf]), None)
     return {"columns": columns, "rows": value.values.tolist()}
+
+
+def flat(frame):
+    """Return a DataFrame whose index has no data: one with a name or with texts becomes columns."""
+    if frame.index.names != [None] or frame.index.dtype.kind not in "iu":
+        return frame.reset_index()
+    return frame
 
 
 def _encode(stored):
