@@ -4,15 +4,13 @@ import "github.com/sandgate/sandgate/protocol/fault"
 
 // The headers of idempotency keys.
 const (
-	// HeaderIdempotencyKey is the header of a request with its key.
 	HeaderIdempotencyKey = "Idempotency-Key"
 	// HeaderReplayed is the header of a response, with the value true, that is the reply to an
 	// earlier request with the same key.
 	HeaderReplayed = "Idempotency-Replayed"
 )
 
-// The operations with which a gateway keeps the replies of its own operations on a node. They are
-// only for gateways.
+// The operations with which gateways keep the replies of their own operations on a node.
 const (
 	OpRepeatBegin = "repeat.begin"
 	OpRepeatEnd   = "repeat.end"
@@ -43,8 +41,7 @@ type RepeatBegin struct {
 	Session string `json:"session,omitempty"`
 	// Secret is true if the reply contains a secret. It is not written to disk then.
 	Secret bool `json:"secret,omitempty"`
-	// Turn is true if the right is only a turn in the use of the session: nothing is kept, and the
-	// node is that of the session.
+	// Turn is true for a turn in the use of the session: nothing is kept.
 	Turn bool `json:"turn,omitempty"`
 }
 

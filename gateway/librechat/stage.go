@@ -20,9 +20,9 @@ type stage struct {
 	source string           // the file with the code, which no file of the folder had
 }
 
-// prepare writes the inputs and the code into a session, and lists its files. With an error, source is
-// the file that may have been written. The requests that do not depend on each other are made at the
-// same time.
+// prepare writes the inputs and the code into a session, and lists its files. With an error, source
+// is the file that may have been written. The requests that do not depend on each other are made at
+// the same time.
 func (s *Surface) prepare(ctx context.Context, u store.User, session string, q *request,
 	inputs []input, reused bool,
 ) (g stage, err error) {

@@ -54,7 +54,7 @@ func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session stri
 		Operation: operation, Key: session, Session: session, Turn: true,
 	}, nil, nil)
 	if stop() && err == nil {
-		return func() { t.end(link, session) }, nil
+		return func() { t.endTurn(link, session) }, nil
 	}
 	_ = link.Close()
 	switch {
@@ -69,8 +69,8 @@ func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session stri
 	return nil, err
 }
 
-// end ends a turn.
-func (t Turns) end(link nodecall.Link, session string) {
+// endTurn ends a turn.
+func (t Turns) endTurn(link nodecall.Link, session string) {
 	defer time.AfterFunc(endGrace, func() { _ = link.Close() }).Stop()
 	err := nodecall.Call(link, 2, protocol.OpRepeatEnd, channel, protocol.RepeatEnd{Failed: true},
 		nil, nil)
