@@ -43,6 +43,7 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
       <Gutter notebook={n} cell={c} box={box} />
       <Others notebook={n} cell={c} />
       <div class="cell-main">
+        {type === 'code' && !(active && !n.readOnly) && n.mixed.value && <span class="language-tag" aria-hidden="true"><i class="dot" style={{ background: facts(c.language.value).colour }} />{facts(c.language.value).short}</span>}
         {active && !n.readOnly && <Tools notebook={n} cell={c} shell={shell} />}
         {rendered ? <Rendered notebook={n} cell={c} /> : <Source notebook={n} cell={c} editors={editors} index={index} />}
         {type === 'code' && <Output notebook={n} cell={c} index={index} />}

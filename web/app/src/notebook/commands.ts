@@ -101,6 +101,7 @@ export const commands: Record<string, Command> = {
   'paste-above': { name: 'Paste cells above', run(n) { n.paste('above'); show(n) } },
   delete: { name: 'Delete cells', run(n) { n.remove(); show(n) } },
   undo: { name: 'Undo cell change', run(n) { n.undo(); show(n) } },
+  redo: { name: 'Redo cell change', run(n) { n.redo(); show(n) } },
   'move-up': { name: 'Move cells up', run(n) { n.move(-1); show(n) } },
   'move-down': { name: 'Move cells down', run(n) { n.move(1); show(n) } },
   'to-code': { name: 'Change to code', run(n) { n.setType('code'); show(n) } },

@@ -38,7 +38,7 @@ const command: [string, string][] = [
   ['Enter', 'edit'], ['ArrowUp', 'up'], ['K', 'up'], ['ArrowDown', 'down'], ['J', 'down'],
   ['Shift+ArrowUp', 'extend-up'], ['Shift+K', 'extend-up'], ['Shift+ArrowDown', 'extend-down'], ['Shift+J', 'extend-down'],
   ['Mod+A', 'select-all'], ['A', 'insert-above'], ['B', 'insert-below'], ['X', 'cut'], ['C', 'copy'], ['V', 'paste-below'], ['Shift+V', 'paste-above'],
-  ['D D', 'delete'], ['Z', 'undo'], ['Y', 'to-code'], ['M', 'to-markdown'], ['R', 'to-raw'],
+  ['D D', 'delete'], ['Z', 'undo'], ['Shift+Z', 'redo'], ['Y', 'to-code'], ['M', 'to-markdown'], ['R', 'to-raw'],
   ['1', 'heading-1'], ['2', 'heading-2'], ['3', 'heading-3'], ['4', 'heading-4'], ['5', 'heading-5'], ['6', 'heading-6'],
   ['Shift+M', 'merge'], ['Space', 'scroll-down'], ['Shift+Space', 'scroll-up'], ['Shift+L', 'line-numbers'], ['L', 'line-numbers'],
   ['O', 'fold-output'], ['Shift+O', 'scroll-output'], ['I I', 'interrupt'], ['0 0', 'restart'], ['S', 'save'], ['H', 'help'], ['?', 'help'],

@@ -38,6 +38,16 @@ const object = (v: unknown): Object => (typeof v === 'object' && v !== null ? (v
 
 const isGone = (e: unknown): boolean => ['not_found', 'sandbox_lost'].includes((e as SandgateError).kind)
 
+/** A change of the cells that can be undone. */
+interface Step {
+  before: CellModel[]
+  after: CellModel[]
+  active: string
+  /** The end of the active cell's text that the step has removed, or added. */
+  tail?: string
+  added?: string
+}
+
 /** An open notebook: its cells, the selection, its kernels, its file. */
 export class Notebook implements Page {
   readonly session: Sandbox
@@ -74,13 +84,15 @@ export class Notebook implements Page {
     const b = cells.findIndex((c) => c.id === this.anchor.value)
     return b < 0 ? cells.slice(a, a + 1) : cells.slice(Math.min(a, b), Math.max(a, b) + 1)
   })
+  /** Cells have several languages, or another one than the notebook. */
+  readonly mixed = computed(() => this.cells.value.some((c) => c.type.value === 'code' && c.language.value !== this.language.value))
   /** Sets the page's focus as in the model. The page provides this function. */
   focus: () => void = () => {}
   readonly #store: Store
   #metadata: Object = {}
   #minor = 5
-  /** tail is the end of the active cell's text that the step has removed. */
-  #undo: { before: CellModel[]; after: CellModel[]; active: string; tail?: string }[] = []
+  #undo: Step[] = []
+  #redo: Step[] = []
   #clipboard: CellJSON[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
   #due = 0 // when it fires
@@ -534,12 +546,22 @@ export class Notebook implements Page {
     queueMicrotask(() => (step.after = this.cells.peek())) // the step is done
     this.#undo.push(step)
     if (this.#undo.length > maxUndo) this.#undo.shift()
+    this.#redo = []
   }
 
   /** Undoes the last step of this user. Cells that others have added or removed since stay so. */
   undo(): void {
-    const u = this.#undo.pop()
-    if (!u) return toast('There is nothing to undo')
+    this.#revert(this.#undo, this.#redo, 'undo')
+  }
+
+  /** Repeats the step that was undone last, unless another one came after it. */
+  redo(): void {
+    this.#revert(this.#redo, this.#undo, 'redo')
+  }
+
+  #revert(from: Step[], to: Step[], word: string): void {
+    const u = from.pop()
+    if (!u) return toast(`There is nothing to ${word}`)
     const now = this.cells.peek()
     const next = u.before.filter((c) => now.includes(c) || !u.after.includes(c))
     now.forEach((c, i) => {
@@ -548,8 +570,10 @@ export class Notebook implements Page {
     })
     if (next.length === 0) return
     this.#set(next)
-    const split = u.tail === undefined ? undefined : this.find(u.active)
-    if (split) split.source.value += u.tail
+    to.push({ before: now, after: next, active: u.active, ...(u.tail ? { added: u.tail } : {}), ...(u.added ? { tail: u.added } : {}) })
+    const split = this.find(u.active)
+    if (split && u.tail) split.source.value += u.tail
+    if (split && u.added && split.source.peek().endsWith(u.added)) split.source.value = split.source.peek().slice(0, -u.added.length)
     this.select(this.find(u.active) ? u.active : next[0]!.id)
     this.touch()
   }

@@ -18,7 +18,7 @@ import { bringsFiles, dropped } from './drop'
 import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
 import { facts } from './languages'
 import { Notebook } from './notebook'
-import { Pane, type PaneName } from './pane'
+import type { PaneName } from './pane'
 import './notebook.css'
 
 /**
@@ -88,6 +88,10 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   const editors: Editors = useMemo(() => new Map(), [n])
   const gone = useGone(n.ended.value !== undefined)
   const [pane, setPane] = useState<PaneName | undefined>()
+  const [PaneView, setPaneView] = useState<typeof import('./pane').Pane | undefined>()
+  useEffect(() => {
+    if (pane) void import('./pane').then((m) => setPaneView(() => m.Pane))
+  }, [pane])
   const [palette, setPalette] = useState<'palette' | 'keys' | undefined>()
   const [Palette, setPaletteView] = useState<typeof import('./palette').Palette | undefined>()
   const main = useRef<HTMLElement>(null)
@@ -223,7 +227,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
           {n.cells.value.map((c, i) => <CellView key={c.id} notebook={n} cell={c} index={i} editors={editors} shell={shell} />)}
           {!n.readOnly && <AddBar notebook={n} />}
         </main>
-        {pane && <Pane name={pane} notebook={n} editors={editors} close={() => { setPane(undefined); n.focus() }} />}
+        {pane && PaneView && <PaneView name={pane} notebook={n} editors={editors} close={() => { setPane(undefined); n.focus() }} />}
       </div>
       {sharing && ShareView && <ShareView session={n.session} at={n.path === 'notebook.ipynb' ? '' : `?file=${encodeURIComponent(n.path)}`} onClose={() => setSharing(false)} />}
       {palette && Palette && <Palette what={palette} notebook={n} shell={shell} close={() => setPalette(undefined)} />}
@@ -287,7 +291,7 @@ function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; she
           <>
             <div class="narrow">{['files', 'variables', 'outline', 'search'].filter((id) => allowed(id, n)).map(item)}<a role="menuitem" href={terminalPath(n.session.id)} data-open>Terminal</a><hr /></div>
             {!n.readOnly && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={shell.share}>Share for viewing…</MenuItem>}
-            {['save', 'versions', 'undo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
+            {['save', 'versions', 'undo', 'redo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
             {['import', 'export-ipynb', 'export-html', 'export-script'].filter((id) => allowed(id, n)).map(item)}<hr />
             <MenuItem onClick={shell.palette} keys={keysOf('palette')[0]!}>All commands</MenuItem>{item('help')}
           </>
