@@ -2,6 +2,8 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Variable } from '@sandgate/client/base'
 import { languageName } from '../server'
 import type { PaneProps } from './pane'
+import { grouped } from './variablekinds'
+import './variables.css'
 
 /** Lists the variables of the running kernels. It is updated when a cell has ended. */
 export function Variables({ notebook: n }: PaneProps) {
@@ -11,6 +13,7 @@ export function Variables({ notebook: n }: PaneProps) {
   const kernel = all.find((k) => k.language === language) ?? all[0]
   const [found, setFound] = useState<{ language: string; list: Variable[] } | undefined>()
   const [error, setError] = useState<string | undefined>()
+  const [filter, setFilter] = useState('')
   const turn = n.turns.value
   const busy = kernel?.state.value === 'busy'
   useEffect(() => {
@@ -24,6 +27,7 @@ export function Variables({ notebook: n }: PaneProps) {
   }, [kernel, kernel?.kernel, turn, busy])
   if (!kernel) return <p class="muted empty">No kernel is running. Run a cell to see its variables here.</p>
   const list = found?.language === kernel.language ? found.list : undefined
+  const shown = grouped(list ?? [], filter)
   return (
     <>
       {all.length > 1 && (
@@ -35,15 +39,24 @@ export function Variables({ notebook: n }: PaneProps) {
       {!list && !error && <p class="muted empty">{busy ? 'The kernel is busy.' : 'Asking…'}</p>}
       {list?.length === 0 && <p class="muted empty">No variables yet.</p>}
       {list && list.length > 0 && (
-        <div class="table-box" tabIndex={0} role="region" aria-label="Variables">
-          <table class="variables">
-            <thead><tr><th scope="col">Name</th><th scope="col">Type</th><th scope="col">Value</th></tr></thead>
-            <tbody>
-              {list.map((v) => <tr key={v.name}><th scope="row">{v.name}</th><td>{v.type}{v.size && <span class="muted"> {v.size}</span>}</td><td><code title={v.value}>{v.value}</code></td></tr>)}
-            </tbody>
-          </table>
-        </div>
+        <>
+          <input class="field" type="search" aria-label="Filter variables" placeholder="Filter by name, type or value" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />
+          <div class="variables-list">{groups.map(([kind, title]) => shown[kind].length > 0 && (
+            <details key={`${kind}${filter !== ''}`} open={kind === 'value' || filter !== ''}>
+              <summary>{title} ({shown[kind].length})</summary>
+              <table class="variables" aria-label={title}>
+                <thead class="sr"><tr><th scope="col">Name and type</th><th scope="col">Value</th></tr></thead>
+                <tbody>
+                  {shown[kind].map((v) => <tr key={v.name}><th scope="row">{v.name}<span class="muted">{v.type}{v.size && ` ${v.size}`}</span></th><td><code title={v.value}>{v.value}</code></td></tr>)}
+                </tbody>
+              </table>
+            </details>
+          ))}</div>
+          {groups.every(([kind]) => shown[kind].length === 0) && <p class="muted empty" role="status">No variable matches.</p>}
+        </>
       )}
     </>
   )
 }
+
+const groups = [['value', 'Values'], ['function', 'Functions and classes'], ['module', 'Modules']] as const
