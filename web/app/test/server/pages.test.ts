@@ -204,7 +204,7 @@ describe('in light and in dark', () => {
     await page.keyboard.press('Shift+Enter')
     await page.locator('.cell[data-state="error"]').waitFor()
     await page.getByRole('button', { name: 'Variables' }).click()
-    await page.locator('.variables').waitFor()
+    await page.getByRole('table', { name: 'Values' }).waitFor()
     await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
     await page.getByRole('button', { name: 'Files' }).click()
     await page.locator('.side').getByRole('button', { name: 'Close' }).waitFor()
