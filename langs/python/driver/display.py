@@ -1,4 +1,7 @@
 """IPython's display hooks, as messages."""
+import sys
+import warnings
+
 from IPython.core.displayhook import DisplayHook
 from IPython.core.formatters import DisplayFormatter
 from IPython.core.displaypub import DisplayPublisher
@@ -21,6 +24,8 @@ class Formatter(DisplayFormatter):
         if kind in _TEXT and not include and not exclude and not self._known(kind):
             text = self.formatters["text/plain"](obj)
             return ({} if text is None else {"text/plain": text}), {}
+        if kind.__module__.startswith("altair."):
+            _draw_altair()
         data, metadata = super().format(obj, include=include, exclude=exclude)
         if not include and not exclude and any(b.__name__ in _FORMS for b in kind.__mro__):
             from . import forms  # it is not needed before
@@ -34,6 +39,16 @@ class Formatter(DisplayFormatter):
                 return True
         others = self.ipython_display_formatter.type_printers, self.mimebundle_formatter.type_printers
         return any(kind in printers or object in printers for printers in others)
+
+
+def _draw_altair():
+    """Let clients draw the charts of altair. Its default is a page that loads Vega from another
+    server. A renderer that the user has chosen stays."""
+    # Debian's altair repeats a warning about a function of jsonschema.
+    warnings.filterwarnings("ignore", "jsonschema.RefResolver", DeprecationWarning)
+    renderers = sys.modules["altair"].renderers
+    if renderers.active == "default":
+        renderers.enable("mimetype")
 
 
 class Publisher(DisplayPublisher):
