@@ -191,8 +191,14 @@ func (s *Surface) listKernels(w http.ResponseWriter, r *http.Request) error {
 	return surface.WriteJSON(w, http.StatusOK, bodies)
 }
 
+// getKernel answers with a kernel. Clients ask when they cannot connect to it. They take every error
+// but 503 for its end, so that errors that may pass have this status.
 func (s *Surface) getKernel(w http.ResponseWriter, r *http.Request) error {
 	k, err := s.find(r, r.PathValue("id"))
+	switch fault.KindOf(err) {
+	case fault.Exhausted, fault.DeadlineExceeded, fault.Internal:
+		return fault.Wrap(fault.Unavailable, "jupyter.kernel", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,14 @@ export function until(signal, test, what) {
 // run executes code and returns its reply, its output messages and its text. A clear_output clears
 // them, as it does in a notebook.
 export async function run(kernel, code, options = {}, onMessage) {
-  const future = kernel.requestExecute({ code, ...options })
+  let future
+  try {
+    future = kernel.requestExecute({ code, ...options })
+  } catch (err) {
+    const model = await services.KernelAPI.getKernelModel(kernel.id, kernel.serverSettings)
+    err.message += `: ${kernel.reason}; the server has ${JSON.stringify(model)}`
+    throw err
+  }
   return await collect(future, onMessage)
 }
 
