@@ -85,8 +85,8 @@ func (c *Controller) boundedHolders(o Holder) (all []Holder) {
 	return all
 }
 
-// report reports the use of holders on this node. It returns their use here and on other nodes. While
-// the ledger is not available, others is the last known use. wants asks other nodes to evict
+// report reports the use of holders on this node. It returns their use here and on other nodes.
+// While the ledger is not available, others is the last known use. wants asks other nodes to evict
 // sessions. wanted are the holders for which another node asks this.
 func (c *Controller) report(ctx context.Context, all []Holder,
 	wants bool,
@@ -177,8 +177,8 @@ func (c *Controller) Confirm(ctx context.Context, op string, r Request) error {
 	}
 }
 
-// Run reports the use of tenants and keys with quotas until Close, and evicts their idle sessions for
-// requests on other nodes. It returns at once without a ledger.
+// Run reports the use of tenants and keys with quotas until Close, and evicts their idle sessions
+// for requests on other nodes. It returns at once without a ledger.
 func (c *Controller) Run() {
 	if c.cfg.Ledger == nil {
 		return
@@ -206,7 +206,8 @@ func (c *Controller) Run() {
 	}
 }
 
-// holders returns the holders with quotas that use something on this node, or did at the last report.
+// holders returns the holders with quotas that use something on this node, or did at the last
+// report.
 func (c *Controller) holders() []Holder {
 	owners := c.cfg.Node.Holders()
 	c.mu.Lock()
@@ -235,10 +236,30 @@ func (c *Controller) holders() []Holder {
 	return all
 }
 
-// ReportReleased makes a session that has left this node count for its quotas until another node owns
-// it, or until the time until. stored is the session's size in bytes.
+// ReportReleased makes a session that has left this node count for its quotas until another node
+// owns it, or until the time until. stored is the session's size in bytes.
 func (c *Controller) ReportReleased(ctx context.Context, h Holder, session cluster.SessionID,
 	until time.Time, stored int64,
+) error {
+	return c.reportReleased(ctx, h, cluster.ReleasedSession{
+		Session: session, Until: until,
+		Used: AmountsOf(tenant.Use{Sessions: 1, DiskBytes: stored}),
+	})
+}
+
+// ReportStored makes a snapshot of this node count for its quotas also after the end of the node,
+// until the time until. The zero time ends that. bytes is its size.
+func (c *Controller) ReportStored(ctx context.Context, h Holder, snapshot string, until time.Time,
+	bytes int64,
+) error {
+	return c.reportReleased(ctx, h, cluster.ReleasedSession{
+		Session: cluster.SessionID(snapshot), Until: until, Stored: true,
+		Used: AmountsOf(tenant.Use{Snapshots: 1, DiskBytes: bytes}),
+	})
+}
+
+func (c *Controller) reportReleased(ctx context.Context, h Holder,
+	r cluster.ReleasedSession,
 ) error {
 	if c.cfg.Ledger == nil {
 		return nil
@@ -255,13 +276,7 @@ func (c *Controller) ReportReleased(ctx context.Context, h Holder, session clust
 		return nil
 	}
 	for i, h := range all {
-		held[i] = cluster.NodeUsage{
-			Holder: h.key(), Used: AmountsOf(c.use(h)),
-			Released: &cluster.ReleasedSession{
-				Session: session, Until: until,
-				Used: AmountsOf(tenant.Use{Sessions: 1, DiskBytes: stored}),
-			},
-		}
+		held[i] = cluster.NodeUsage{Holder: h.key(), Used: AmountsOf(c.use(h)), Released: &r}
 	}
 	_, err := c.cfg.Ledger.Report(ctx, held)
 	return err

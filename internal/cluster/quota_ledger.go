@@ -52,8 +52,12 @@ type NodeUsage struct {
 // node claims the session.
 type ReleasedSession struct {
 	Session SessionID
-	Until   time.Time
-	Used    Amounts
+	// Until is when the usage ends. A time in the past ends it now.
+	Until time.Time
+	Used  Amounts
+	// Stored is set for a snapshot in the blob store, in place of a session. Its usage counts while
+	// the node that reported it last has no lease.
+	Stored bool
 }
 
 // Totals is the usage of one holder on all other nodes.

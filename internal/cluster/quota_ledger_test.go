@@ -81,6 +81,28 @@ func conformQuota(t *testing.T, d directory) {
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who}))
 }
 
+// conformStoredQuota: a stored snapshot counts once: as usage of its node, and after the end of the
+// node's lease by itself, until another node reports its end.
+func conformStoredQuota(t *testing.T, d directory) {
+	a, b := register(t, d, heartbeatOf("a")), register(t, d, heartbeatOf("b"))
+	stored := cluster.ReleasedSession{
+		Session: "n_1", Until: time.Now().Add(time.Hour), Used: cluster.Amounts{1, 7}, Stored: true,
+	}
+	report(t, d, "a", a, cluster.NodeUsage{
+		Holder: "h", Used: cluster.Amounts{1, 7}, Released: &stored,
+	})
+	holds(t, report(t, d, "b", b, cluster.NodeUsage{Holder: "h"}), 1, 7)
+	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: "h"}))
+	expire(t, d, "a", a)
+	testenv.Eventually(t, "the snapshot of a node without a lease is counted", func() bool {
+		return slices.Equal(report(t, d, "b", b, cluster.NodeUsage{Holder: "h"}).Used,
+			cluster.Amounts{1, 7})
+	})
+	stored.Until = time.Time{}
+	holds(t, report(t, d, "b", b, cluster.NodeUsage{Holder: "h", Released: &stored}))
+	holds(t, report(t, d, "b", b, cluster.NodeUsage{Holder: "h"}))
+}
+
 // conformQuotaRace: when several nodes take the remainder of a quota at the same time,
 // they do not take more than the quota.
 func conformQuotaRace(t *testing.T, d directory) {

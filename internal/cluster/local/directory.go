@@ -260,6 +260,12 @@ func (d *Directory) live(id cluster.NodeID, incarnation cluster.Token) bool {
 	return m != nil && m.incarnation == incarnation && time.Now().Before(m.until)
 }
 
+// hasLease reports whether a node has a lease. Preconditions: mu is held.
+func (d *Directory) hasLease(id cluster.NodeID) bool {
+	m := d.nodes[id]
+	return m != nil && time.Now().Before(m.until)
+}
+
 func find(tx *bolt.Tx, id cluster.SessionID) (x entry, found bool) {
 	b := tx.Bucket(bucketSessions()).Get([]byte(id))
 	if b == nil || json.Unmarshal(b, &x) != nil || time.Now().After(x.Until) {

@@ -25,7 +25,7 @@ func (d *Directory) Report(
 		if a == nil {
 			a = &holder{
 				nodes:    map[cluster.NodeID]usage{},
-				released: map[cluster.SessionID]cluster.ReleasedSession{},
+				released: map[cluster.SessionID]released{},
 			}
 			d.holders[h.Holder] = a
 		}
@@ -33,7 +33,7 @@ func (d *Directory) Report(
 			delete(a.nodes, node)
 		}
 		if h.Released != nil {
-			a.released[h.Released.Session] = *h.Released
+			a.released[h.Released.Session] = released{*h.Released, node}
 		}
 		if h.Reclaim {
 			a.reclaimer, a.reclaimUntil = node, time.Now().Add(cluster.ReclaimTime)
@@ -47,10 +47,11 @@ func (d *Directory) Report(
 			}
 		}
 		for id, p := range a.released {
-			if d.isReleased(id) && time.Now().Before(p.Until) {
-				totals[i].Used.Add(p.Used)
-			} else {
+			switch {
+			case !time.Now().Before(p.Until) || !p.Stored && !d.isReleased(id):
 				delete(a.released, id)
+			case !p.Stored || !d.hasLease(p.by):
+				totals[i].Used.Add(p.Used)
 			}
 		}
 		totals[i].Reclaim = a.reclaimer != node && time.Now().Before(a.reclaimUntil)
@@ -64,10 +65,16 @@ func (d *Directory) Report(
 // holder is the usage of one holder.
 type holder struct {
 	nodes    map[cluster.NodeID]usage
-	released map[cluster.SessionID]cluster.ReleasedSession
+	released map[cluster.SessionID]released
 	// reclaimer is the node that asks the other nodes, until reclaimUntil, to give something back.
 	reclaimer    cluster.NodeID
 	reclaimUntil time.Time
+}
+
+// released is the usage of a released session or a stored snapshot, and the node that reported it.
+type released struct {
+	cluster.ReleasedSession
+	by cluster.NodeID
 }
 
 // usage is the usage on one node, which ends with the node's incarnation.

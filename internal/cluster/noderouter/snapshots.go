@@ -58,7 +58,8 @@ func (r snapshotRouter) list(ctx context.Context, who noderpc.Principal) (json.R
 	for _, a := range answers {
 		for _, s := range decode[protocol.SnapshotList](a.raw).Snapshots {
 			same := func(other protocol.Snapshot) bool { return other.ID == s.ID }
-			if !slices.ContainsFunc(all, same) {
+			// A stored one that is not in the store was deleted.
+			if s.State != stateStored && !slices.ContainsFunc(all, same) {
 				all = append(all, s)
 			}
 		}

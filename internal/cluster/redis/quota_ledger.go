@@ -37,7 +37,11 @@ func (d Directory) Report(
 			if err := cluster.CheckSession(p.Session); err != nil {
 				return nil, err
 			}
-			released = fmt.Sprintf("%s %d %s", p.Session, p.Until.UnixMicro(), text(p.Used))
+			released = fmt.Sprintf("p:%s %d %s", p.Session, p.Until.UnixMicro(), text(p.Used))
+			if p.Stored {
+				released = fmt.Sprintf("s:%s %d %s %s", p.Session, p.Until.UnixMicro(), node,
+					text(p.Used))
+			}
 		}
 		args = append(args, flag(h.Reclaim), text(h.Used), released)
 	}

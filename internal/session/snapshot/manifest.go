@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/atomicfile"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -177,6 +178,14 @@ func LinkDeep(from, to string) error {
 
 // Expired reports whether the lifetime of the snapshot has ended.
 func (c *Manifest) Expired(now time.Time) bool { return !c.Ends.IsZero() && now.After(c.Ends) }
+
+// ends returns when the lifetime of the snapshot ends.
+func (c *Manifest) ends() time.Time {
+	if c.Ends.IsZero() {
+		return cluster.NoEnd()
+	}
+	return c.Ends
+}
 
 // Header returns the manifest without the parts that are needed only in its file.
 func (c *Manifest) Header() *Manifest {

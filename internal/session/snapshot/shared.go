@@ -183,7 +183,19 @@ func (h *Store) isGone(ctx context.Context, c *Manifest) bool {
 	return fault.Is(err, fault.NotFound)
 }
 
-// Verify removes this node's copies of snapshots that were deleted while the node was away.
+// reportStored reports until when a snapshot in Shared counts for quotas without this node.
+func (h *Store) reportStored(ctx context.Context, c *Manifest, until time.Time) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
+	defer cancel()
+	// Verify reports it again.
+	if err := h.cfg.Admission.ReportStored(ctx, c.Holder(), c.ID, until, c.Bytes); err != nil {
+		h.cfg.Log.Warn("a snapshot may not count for its quotas when this node ends", "snapshot",
+			c.ID, "error", err)
+	}
+}
+
+// Verify removes this node's copies of snapshots that were deleted while the node was away. It
+// reports the use of the others again, because the directory may have lost it.
 func (h *Store) Verify(ctx context.Context) {
 	h.mu.Lock()
 	var all []*Manifest
@@ -193,6 +205,9 @@ func (h *Store) Verify(ctx context.Context) {
 	h.mu.Unlock()
 	for _, c := range all {
 		if !h.isGone(ctx, c) {
+			if c.Stored && !c.Copy {
+				h.reportStored(ctx, c, c.ends())
+			}
 			continue
 		}
 		h.cfg.Log.Info("removed the copy of a deleted snapshot", "snapshot", c.ID)

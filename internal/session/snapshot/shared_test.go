@@ -10,16 +10,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/admission"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // space is a Shared in memory, with the names of a cluster and counters.
 type space struct {
-	mu      sync.Mutex // guards all below
-	all     map[string]*Manifest
-	files   map[string][]byte
-	names   map[string]string
+	mu    sync.Mutex // guards all below
+	all   map[string]*Manifest
+	files map[string][]byte
+	names map[string]string
+	// counted is until when each snapshot counts for quotas without its node.
+	counted map[string]time.Time
 	away    bool
 	fetches int
 	failed  int
@@ -30,6 +34,7 @@ type space struct {
 func newSpace() *space {
 	return &space{
 		all: map[string]*Manifest{}, files: map[string][]byte{}, names: map[string]string{},
+		counted: map[string]time.Time{},
 	}
 }
 
@@ -155,11 +160,29 @@ func (s *space) count(err error) {
 	}
 }
 
+// counting are quotas that record the reports of stored snapshots.
+type counting struct {
+	quotas
+	s *space
+}
+
+func (c counting) ReportStored(_ context.Context, h admission.Holder, id string, until time.Time,
+	bytes int64,
+) error {
+	c.s.set(func() {
+		c.s.counted[id] = until
+		if until.IsZero() || h.Tenant == "" || bytes == 0 {
+			delete(c.s.counted, id)
+		}
+	})
+	return nil
+}
+
 // node opens the store of a node of a cluster.
 func (s *space) node(t *testing.T, n int, bytes int64) *Store {
 	t.Helper()
 	h, err := OpenStore(StoreConfig{
-		Dir: t.TempDir(), Max: n, MaxBytes: bytes, Admission: quotas{},
+		Dir: t.TempDir(), Max: n, MaxBytes: bytes, Admission: counting{s: s},
 		Taken: func(string, string, map[string]string, protocol.Snapshot) {},
 		Go:    func(f func()) { go f() }, Context: t.Context(), Log: slog.New(slog.DiscardHandler),
 		Shared: s, Names: s, Moved: s,
@@ -203,8 +226,8 @@ func TestSharedSnapshots(t *testing.T) {
 		if l := a.List(alice).Snapshots; len(l) != 1 || l[0].State != stateUploading {
 			t.Errorf("the node lists %+v", l)
 		}
-		if a.UploadAll(t.Context()) != 0 || len(a.List(alice).Snapshots) != 0 {
-			t.Error("it is not only in the store after its upload")
+		if a.UploadAll(t.Context()) != 0 || a.List(alice).Snapshots[0].State != stateStored {
+			t.Error("it is not stored after its upload")
 		}
 		for _, ref := range []string{"", "base", made.ID} {
 			l, err := b.Stored(t.Context(), alice, ref)
@@ -240,11 +263,14 @@ func TestSharedSnapshots(t *testing.T) {
 		if all, _ := b.Use("a", "alice"); all.Snapshots != 0 || len(b.Holders()) != 0 {
 			t.Errorf("the copy counts for a quota: %+v", all)
 		}
+		if until := s.counted[made.ID]; !until.Equal(cluster.NoEnd()) {
+			t.Errorf("without its node it counts until %s", until)
+		}
 		if err := b.Delete(t.Context(), alice, "base"); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.all)+len(s.names) != 0 {
-			t.Errorf("the store has %v %v", s.all, s.names)
+		if len(s.all)+len(s.names)+len(s.counted) != 0 {
+			t.Errorf("the store has %v %v, and %v count", s.all, s.names, s.counted)
 		}
 		_, err = a.Get(t.Context(), alice, made.ID)
 		wantKind(t, "the copy of a deleted snapshot", err, fault.NotFound)
@@ -294,9 +320,9 @@ func TestSharedAway(t *testing.T) {
 		}
 		late := take(t, a, "", 1000)
 		synctest.Wait()
-		if l := a.List(alice).Snapshots; len(l) != 1 || l[0].State != stateUploading ||
+		if v, err := a.Get(t.Context(), alice, late.ID); err != nil || v.State != stateUploading ||
 			s.failed == 0 {
-			t.Errorf("after a failed upload: %+v, %d failures", l, s.failed)
+			t.Errorf("after a failed upload: %+v, %v, %d failures", v, err, s.failed)
 		}
 		s.set(func() { s.away = false })
 		a.Upload(time.Now())
@@ -364,8 +390,8 @@ func TestCopiesGiveWay(t *testing.T) {
 	})
 }
 
-// TestVerifyCopies: a node that was away while a snapshot was deleted removes its copy, also after a
-// restart.
+// TestVerifyCopies: a node that was away while a snapshot was deleted removes its copy, also after
+// a restart.
 func TestVerifyCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpace()

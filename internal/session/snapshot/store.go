@@ -51,6 +51,10 @@ type Admission interface {
 	Check(op string, r admission.Request, all, own tenant.Use) error
 	// Confirm compares a request with the quotas over all nodes.
 	Confirm(ctx context.Context, op string, r admission.Request) error
+	// ReportStored makes a snapshot in Shared count also after the end of this node, until a time.
+	// The zero time ends that.
+	ReportStored(ctx context.Context, h admission.Holder, id string, until time.Time,
+		bytes int64) error
 }
 
 // Moved counts uploads and fetches that have ended.
@@ -331,15 +335,14 @@ func (h *Store) Get(ctx context.Context, p noderpc.Principal, ref string) (
 	return h.viewOf(c), nil
 }
 
-// List returns the tenant's snapshots, newest first. It leaves out those that Shared has: see
-// Stored.
+// List returns the tenant's snapshots that this node has taken, newest first. A stored one counts
+// only if Shared has it, because it may have been deleted on another node: see Stored.
 func (h *Store) List(p noderpc.Principal) protocol.SnapshotList {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var mine []*Manifest
 	for _, c := range h.all {
-		if c.Tenant == p.Tenant && !c.Expired(time.Now()) && !c.Copy &&
-			(h.cfg.Shared == nil || !c.Stored) {
+		if c.Tenant == p.Tenant && !c.Expired(time.Now()) && !c.Copy {
 			mine = append(mine, c)
 		}
 	}
@@ -380,6 +383,7 @@ func (h *Store) drop(ctx context.Context, c *Manifest) error {
 			return err
 		}
 		h.freeName(ctx, c.Tenant, c.Label, c.ID)
+		h.reportStored(ctx, c, time.Time{})
 	}
 	return h.dropCopy(c)
 }

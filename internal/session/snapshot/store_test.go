@@ -62,6 +62,10 @@ func (quotas) Check(op string, r admission.Request, all, _ tenant.Use) error {
 	return nil
 }
 
+func (quotas) ReportStored(context.Context, admission.Holder, string, time.Time, int64) error {
+	return nil
+}
+
 func (quotas) Confirm(context.Context, string, admission.Request) error { return nil }
 
 func open(t *testing.T, dir string, n int, bytes int64) (*Store, *int) {

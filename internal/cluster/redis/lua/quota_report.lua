@@ -1,7 +1,8 @@
 -- Replaces the usage of a node for each holder, and returns the usage of the other nodes.
 -- KEYS: holders. ARGV: node, incarnation, lease in ms, prefix of nodes, prefix of sessions;
 -- then for each holder: 1 when the node asks for something back; its amounts, empty for
--- none; the session that it has released: id, end, amounts.
+-- none; a session that it has released: p:id, end, amounts; or a snapshot that it has stored: s:id,
+-- end, node, amounts.
 if redis.call('HGET', ARGV[4] .. ARGV[1], 'incarnation') ~= ARGV[2] then
   return { 'expired' }
 end
@@ -16,7 +17,7 @@ for i, key in ipairs(KEYS) do
   end
   local session, ends, rest = string.match(parked, '^(%S+) (%S+) (.*)$')
   if session then
-    redis.call('HSET', key, 'p:' .. session, ends .. ' ' .. rest)
+    redis.call('HSET', key, session, ends .. ' ' .. rest)
     till = math.max(till, tonumber(ends))
   end
   if wants == '1' then
@@ -40,6 +41,15 @@ for i, key in ipairs(KEYS) do
         redis.call('HDEL', key, all[f])
       end
       counts = counts and name ~= ARGV[1]
+    elseif kind == 's:' then
+      -- A stored snapshot counts while its node does not report it.
+      local node
+      node, list = string.match(list, '^(%S+) (.*)$')
+      counts = redis.call('EXISTS', ARGV[4] .. node) == 0
+      if tonumber(first) <= now then
+        redis.call('HDEL', key, all[f])
+        counts = false
+      end
     else
       -- A released session counts while no node owns it.
       counts = tonumber(first) > now and redis.call('HGET', ARGV[5] .. name, 'node') == ''
