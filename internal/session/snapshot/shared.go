@@ -114,10 +114,10 @@ func readMark(dir string) (stored, isCopy bool) {
 }
 
 // viewOf returns a snapshot as clients see it.
-func (h *Store) viewOf(c *Manifest) protocol.Snapshot {
+func (cfg StoreConfig) viewOf(c *Manifest) protocol.Snapshot {
 	v := c.View()
 	switch {
-	case h.cfg.Shared == nil:
+	case cfg.Shared == nil:
 	case c.Stored:
 		v.State = stateStored
 	case c.Bound:
@@ -129,18 +129,18 @@ func (h *Store) viewOf(c *Manifest) protocol.Snapshot {
 }
 
 // holdName reserves a name for a new snapshot in the whole cluster. Errors: Conflict.
-func (h *Store) holdName(ctx context.Context, tenant, name, id string) error {
-	if h.cfg.Shared == nil || name == "" {
+func (cfg StoreConfig) holdName(ctx context.Context, tenant, name, id string) error {
+	if cfg.Shared == nil || name == "" {
 		return nil
 	}
-	if err := h.cfg.Names.HoldSnapshotName(ctx, tenant, name, id, nameLife); err != nil {
+	if err := cfg.Names.HoldSnapshotName(ctx, tenant, name, id, nameLife); err != nil {
 		return err
 	}
-	_, err := h.cfg.Shared.Find(ctx, tenant, name)
+	_, err := cfg.Shared.Find(ctx, tenant, name)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
-	h.freeName(ctx, tenant, name, id)
+	cfg.freeName(ctx, tenant, name, id)
 	if err == nil {
 		err = errNameTaken()
 	}
@@ -148,14 +148,14 @@ func (h *Store) holdName(ctx context.Context, tenant, name, id string) error {
 }
 
 // freeName frees the name of a snapshot that no longer exists.
-func (h *Store) freeName(ctx context.Context, tenant, name, id string) {
-	if h.cfg.Shared == nil || name == "" {
+func (cfg StoreConfig) freeName(ctx context.Context, tenant, name, id string) {
+	if cfg.Shared == nil || name == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
 	// Without an answer the name is free when nameLife is over.
-	_ = h.cfg.Names.HoldSnapshotName(ctx, tenant, name, id, 0)
+	_ = cfg.Names.HoldSnapshotName(ctx, tenant, name, id, 0)
 }
 
 // current returns a snapshot of this node that was not deleted on another node. A copy of a deleted
@@ -184,12 +184,12 @@ func (h *Store) isGone(ctx context.Context, c *Manifest) bool {
 }
 
 // reportStored reports until when a snapshot in Shared counts for quotas without this node.
-func (h *Store) reportStored(ctx context.Context, c *Manifest, until time.Time) {
+func (cfg StoreConfig) reportStored(ctx context.Context, c *Manifest, until time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
 	// Verify reports it again.
-	if err := h.cfg.Admission.ReportStored(ctx, c.Holder(), c.ID, until, c.Bytes); err != nil {
-		h.cfg.Log.Warn("a snapshot may not count for its quotas when this node ends", "snapshot",
+	if err := cfg.Admission.ReportStored(ctx, c.Holder(), c.ID, until, c.Bytes); err != nil {
+		cfg.Log.Warn("a snapshot may not count for its quotas when this node ends", "snapshot",
 			c.ID, "error", err)
 	}
 }
@@ -206,7 +206,7 @@ func (h *Store) Verify(ctx context.Context) {
 	for _, c := range all {
 		if !h.isGone(ctx, c) {
 			if c.Stored && !c.Copy {
-				h.reportStored(ctx, c, c.ends())
+				h.cfg.reportStored(ctx, c, c.ends())
 			}
 			continue
 		}
@@ -240,7 +240,7 @@ func (h *Store) Stored(ctx context.Context, p noderpc.Principal, ref string) (
 	}
 	sortNewest(all)
 	for _, c := range all {
-		out.Snapshots = append(out.Snapshots, h.viewOf(c))
+		out.Snapshots = append(out.Snapshots, h.cfg.viewOf(c))
 	}
 	return out, nil
 }

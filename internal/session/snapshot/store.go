@@ -184,7 +184,7 @@ func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source,
 		return none, err
 	}
 	id := idPrefix + strings.ToLower(rand.Text())
-	if err := h.holdName(ctx, p.Tenant, r.Name, id); err != nil {
+	if err := h.cfg.holdName(ctx, p.Tenant, r.Name, id); err != nil {
 		return none, err
 	}
 	dir := h.Dir(id)
@@ -200,10 +200,10 @@ func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source,
 		err = h.add(c)
 	}
 	if err != nil {
-		h.freeName(ctx, p.Tenant, r.Name, id)
+		h.cfg.freeName(ctx, p.Tenant, r.Name, id)
 		return none, errors.Join(err, os.RemoveAll(dir+Partial), Remove(dir))
 	}
-	made := h.viewOf(c.Header())
+	made := h.cfg.viewOf(c.Header())
 	h.Upload(time.Now())
 	h.cfg.Taken(p.Tenant, s.ID(), c.Labels, made)
 	h.cfg.Log.Info("snapshot taken", "session", s.ID(), "snapshot", id, "bytes", c.Bytes, "pause",
@@ -332,7 +332,7 @@ func (h *Store) Get(ctx context.Context, p noderpc.Principal, ref string) (
 	if err != nil {
 		return protocol.Snapshot{}, err
 	}
-	return h.viewOf(c), nil
+	return h.cfg.viewOf(c), nil
 }
 
 // List returns the tenant's snapshots that this node has taken, newest first. A stored one counts
@@ -349,7 +349,7 @@ func (h *Store) List(p noderpc.Principal) protocol.SnapshotList {
 	sortNewest(mine)
 	out := protocol.SnapshotList{Snapshots: []protocol.Snapshot{}}
 	for _, c := range mine {
-		out.Snapshots = append(out.Snapshots, h.viewOf(c))
+		out.Snapshots = append(out.Snapshots, h.cfg.viewOf(c))
 	}
 	return out
 }
@@ -382,8 +382,8 @@ func (h *Store) drop(ctx context.Context, c *Manifest) error {
 		if err := h.cfg.Shared.Remove(ctx, c); err != nil {
 			return err
 		}
-		h.freeName(ctx, c.Tenant, c.Label, c.ID)
-		h.reportStored(ctx, c, time.Time{})
+		h.cfg.freeName(ctx, c.Tenant, c.Label, c.ID)
+		h.cfg.reportStored(ctx, c, time.Time{})
 	}
 	return h.dropCopy(c)
 }

@@ -66,7 +66,7 @@ func (h *Store) upload(c *Manifest, t *task) {
 	switch {
 	case err == nil:
 		h.cfg.Moved.Uploaded(nil)
-		h.reportStored(h.cfg.Context, c, c.ends())
+		h.cfg.reportStored(h.cfg.Context, c, c.ends())
 		h.cfg.Log.Info("a snapshot is in the blob store", "snapshot", c.ID, "bytes", c.Bytes)
 	case !interrupted:
 		h.cfg.Moved.Uploaded(err)
