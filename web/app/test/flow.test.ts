@@ -1,6 +1,10 @@
-import { describe, expect, it, vi } from 'vitest'
+import { afterAll, describe, expect, it, vi } from 'vitest'
 import { Flow } from '../src/notebook/flow'
 import { OutputView } from '../src/notebook/output'
+import { drawn } from '../src/notebook/frames'
+
+// A drawing that is still planned would run without a document.
+afterAll(() => drawn())
 
 const line = (i: number) => `line ${String(i).padStart(6, '0')} ${'x'.repeat(50)}\n`
 
