@@ -153,7 +153,7 @@ node_modules: package-lock.json
 	@npm ci --no-audit --no-fund --silent
 	@touch node_modules
 
-bench: build node_modules
+bench: build node_modules python-source
 	@npm run --silent --workspace client/typescript build
 	@$(SUDO) env "PATH=$$PATH" bench/run
 

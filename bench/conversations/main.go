@@ -27,10 +27,11 @@ import (
 const (
 	// conversationLines is how many lines a program of a conversation prints, one each second.
 	conversationLines = 15
-	// ticker prints the time before each line. It starts no program, so that the processors measure
-	// little but the way of the output.
-	ticker = `mkfifo /tmp/never; exec 3<>/tmp/never; for ((i = 0; i < %d; i++)); do
-echo "$EPOCHREALTIME"; read -rt 1 -u 3; done`
+	// ticker waits a part of a second, so that the programs do not print at the same moment, and then
+	// prints lines that are the time. It starts no program, so that the processors measure little but
+	// the way of the output.
+	ticker = `rm -f /tmp/never; mkfifo /tmp/never; exec 3<>/tmp/never; read -rt %.3f -u 3
+for ((i = 0; i < %d; i++)); do echo "$EPOCHREALTIME"; read -rt 1 -u 3; done`
 	// flood prints more than the buffers of connections hold, so its gateway waits for its client.
 	flood    = "yes | head -c 20000000; touch /tmp/printed; sleep 100"
 	maxFlood = 64 << 20
@@ -126,9 +127,9 @@ func lagsOf(ctx context.Context, s *e2e.Server, floods, prints []string) ([]floa
 		first error
 		all   sync.WaitGroup
 	)
-	for _, id := range prints {
+	for i, id := range prints {
 		all.Go(func() {
-			part, err := linesOfOne(ctx, s, id)
+			part, err := linesOfOne(ctx, s, id, float64(i+1)/float64(len(prints)))
 			mu.Lock()
 			defer mu.Unlock()
 			lines = append(lines, part...)
@@ -174,10 +175,11 @@ func execStream(ctx context.Context, s *e2e.Server, id, command string) (*http.R
 	return res, err
 }
 
-// linesOfOne runs the program that prints, and returns its lines. The clocks of the machine and of
-// its sandboxes are the same.
-func linesOfOne(ctx context.Context, s *e2e.Server, id string) (lines []line, err error) {
-	res, err := execStream(ctx, s, id, fmt.Sprintf("rm -f /tmp/never; "+ticker, conversationLines))
+// linesOfOne runs the program that prints after a wait in seconds, and returns its lines. The clocks
+// of the machine and of its sandboxes are the same.
+func linesOfOne(ctx context.Context, s *e2e.Server, id string, wait float64,
+) (lines []line, err error) {
+	res, err := execStream(ctx, s, id, fmt.Sprintf(ticker, wait, conversationLines))
 	if err != nil {
 		return nil, err
 	}

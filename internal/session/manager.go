@@ -26,6 +26,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/internal/session/ownership"
+	"github.com/sandgate/sandgate/internal/session/ports"
 	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/session/series"
 	"github.com/sandgate/sandgate/internal/session/settings"
@@ -68,6 +69,7 @@ type Manager struct {
 	logs      *channel.Logs
 	owner     *ownership.Owner
 	names     *names.Names
+	looks     ports.Looks
 	// departures are changed with mu held when a session enters the list.
 	departures *ownership.Departures
 	// ctx ends with Close; work counts what has to end before Close returns.
@@ -92,6 +94,7 @@ func New(cfg Config) (*Manager, error) {
 		cfg: cfg, log: cfg.Logger, departures: ownership.NewDepartures(),
 		dirs: folders.In(cfg.DataDir), sessions: map[string]*Session{}, totals: newTotals(),
 		stats: newStats(cfg), names: names.New(cfg.Names),
+		looks: ports.NewLooks(),
 	}
 	m.logs = channel.NewLogs(channel.LogsConfig{
 		Dir: m.dirs.Logs(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log,

@@ -90,7 +90,7 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 		OutputRate: spec.Limits.OutputBytesPerSecond,
 		Agent:      a, Router: r, Logs: m.logs, Stats: m.stats, Meter: &s.meter,
 	}, status.Numbers)
-	s.ports = ports.New(spec.ID, a.Ports.List, func(c protocol.PortChange) {
+	s.ports = ports.New(spec.ID, m.looks.Bound(a.Ports.List), func(c protocol.PortChange) {
 		s.channels.Viewers().Notify(protocol.EventPort, c)
 		m.emit(s.aboutNow().Port(c))
 	})

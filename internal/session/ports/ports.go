@@ -21,7 +21,7 @@ const (
 // Ports are the ports of a session. Its methods are safe for concurrent use.
 type Ports struct {
 	session string
-	list    func(context.Context) ([]wire.Port, error)
+	list    List
 	notify  func(protocol.PortChange)
 
 	mu      sync.Mutex // guards all below; a leaf
@@ -30,12 +30,8 @@ type Ports struct {
 	known   []wire.Port
 }
 
-// New returns the ports of a session. List asks the session's agent for the ports that listen, and
-// notify reports a change to the session's viewers.
-func New(
-	session string, list func(context.Context) ([]wire.Port, error),
-	notify func(protocol.PortChange),
-) *Ports {
+// New returns the ports of a session. notify reports a change to the session's viewers.
+func New(session string, list List, notify func(protocol.PortChange)) *Ports {
 	return &Ports{session: session, list: list, notify: notify}
 }
 
