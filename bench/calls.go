@@ -75,6 +75,12 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 	}
 	defer func() { _ = sandbox.Delete(context.WithoutCancel(ctx)) }()
 	path := "/v1/sessions/" + sandbox.ID()
+	// The session of LibreChat is used by one way only, so the way beside it has one, too.
+	beside, err := c.Sandbox(ctx, client.SandboxOptions{Language: "python"})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = beside.Delete(context.WithoutCancel(ctx)) }()
 	tools, end, err := toolWays(ctx, s)
 	if err != nil {
 		return err
@@ -102,7 +108,7 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 			return ms(time.Since(begin)), err
 		}},
 		{name: "exec of bash, HTTP, with its files", call: func() (float64, error) {
-			return post(ctx, s, path+"/exec", map[string]any{
+			return post(ctx, s, "/v1/sessions/"+beside.ID()+"/exec", map[string]any{
 				"argv": []string{"bash", "-c", "true"},
 			})
 		}},
