@@ -274,6 +274,8 @@ port.open          unsupported unsupported unsupported
 port.unlink        unsupported unsupported unsupported
 session.adopt      unsupported unsupported unsupported
 session.owner      unsupported unsupported unsupported
+snapshot.discard   unsupported unsupported unsupported
+snapshot.stored    unsupported unsupported unsupported
 session.parked     unsupported unsupported unsupported
 template.build     unsupported unsupported unsupported
 run.once           unsupported unsupported unsupported

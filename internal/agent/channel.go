@@ -129,6 +129,10 @@ func (c *channel) handle(r wire.Request) {
 	}
 }
 
+// doneLimit is how long a channel whose processes have ended may take to end. On a busy machine it
+// takes seconds to see in /proc that no process of it is left.
+const doneLimit = 20 * time.Second
+
 // close ends the whole process tree. When it returns, the channel's exit event
 // is on the wire.
 func (c *channel) close() error {
@@ -146,7 +150,7 @@ func (c *channel) close() error {
 	if err := c.killTree(c.s.cfg.KillGrace); err != nil {
 		return err
 	}
-	t := time.NewTimer(5 * time.Second)
+	t := time.NewTimer(doneLimit)
 	defer t.Stop()
 	select {
 	case <-c.done:

@@ -112,6 +112,7 @@ func understood(args []string, whole bool) error {
 // and in the files of a deployment.
 func TestDocumentedCommands(t *testing.T) {
 	const top = "../.."
+	inKernel := regexp.MustCompile(`^\s*(?:put|get|names)\b`)
 	checked := 0
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -134,6 +135,10 @@ func TestDocumentedCommands(t *testing.T) {
 			return err
 		}
 		for _, line := range commandLines(name, string(text)) {
+			// The command sandgate of a Bash kernel is another program.
+			if inKernel.MatchString(line) && strings.HasPrefix(name, "langs/") {
+				continue
+			}
 			checked++
 			if err := understood(shellWords(line), true); err != nil {
 				t.Errorf("%s: sandgate %s: %v", name, line, err)
