@@ -62,6 +62,13 @@ func measureCalls(ctx context.Context, n int) error {
 	return err
 }
 
+// way is one way to make a call.
+type way struct {
+	name string
+	call func() (float64, error)
+	took []float64 // ms
+}
+
 // callsInSession measures requests to one session.
 func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 	c, err := client.New(client.Options{URL: s.URL, Token: s.Token})
@@ -86,11 +93,6 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 		return err
 	}
 	defer end()
-	type way struct {
-		name string
-		call func() (float64, error)
-		took []float64
-	}
 	ways := []way{
 		{name: "exec of true, HTTP", call: func() (float64, error) {
 			return post(ctx, s, path+"/exec", map[string]any{
