@@ -1,7 +1,8 @@
 import type { DocumentAddition, DocumentNews, DocumentUpdated } from '@sandgate/client/base'
 import { SandgateError } from '@sandgate/client/base'
 import { describe, expect, it } from 'vitest'
-import { sumsOf, type SharedCell, SharedDocument } from '../src/notebook/shared/document'
+import * as Y from 'yjs'
+import { remote, sumsOf, type SharedCell, SharedDocument } from '../src/notebook/shared/document'
 import { Membership, type Link } from '../src/notebook/shared/membership'
 
 /** The part of the server that passes updates on. It can lose everything. */
@@ -300,6 +301,31 @@ describe('a version that a program has written', () => {
     expect(content(clients[0]!)).toBe(content(clients[1]!))
     expect(clients[0]!.membership.shared.cells.filter((c) => c.source === 'program')).toHaveLength(1)
   })
+})
+
+it('keeps a cell whose two places are removed by two members', () => {
+  const [one, two] = [new SharedDocument(), new SharedDocument()]
+  const exchange = () => {
+    Y.applyUpdate(one.doc, Y.encodeStateAsUpdate(two.doc), remote)
+    Y.applyUpdate(two.doc, Y.encodeStateAsUpdate(one.doc), remote)
+  }
+  one.begin(file(), 'v1')
+  exchange()
+  one.setOrder(['b', 'c', 'd', 'a'])
+  two.setOrder(['b', 'a', 'c', 'd'])
+  exchange()
+  const places = one.order.toArray()
+  expect(places.filter((id) => id === 'a')).toHaveLength(2)
+  one.order.delete(places.indexOf('a'))
+  two.order.delete(places.lastIndexOf('a'))
+  exchange()
+  for (const d of [one, two]) expect(d.ids).toEqual(['b', 'c', 'd', 'a'])
+  two.setOrder(['a', 'b', 'c'])
+  exchange()
+  for (const d of [one, two]) expect(d.ids).toEqual(['a', 'b', 'c'])
+  one.setOrder(['b', 'c'])
+  exchange()
+  for (const d of [one, two]) expect(d.ids).toEqual(['b', 'c'])
 })
 
 it('never splits a character of two parts', () => {

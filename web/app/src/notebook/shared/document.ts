@@ -42,6 +42,7 @@ export class SharedDocument {
   readonly order: Y.Array<string> = this.doc.getArray('cells')
   readonly #facts: Y.Map<unknown> = this.doc.getMap('facts')
   readonly #about: Y.Map<unknown> = this.doc.getMap('about')
+  readonly #present: Y.Map<boolean> = this.doc.getMap('present') // false for a cell that was removed
 
   /** The id that the document got when it was made from a file. */
   get id(): string {
@@ -56,9 +57,14 @@ export class SharedDocument {
     return this.doc.getText(`source ${id}`)
   }
 
-  /** The ids in their order. Two users who move a cell at the same time leave its id twice. */
+  /**
+   * The ids in their order. Two users who move a cell at the same time leave its id twice. If two
+   * others then remove one of both each, the id is in no place: such cells come last.
+   */
   get ids(): string[] {
-    return [...new Set(this.order.toArray())]
+    const ids = new Set(this.order.toArray())
+    const lost = [...this.#present].filter(([id, there]) => there && !ids.has(id)).map(([id]) => id)
+    return [...ids, ...lost.sort()]
   }
 
   type(id: string): CellType {
@@ -146,9 +152,11 @@ export class SharedDocument {
   /** Changes the order of cells by moving, removing and inserting as few as it can. */
   setOrder(ids: string[]): void {
     const list = this.order
-    if (list.length === ids.length && ids.every((id, i) => list.get(i) === id)) return
+    const left = new Set(ids)
     this.doc.transact(() => {
-      const left = new Set(ids)
+      for (const id of this.ids) if (!left.has(id)) this.#present.set(id, false)
+      for (const id of ids) if (!this.#present.get(id)) this.#present.set(id, true)
+      if (list.length === ids.length && ids.every((id, i) => list.get(i) === id)) return
       ids.forEach((id, i) => {
         // Entries that have no place here: removed cells, and those that come later.
         while (i < list.length && list.get(i) !== id && (!left.has(list.get(i)) || list.get(i + 1) === id)) list.delete(i)
