@@ -29,17 +29,9 @@ func TestClusterSnapshots(t *testing.T) {
 	c := newCluster(t, 2)
 	const at, other = 0, 1
 	gone, stays := c.Servers[at], c.Servers[other]
-	on := func(want int, r protocol.SessionCreate) *session {
+	on := func(node int, r protocol.SessionCreate) *session {
 		t.Helper()
-		for range 8 {
-			s := openAs(t, stays, r)
-			if c.owner(s.id) == want {
-				return s
-			}
-			check(t, s.client.DeleteSession(s.ctx, s.id))
-		}
-		t.Fatalf("no session is placed on node %d", want)
-		return nil
+		return c.openOn(t, stays, node, r)
 	}
 	s := on(at, protocol.SessionCreate{})
 	g := s.client

@@ -99,6 +99,20 @@ func (c *cluster) owner(id string) int {
 	return owner
 }
 
+// openOn creates a session through the server srv that the node with an index owns.
+func (c *cluster) openOn(t *testing.T, srv *Server, node int, r protocol.SessionCreate) *session {
+	t.Helper()
+	for range 8 {
+		s := openAs(t, srv, r)
+		if c.owner(s.id) == node {
+			return s
+		}
+		check(t, s.client.DeleteSession(s.ctx, s.id))
+	}
+	t.Fatalf("no session is placed on node %d", node)
+	return nil
+}
+
 // history returns the history that the servers have logged.
 func (c *cluster) history() *history {
 	h := &history{nodes: map[string]string{}}

@@ -63,7 +63,8 @@ func TestLostSandboxKeepsNotebook(t *testing.T) {
 	// The cell ends with the sandbox.
 	cell, err := s.kernel.Execute(s.ctx,
 		"import subprocess\n"+
-			"subprocess.run(['python3', '-c', 'b = []\\nwhile True: b.append(bytearray(b\"x\" * (8 << 20)))'])", wire.ExecuteOptions{})
+			"code = 'b = []\\nwhile True: b.append(bytearray(b\"x\" * (8 << 20)))'\n"+
+			"subprocess.run(['python3', '-c', code])", wire.ExecuteOptions{})
 	for err == nil {
 		_, err = cell.Next(s.ctx)
 	}

@@ -89,17 +89,9 @@ func TestClusterTakeOver(t *testing.T) {
 	const at, other = 0, 1
 	srv, stays := c.Servers[at], c.Servers[other]
 	durable := true
-	on := func(want int, r protocol.SessionCreate) *session {
+	on := func(node int, r protocol.SessionCreate) *session {
 		t.Helper()
-		for range 8 {
-			s := openAs(t, stays, r)
-			if c.owner(s.id) == want {
-				return s
-			}
-			check(t, s.client.DeleteSession(s.ctx, s.id))
-		}
-		t.Fatalf("no session is placed on node %d", want)
-		return nil
+		return c.openOn(t, stays, node, r)
 	}
 	s := on(at, protocol.SessionCreate{Durable: &durable})
 	var mu sync.Mutex // guards states

@@ -72,11 +72,15 @@ Sandgate.put("nested", Map.of("a", List.of(1, 2)));`, "{Name=a, Half=0.5, No=nul
 	run("python", `print(sandgate.get("points").columns.tolist(), sandgate.get("nested"),
       sandgate.get("pairs").Name.tolist())`, "['x', 'y'] {'a': [1, 2]} ['a', 'b']")
 	// Failures name the value, and leave what was there.
-	run("python", `for f in (lambda: sandgate.get("none"), lambda: sandgate.put("../x", 1), lambda: sandgate.put("df", "x" * (64 << 20))):
+	run("python", `for f in (
+    lambda: sandgate.get("none"), lambda: sandgate.put("../x", 1),
+    lambda: sandgate.put("df", "x" * (64 << 20)),
+):
     try: f()
     except Exception as e: print(type(e).__name__, str(e)[:24])
 print(len(sandgate.get("df")))`,
-		"KeyError 'no kernel has stored no\nValueError '../x' is not a name of \nValueError df has 67108877 bytes as\n2")
+		"KeyError 'no kernel has stored no\nValueError '../x' is not a name of \n"+
+			"ValueError df has 67108877 bytes as\n2")
 	run("bash", `sandgate get none 2>&1; sandgate put --json df <<<"{" 2>&1; sandgate get df | wc -l`,
 		"sandgate: no kernel has stored none\nsandgate: it is not valid JSON\n3")
 }

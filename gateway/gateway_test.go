@@ -474,10 +474,12 @@ func TestAbuse19_Slowloris(t *testing.T) {
 			c.Times.Body = 100 * time.Millisecond
 		})
 	w.session()
+	const put = "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\n" +
+		"Authorization: Bearer " + tokenAll + "\r\n"
 	for name, text := range map[string]string{
 		"header": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-",
-		"body":   "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\nContent-Length: 20000\r\n\r\n" + strings.Repeat("a", 9000),
-		"chunk":  "PUT /v1/sessions/fixed/files/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+		"body":   put + "Content-Length: 20000\r\n\r\n" + strings.Repeat("a", 9000),
+		"chunk":  put + "Transfer-Encoding: chunked\r\n\r\n5\r\nab",
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
