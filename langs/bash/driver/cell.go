@@ -17,9 +17,6 @@ import (
 // ordersStreams matches cells that write to standard error themselves.
 var ordersStreams = regexp.MustCompile(`>\s*&\s*2|/dev/stderr`)
 
-// listsTraps matches trap without arguments, and trap -p, where a command begins.
-var listsTraps = regexp.MustCompile(`(?m)(^[ \t]*|\$\()trap((?:[ \t]+-p(?:[ \t]+\w+)*)?[ \t]*)([;|)>]|$)`)
-
 // next starts the next execution, if none runs.
 func (d *driver) next() {
 	if len(d.queue) == 0 {
@@ -51,15 +48,8 @@ func (d *driver) next() {
 		code = quote(file) + "\n"
 	}
 	before := ""
-	if ordersStreams.MatchString(code) && !c.program && !strings.Contains(d.flags, "x") &&
-		!strings.Contains(code, "set -x") {
-		before = `set -T; __sg_mixed=yes; trap '__sg_debug "$BASH_COMMAND"' DEBUG; `
-	}
-	if d.flags != "" && !c.program {
-		before += "set -" + d.flags + ";"
-	}
 	if !c.program {
-		code = listsTraps.ReplaceAllString(code, "${1}__sg_traps$2$3")
+		before = d.room.before(code, d.flags)
 	}
 	if err := os.WriteFile(d.room.path(c.name), []byte(before+code), 0o600); err != nil {
 		d.fail("OSError", err.Error(), nil)
@@ -78,8 +68,29 @@ func (d *driver) next() {
 	if strings.Contains(code, "ERR") {
 		after = "; { __sg_errs; } 2>/dev/null"
 	}
-	d.shell.send(fmt.Sprintf("__sg_probe %d %s && . %s <%s; { __sg_off; } 2>/dev/null%s", r.Cell,
-		begins, quote(d.room.path(c.name)), quote(d.room.path("stdin")), after))
+	d.shell.send(fmt.Sprintf("__sg_probe %d %s && . $__sg_none%s <%s; %s%s", r.Cell, begins,
+		quote(d.room.path(c.name)), quote(d.room.path("stdin")), d.room.endCommand("$?"), after))
+}
+
+// endsBefore is the end of commands before a cell's code, except options of set.
+const endsBefore = "__sg_on=; "
+
+// before returns the commands that run before a cell's code, in its first line. flags are the
+// options of set that apply to it.
+func (r *room) before(code, flags string) string {
+	text := ""
+	if trap, err := os.Stat(r.path("debug")); err == nil && trap.Size() > 0 {
+		text = ". $__sg_none" + quote(r.path("debug")) + "; " + endsBefore
+	} else if ordersStreams.MatchString(code) && !strings.Contains(flags, "x") &&
+		!strings.Contains(code, "set -x") {
+		text = "set -T; __sg_mixed=yes; builtin trap '[[ $__sg_mixed == yes && " +
+			`$BASH_COMMAND != *@(">&2"|/dev/stderr)* ]] || __sg_debug "$BASH_COMMAND"' DEBUG; ` +
+			endsBefore
+	}
+	if flags != "" {
+		text += "set $__sg_none-" + flags + ";"
+	}
+	return text
 }
 
 // event processes an event of the shell.

@@ -120,7 +120,7 @@ func (r *rig) write(body string) {
 // reply waits for the reply with the id. It returns false at the driver's end.
 func (r *rig) reply(id uint64) (message.Reply, bool) {
 	r.t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(3 * time.Minute)
 	for {
 		select {
 		case f, ok := <-r.frames:
@@ -166,7 +166,7 @@ func (r *rig) awaitPrinted(text string) {
 	r.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(time.Minute)
+	limit := time.After(3 * time.Minute)
 	for {
 		r.mu.Lock()
 		found := strings.Contains(r.printed.String(), text)

@@ -148,6 +148,7 @@ func (d *driver) gone() {
 	}
 	if state == "" {
 		d.saved = ""
+		_ = os.Remove(d.room.path("debug"))
 	}
 	number := uint32(0)
 	if c != nil {

@@ -70,7 +70,7 @@ type helper struct {
 func (h helper) run(script string, args ...string) string {
 	load := "true"
 	if h.state != "" {
-		load = ". " + quote(h.state) + " >/dev/null 2>&1; trap - EXIT ERR DEBUG; set +eux"
+		load = ". " + quote(h.state) + " >/dev/null 2>&1; builtin trap - EXIT ERR DEBUG; set +eux"
 	}
 	cmd := exec.CommandContext(h.ctx, "/bin/bash",
 		append([]string{"--norc", "-O", "extglob", "-O", "expand_aliases", "-c", load + "\n" +
@@ -188,8 +188,8 @@ func (h helper) inspect(word string, detail int) string {
 			echo
 			timeout 2 "$(type -P -- "$1")" --help 2>&1 </dev/null | head -n 200
 		fi`, word, fmt.Sprint(detail))
-	if word == "read" {
-		text = h.run("help read")
+	if slices.Contains([]string{"read", "mapfile", "readarray", "select", "trap"}, word) {
+		text = h.run(`help -- "$1"`, word) // the driver has a function or an alias of that name
 	}
 	return clip(strings.TrimRight(text, "\n"))
 }

@@ -133,7 +133,8 @@ func (d *driver) takeSteps(steps []step, before time.Duration, c *cell, interrup
 		}
 		s.do(d, c, interrupted)
 		// The signal may have cut off the report of the end. It may also swallow this line.
-		d.shell.send(fmt.Sprintf("{ __sg_over %d; } 2>/dev/null", c.Cell))
+		d.shell.send(d.room.endCommand("130") + "; " +
+			d.room.hidden(fmt.Sprintf("%s %d", d.room.calls("__sg_over"), c.Cell)))
 		d.takeSteps(steps[1:], s.after, c, interrupted)
 	})
 }

@@ -13,8 +13,12 @@ import (
 	"syscall"
 )
 
-//go:embed prelude.bash
-var prelude string
+var (
+	//go:embed prelude.bash
+	prelude string
+	//go:embed functions.bash
+	functions string
+)
 
 // The separators between and after the fields of an event of the shell.
 const (
@@ -58,11 +62,34 @@ func newRoom() (*room, error) {
 			return nil, err
 		}
 	}
-	text := fmt.Sprintf("__sg_dir=%s\n%s", quote(dir), prelude)
-	if err := os.WriteFile(r.path("prelude"), []byte(text), 0o600); err != nil {
-		return nil, err
+	text := fmt.Sprintf("__sg_dir=%s\nPROMPT_COMMAND=%s\n__sg_exits=%s\n%s", quote(dir),
+		quote(r.endCommand("$?")), quote(r.hidden("__sg_status=$?", r.calls("__sg_exit"))), prelude)
+	for name, text := range map[string]string{
+		"prelude": text, "functions": functions, "stdin": "",
+	} {
+		if err := os.WriteFile(r.path(name), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
 	}
-	return r, os.WriteFile(r.path("stdin"), nil, 0o600)
+	return r, nil
+}
+
+// endCommand returns the command that ends the cell, if one is running, with a status.
+func (r *room) endCommand(status string) string {
+	return r.hidden("__sg_status="+status, "[[ ! $__sg_cell ]] || { "+r.calls("__sg_off")+"; }")
+}
+
+// hidden joins commands of the driver and hides their traces.
+func (r *room) hidden(commands ...string) string {
+	return "{ " + strings.Join(commands, "; ") + "; } >/dev/null 2>&1"
+}
+
+// calls returns the commands that call a function of the driver although the cell may have removed
+// all functions. First they remove a DEBUG trap. A trap that the function trap has set does not run
+// for commands whose text has __sg_.
+func (r *room) calls(function string) string {
+	return "builtin trap - DEBUG $__sg_none; builtin declare -F " + function + " || . " +
+		quote(r.path("functions")) + "; " + function
 }
 
 // state returns the file of a state of the shell.

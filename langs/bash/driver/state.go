@@ -92,7 +92,7 @@ func (d *driver) save() {
 	}
 	d.states++
 	d.saving = d.states
-	d.shell.send(fmt.Sprintf("{ __sg_keep %d; } 2>/dev/null", d.saving))
+	d.shell.send(d.room.hidden(fmt.Sprintf("__sg_keep %d", d.saving)))
 	if d.fenced {
 		d.savingFence = d.fences + 1
 		return

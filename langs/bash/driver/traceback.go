@@ -47,10 +47,10 @@ func (d *driver) sourceLine(file, line string) string {
 	}
 	if n == 1 {
 		// The driver's addition before the code is not the user's.
-		if i := strings.Index(all[0], "DEBUG; "); i >= 0 {
-			all[0] = all[0][i+len("DEBUG; "):]
+		if _, after, found := strings.Cut(all[0], endsBefore); found {
+			all[0] = after
 		}
-		all[0] = regexp.MustCompile(`^set -[eux]+;`).ReplaceAllString(all[0], "")
+		all[0] = regexp.MustCompile(`^set \$__sg_none-[eux]+;`).ReplaceAllString(all[0], "")
 	}
 	return strings.TrimSpace(all[n-1])
 }
