@@ -17,8 +17,9 @@ final class Composer
         $vendor = getcwd() . '/vendor';
         $state = '';
         foreach (self::LISTS as $name) {
-            clearstatcache(true, "$vendor/composer/autoload_$name.php");
-            $state .= @filemtime("$vendor/composer/autoload_$name.php") . ':' . @filesize("$vendor/composer/autoload_$name.php") . ' ';
+            $list = "$vendor/composer/autoload_$name.php";
+            clearstatcache(true, $list);
+            $state .= (is_file($list) ? filemtime($list) . ':' . filesize($list) : ':') . ' ';
         }
         $before = self::$seen[$vendor] ?? null;
         if ($before === $state) {

@@ -40,6 +40,7 @@ final class Kernel
     private array $atEnd = [];
     /** PHP's own proc_open. */
     public readonly \Closure $openProcess;
+    public readonly ErrorHandlers $errorHandlers;
 
     public static function get(): self
     {
@@ -62,10 +63,11 @@ final class Kernel
         $this->standardStreams();
         register_shutdown_function($this->shutdown(...));
         $this->openProcess = proc_open(...);
-        foreach (['readline', 'register_shutdown_function', 'time_sleep_until', 'proc_open', 'debug_print_backtrace'] as $name) {
+        $this->errorHandlers = new ErrorHandlers($this->output->diagnose(...));
+        foreach (['readline', 'register_shutdown_function', 'time_sleep_until', 'proc_open', 'debug_print_backtrace',
+            'set_error_handler', 'restore_error_handler'] as $name) {
             $engine->forgetFunction($name);
         }
-        set_error_handler($this->output->diagnose(...));
     }
 
     /** Reports to the agent that there is a kernel. */

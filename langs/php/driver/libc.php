@@ -111,11 +111,15 @@ final class Libc
      */
     public function part(int $first): void
     {
+        clearstatcache();
         foreach (scandir('/proc/self/fd') as $name) {
             $fd = (int) $name;
-            if ($fd < $first || ($target = @readlink("/proc/self/fd/$fd")) === false) {
+            // The folder's own descriptor is closed by now. An error handler of the user would get a
+            // warning, also with @.
+            if ($fd < $first || !is_link("/proc/self/fd/$fd")) {
                 continue;
             }
+            $target = readlink("/proc/self/fd/$fd");
             $new = -1;
             if ($target[0] === '/' && is_file("/proc/self/fd/$fd")) {
                 $flags = $this->c->fcntl($fd, 3) & 0o6003; // the mode, O_APPEND and O_NONBLOCK

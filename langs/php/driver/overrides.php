@@ -48,6 +48,23 @@ function proc_open(array|string $command, array $descriptor_spec, &$pipes, ?stri
     return (Sandgate\Kernel::get()->openProcess)($command, $descriptor_spec, $pipes, $cwd, $env_vars, $options);
 }
 
+/**
+ * Errors have a handler of the driver, which users do not see.
+ *
+ * @param callable|null $callback
+ */
+function set_error_handler(mixed $callback, int $error_levels = E_ALL): mixed
+{
+    $class = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 2)[1]['class'] ?? null;
+    return Sandgate\Kernel::get()->errorHandlers->set($callback, $error_levels, $class);
+}
+
+function restore_error_handler(): true
+{
+    Sandgate\Kernel::get()->errorHandlers->restore();
+    return true;
+}
+
 /** PHP's own function shows the frames that run a cell. */
 function debug_print_backtrace(int $options = 0, int $limit = 0): void
 {
