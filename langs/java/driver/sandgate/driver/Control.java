@@ -2,6 +2,7 @@ package sandgate.driver;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.function.Function;
@@ -23,12 +24,18 @@ final class Control extends DirectExecutionControl {
 
     private final Loader loader;
     private final Caller caller;
+    private final Delegate delegate;
     private final Function<String, Weaver.Lines> lines;
     private Runner.Outcome outcome;
 
     Control(Loader loader, Caller caller, Function<String, Weaver.Lines> lines) {
-        super(new Delegate(loader));
+        this(loader, new Delegate(loader, new HashMap<>()), caller, lines);
+    }
+
+    private Control(Loader loader, Delegate delegate, Caller caller, Function<String, Weaver.Lines> lines) {
+        super(delegate);
         this.loader = loader;
+        this.delegate = delegate;
         this.caller = caller;
         this.lines = lines;
     }
@@ -51,9 +58,14 @@ final class Control extends DirectExecutionControl {
     @Override public void load(ClassBytecodes[] list) throws ClassInstallException, NotImplementedException, EngineTerminationException {
         var woven = new ClassBytecodes[list.length];
         for (int i = 0; i < list.length; i++) {
+            delegate.compiled.put(list[i].name(), list[i].bytecodes());
             woven[i] = new ClassBytecodes(list[i].name(), Weaver.weave(list[i].bytecodes(), lines.apply(list[i].name())));
         }
-        super.load(woven);
+        try {
+            super.load(woven);
+        } finally {
+            delegate.compiled.clear();
+        }
     }
 
     @Override public String invoke(String className, String methodName) throws RunException, InternalException {
@@ -83,11 +95,12 @@ final class Control extends DirectExecutionControl {
         }
     }
 
-    private record Delegate(Loader loader) implements LoaderDelegate {
+    /** Loads woven classes. compiled has the bytes of the compiler, by the name of their class. */
+    private record Delegate(Loader loader, Map<String, byte[]> compiled) implements LoaderDelegate {
         @Override public void load(ClassBytecodes[] list) throws ClassInstallException {
             var installed = new boolean[list.length];
             try {
-                for (var c : list) loader.add(c.name(), c.bytecodes());
+                for (var c : list) loader.add(c.name(), c.bytecodes(), compiled.get(c.name()));
                 for (int i = 0; i < list.length; i++) {
                     loader.loadClass(list[i].name()).getDeclaredMethods();
                     installed[i] = true;

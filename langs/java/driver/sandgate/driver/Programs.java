@@ -103,7 +103,7 @@ final class Programs {
 
             @Override public int line(int n) { return n; }
         };
-        output.classes.forEach((name, bytes) -> loader.add(name, Weaver.weave(bytes.toByteArray(), lines)));
+        output.classes.forEach((name, bytes) -> loader.add(name, Weaver.weave(bytes.toByteArray(), lines), bytes.toByteArray()));
         return () -> {
             Thread.currentThread().setContextClassLoader(loader);
             var in = System.in;
