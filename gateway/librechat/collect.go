@@ -12,11 +12,12 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// collect stores the files that a run has written, and adds all its files to the answer.
+// collect stores the files that a run has written, and adds all its files to the answer. g has no
+// source afterwards if the program has written that file.
 func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer, inputs []input,
-	g stage,
+	g *stage,
 ) error {
-	before, source, k := g.before, g.source, g.known
+	before, source := g.before, g.source
 	after, err := s.list(ctx, u, at.session)
 	if fault.Is(err, fault.SandboxLost) {
 		return nil // the output of the program is more important
@@ -26,6 +27,8 @@ func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer
 	}
 	if after[source] == before[source] {
 		delete(after, source) // the code is not a result, unless the program has written the file
+	} else {
+		g.source = ""
 	}
 	delete(before, source)
 	c := diff(before, after)
@@ -35,6 +38,14 @@ func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer
 		})
 	}
 	written := slices.DeleteFunc(c.written, fixed)
+	if len(written)+len(c.deleted) > 0 {
+		g.needKnown(at, func(session string) known { return s.readKnown(ctx, u, session) })
+	}
+	k := g.known
+	maps.DeleteFunc(k, func(name string, _ origin) bool {
+		_, there := before[name]
+		return !there
+	})
 	stored := 0
 	for _, name := range written {
 		if stored == maxOutputs || after[name].Size > maxOutputFile {
@@ -52,7 +63,7 @@ func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer
 		if old, ok := k[name]; ok {
 			ref.Modified = &fileID{old.ID, old.Storage}
 		}
-		k[name] = origin{a.Storage, ref.ID, after[name].ETag}
+		k[name] = origin{a.Storage, ref.ID}
 		a.Files = append(a.Files, ref)
 	}
 	a.delivered(len(written), stored)

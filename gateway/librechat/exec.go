@@ -8,7 +8,6 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/librechat/store"
 	"github.com/sandgate/sandgate/gateway/surface"
-	"github.com/sandgate/sandgate/gateway/turn"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -83,55 +82,68 @@ func (s *Surface) exec(w http.ResponseWriter, r *http.Request) error {
 	return surface.WriteJSON(w, http.StatusOK, a)
 }
 
-// run runs a program in its session and stores its files.
+// run runs a program in its session and stores its files. If the sandbox of a conversation lacks the
+// language, the conversation has another session, with a template that has it.
 func (s *Surface) run(ctx context.Context, u store.User, q *request, inputs []input,
 ) (*answer, error) {
+	a, missing, err := s.runIn(ctx, u, q, inputs, "")
+	if missing == nil || q.Hint == "" || s.cfg.Template != "" {
+		return a, err
+	}
+	template, err := s.templateWith(ctx, u, q.language.name, nil)
+	if err != nil || template == "" {
+		return a, err
+	}
+	a, _, err = s.runIn(ctx, u, q, inputs, template)
+	return a, err
+}
+
+// runIn runs a program in a session with a template. The error missing says that the session does not
+// have the language; the answer has a text for the model then.
+func (s *Surface) runIn(ctx context.Context, u store.User, q *request, inputs []input,
+	template string,
+) (a *answer, missing, err error) {
 	id := store.NewID()
-	a := &answer{Session: id, Storage: id, Files: []resultRef{}, Status: statusError}
-	at, err := s.place(ctx, u, q)
+	a = &answer{Session: id, Storage: id, Files: []resultRef{}, Status: statusError}
+	at, err := s.place(ctx, u, q, template)
 	if text := q.language.missing(q.Lang, err); text != "" {
 		a.Stderr = text
-		return a, nil
+		return a, err, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var g stage
 	if at.runtime == "" {
 		defer s.discard(u, at.session)
 	} else {
-		release, err := turn.Turns{Node: s.cfg.Node, Log: s.cfg.Log, Call: s.cfg.Call}.TakeTurn(ctx,
-			u.Who, at.session, s.cfg.Timeout)
-		if err != nil {
-			return nil, err
-		}
 		defer s.later(func() {
 			if g.source != "" {
 				s.removeSource(u, at.session, g.source)
 			}
-			release()
+			at.release()
 		})
 		a.Runtime, a.RuntimeStatus = at.runtime, "new"
 		if at.reused {
 			a.RuntimeStatus = "reused"
 		}
 	}
-	if g, err = s.prepare(ctx, u, at.session, q, inputs, at.reused); err != nil {
-		return nil, err
+	if g, err = s.prepare(ctx, u, at, q, inputs); err != nil {
+		return nil, nil, err
 	}
 	o, err := s.runProgram(ctx, u, open(at.session, q, g.source), q.timeout)
 	if text := q.language.missing(q.Lang, err); text != "" {
 		a.Stderr = text
-		return a, nil
+		return a, err, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	a.ended(o)
 	if o.lost {
-		return a, nil
+		return a, nil, nil
 	}
-	return a, s.collect(ctx, u, at, a, inputs, g)
+	return a, nil, s.collect(ctx, u, at, a, inputs, &g)
 }
 
 // open returns the request that starts the program.

@@ -3,7 +3,7 @@
 //
 // A run has a session of its own unless its client sends a hint, which names a session that stays.
 // Package store keeps the files between runs. The gateway keeps nothing that it could lose but the
-// counts of the rate limit.
+// counts of the rate limit; what it remembers of sessions saves requests.
 package librechat
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/librechat/store"
 	"github.com/sandgate/sandgate/gateway/librechat/usertoken"
 	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/gateway/turn"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/protocol"
@@ -88,11 +89,15 @@ type Surface struct {
 	cfg   Config
 	files *store.Store
 	rates *rates
+	stays *stays
 }
 
 // New returns a Surface.
 func New(cfg Config) *Surface {
-	s := &Surface{cfg: cfg, rates: newRates(cfg.Runs)}
+	s := &Surface{cfg: cfg, rates: newRates(cfg.Runs), stays: &stays{
+		node: cfg.Node, turns: turn.Turns{Node: cfg.Node, Log: cfg.Log, Call: cfg.Call},
+		call: cfg.Call, wait: cfg.Timeout, sessions: map[string]staying{},
+	}}
 	s.files = &store.Store{
 		Node: cfg.Node, Session: s.fileSession, Call: cfg.Call, Retention: cfg.Retention,
 	}

@@ -35,6 +35,8 @@ type node struct {
 	ids      int
 	deleted  []string
 	closed   chan string // each channel that was closed
+	requests []string    // the operations and their paths
+	turns    map[*link]bool
 }
 
 // session is a session of node.
@@ -47,7 +49,10 @@ type session struct {
 }
 
 func newNode(t *testing.T) *node {
-	return &node{t: t, sessions: map[string]*session{}, closed: make(chan string, 10)}
+	return &node{
+		t: t, sessions: map[string]*session{}, closed: make(chan string, 10),
+		turns: map[*link]bool{},
+	}
 }
 
 func missing(field string) error {
@@ -82,6 +87,7 @@ func (n *node) serve(who noderpc.Principal, req protocol.Request) (any, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.note(req)
 	switch req.Op {
 	case protocol.OpSessionCreate, protocol.OpSessionEnsure:
 		var c protocol.SessionCreate
@@ -132,6 +138,13 @@ func (n *node) serve(who noderpc.Principal, req protocol.Request) (any, error) {
 	}
 	n.t.Errorf("there is no operation %s", req.Op)
 	return nil, fault.New(fault.Unsupported, "node", "no %s", req.Op)
+}
+
+// note records a request. mu is held.
+func (n *node) note(req protocol.Request) {
+	var p struct{ Path string }
+	_ = json.Unmarshal(req.Params, &p)
+	n.requests = append(n.requests, strings.TrimSpace(req.Op+" "+p.Path))
 }
 
 func (n *node) named(who noderpc.Principal, name string) *session {
@@ -209,6 +222,9 @@ type link struct {
 
 func (l *link) Close() error {
 	l.once.Do(func() { close(l.done) })
+	l.n.mu.Lock()
+	defer l.n.mu.Unlock()
+	delete(l.n.turns, l)
 	return nil
 }
 
@@ -290,6 +306,14 @@ func (l *link) data(f frame.Frame) {
 }
 
 func (l *link) serve(req protocol.Request) {
+	l.n.mu.Lock()
+	l.n.note(req)
+	if req.Op == protocol.OpRepeatBegin {
+		l.n.turns[l] = true
+	} else if req.Op == protocol.OpRepeatEnd {
+		delete(l.n.turns, l)
+	}
+	l.n.mu.Unlock()
 	switch req.Op {
 	case protocol.OpFileWrite:
 		l.write, l.id, l.content = new(protocol.FileWrite), req.ID, nil

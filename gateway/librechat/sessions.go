@@ -56,18 +56,20 @@ type place struct {
 	// before. Both are empty for a run with a session of its own.
 	runtime string
 	reused  bool
+	// release ends the turn in a session that stays.
+	release func()
 }
 
-// place returns the session of a run. Errors: those of session.create.
-func (s *Surface) place(ctx context.Context, u store.User, q *request) (place, error) {
+// place returns the session of a run. A template that is not that of all runs has its own sessions.
+// Errors: those of session.create.
+func (s *Surface) place(ctx context.Context, u store.User, q *request, template string,
+) (place, error) {
 	if q.Hint != "" {
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.Call)
-		defer cancel()
-		runtime := digest("runtime", u.Key, q.Hint)
-		v, err := conversation.Sessions{Node: s.cfg.Node}.Ensure(ctx, u.Who, conversation.Place{
-			Surface: surfaceStays, User: u.Key, Conversation: runtime,
-		}, s.policy())
-		return place{v.ID, runtime, !v.Created}, err
+		policy, parts := s.policy(), []string{"runtime", u.Key, q.Hint}
+		if template != "" {
+			policy.Template, parts = template, append(parts, template)
+		}
+		return s.stays.place(ctx, u, digest(parts...), policy)
 	}
 	life := q.timeout + runSpare
 	if s.cfg.MaxLifetime > 0 {

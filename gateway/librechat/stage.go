@@ -14,7 +14,7 @@ import (
 
 // stage is the working folder of a run before its program begins.
 type stage struct {
-	known  known
+	known  known            // nil if it was not needed yet
 	stored known            // known as the session has it
 	before map[string]entry // its files
 	source string           // the file with the code, which no file of the folder had
@@ -23,34 +23,21 @@ type stage struct {
 // prepare writes the inputs and the code into a session, and lists its files. With an error, source
 // is the file that may have been written. The requests that do not depend on each other are made at
 // the same time.
-func (s *Surface) prepare(ctx context.Context, u store.User, session string, q *request,
-	inputs []input, reused bool,
+func (s *Surface) prepare(ctx context.Context, u store.User, at place, q *request, inputs []input,
 ) (g stage, err error) {
-	read := func() {
-		if g.known = (known{}); reused {
-			g.known = s.readKnown(ctx, u, session)
-		}
-		g.stored = maps.Clone(g.known)
-	}
-	var all sync.WaitGroup
-	if len(inputs) == 0 {
-		all.Go(read)
-	} else {
-		read()
-		if err := s.fill(ctx, u, session, inputs, g.known); err != nil {
+	if len(inputs) > 0 {
+		g.needKnown(at, func(session string) known { return s.readKnown(ctx, u, session) })
+		if err := s.fill(ctx, u, at.session, inputs, g.known); err != nil {
 			return g, err
 		}
 	}
+	var all sync.WaitGroup
 	var listing, showing error
-	all.Go(func() { g.before, listing = s.list(ctx, u, session) })
+	all.Go(func() { g.before, listing = s.list(ctx, u, at.session) })
 	if q.language.plots {
-		all.Go(func() {
-			_, showing = s.write(ctx, u, protocol.FileWrite{FileRef: protocol.FileRef{
-				Session: session, Path: plotsDir + "/librechat_show.py",
-			}}, strings.NewReader(show))
-		})
+		all.Go(func() { showing = s.writeShow(ctx, u, at) })
 	}
-	source, code, err := s.writeCode(ctx, u, session, q)
+	source, code, err := s.writeCode(ctx, u, at.session, q)
 	all.Wait()
 	g.source = source
 	for _, e := range []error{listing, showing} {
@@ -60,9 +47,33 @@ func (s *Surface) prepare(ctx context.Context, u store.User, session string, q *
 	}
 	if err == nil {
 		g.before[source] = code
-		g.known.mark(g.before)
 	}
 	return g, err
+}
+
+// needKnown reads the known of a session with read, unless the stage has it.
+func (g *stage) needKnown(at place, read func(session string) known) {
+	if g.known != nil {
+		return
+	}
+	if g.known = (known{}); at.reused {
+		g.known = read(at.session)
+	}
+	g.stored = maps.Clone(g.known)
+}
+
+// writeShow writes the backend of matplotlib. A session that stays has it after the first time.
+func (s *Surface) writeShow(ctx context.Context, u store.User, at place) error {
+	if at.runtime != "" && s.stays.get(at.runtime) == (staying{at.session, true}) {
+		return nil
+	}
+	_, err := s.write(ctx, u, protocol.FileWrite{FileRef: protocol.FileRef{
+		Session: at.session, Path: plotsDir + "/librechat_show.py",
+	}}, strings.NewReader(show))
+	if err == nil && at.runtime != "" {
+		s.stays.set(at.runtime, staying{at.session, true})
+	}
+	return err
 }
 
 // writeCode writes the code into a file that the working folder does not have.

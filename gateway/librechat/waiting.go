@@ -105,7 +105,7 @@ func (s *programs) startProgram(ctx context.Context, u store.User, name string, 
 	if p.session, err = s.createProgram(ctx, u, name, q, request); err != nil {
 		return nil, err
 	}
-	g, err := s.prepare(ctx, u, p.session, &q.request, inputs, false)
+	g, err := s.prepare(ctx, u, place{session: p.session}, &q.request, inputs)
 	p.Known, p.Before, p.Source = g.known, g.before, g.source
 	if err != nil {
 		return p, err

@@ -105,14 +105,13 @@ func (s *Surface) resolve(ctx context.Context, u store.User, refs []fileRef) ([]
 	return all, nil
 }
 
-// known is which stored file each file of a session's working folder is: by name, the ids and the
-// state in which they were the same.
+// known is which stored file each file of a session's working folder is, or was before a program
+// changed it, by name.
 type known map[string]origin
 
 type origin struct {
 	Storage string `json:"storage"`
 	ID      string `json:"id"`
-	ETag    string `json:"etag"`
 }
 
 // knownFile has the known of a session that stays, as JSON. Programs can change it. This changes only
@@ -155,7 +154,8 @@ func (s *Surface) writeKnown(ctx context.Context, u store.User, session string, 
 func (s *Surface) fill(ctx context.Context, u store.User, session string, inputs []input, k known,
 ) error {
 	for _, in := range inputs {
-		if at, ok := k[in.name]; ok && at.ID == in.ID && at.Storage == in.Storage {
+		at := origin{in.Storage, in.ID}
+		if k[in.name] == at {
 			continue
 		}
 		mode := uint32(0o644)
@@ -174,21 +174,9 @@ func (s *Surface) fill(ctx context.Context, u store.User, session string, inputs
 		if err != nil {
 			return err
 		}
-		k[in.name] = origin{Storage: in.Storage, ID: in.ID}
+		k[in.name] = at
 	}
 	return nil
-}
-
-// mark sets the present states of the files that are inputs.
-func (k known) mark(now map[string]entry) {
-	for name, at := range k {
-		if e, ok := now[name]; !ok {
-			delete(k, name)
-		} else if at.ETag == "" {
-			at.ETag = e.ETag
-			k[name] = at
-		}
-	}
 }
 
 // changes are the differences of a working folder after a run.
