@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   resolve: { alias: { 'just-bash': new URL('test/noshell.ts', import.meta.url).pathname } },
   test: {
-    include: ['test/*.test.ts'], testTimeout: 60_000, hookTimeout: 60_000,
+    include: ['test/*.test.ts'], testTimeout: 300_000, hookTimeout: 300_000,
     server: { deps: { inline: ['bash-tool'] } },
   },
 })

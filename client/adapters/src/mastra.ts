@@ -48,13 +48,17 @@ export class MastraSandbox {
   async executeCommand(command: string, args: string[] = [], o: CommandOptions = {}): Promise<CommandResult> {
     const env = Object.fromEntries(Object.entries(o.env ?? {}).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
     const began = performance.now()
+    const timeout = o.timeout === undefined ? this.#timeout : o.timeout / 1000
     const r = await this.#sandbox.exec(args.length > 0 ? [command, ...args] : command, {
-      timeout: o.timeout === undefined ? this.#timeout : o.timeout / 1000, check: false, files: false,
+      timeout, check: false, files: false,
       cwd: o.cwd, env, onStdout: o.onStdout, onStderr: o.onStderr, signal: o.abortSignal,
     })
+    // Mastra's tool shows a model the output and the exit code only.
+    const timedOut = r.status === 'timeout'
+    const stderr = timedOut ? `${r.stderr}\nThe command was ended: it ran for over ${timeout} s.\n`.trimStart() : r.stderr
     return {
-      success: r.status === 'ok', exitCode: r.exitCode ?? 124, stdout: r.stdout, stderr: r.stderr,
-      executionTimeMs: performance.now() - began, timedOut: r.status === 'timeout', killed: r.status === 'killed', command, args,
+      success: r.status === 'ok', exitCode: timedOut ? 124 : r.exitCode ?? 137, stdout: r.stdout, stderr,
+      executionTimeMs: performance.now() - began, timedOut, killed: r.status === 'killed', command, args,
     }
   }
 

@@ -1,6 +1,7 @@
 // Uses the adapters with the frameworks themselves and a running server, whose address and token are
 // in SANDGATE_URL and SANDGATE_TOKEN.
 import { ToolMessage } from '@langchain/core/messages'
+import { createWorkspaceTools, Workspace, WORKSPACE_TOOLS } from '@mastra/core/workspace'
 import { Sandgate, type Sandbox } from '@sandgate/client'
 import { generateText, stepCountIs } from 'ai'
 import { MockLanguageModelV3 } from 'ai/test'
@@ -83,4 +84,32 @@ it('is a sandbox of Mastra', async () => {
   expect(await s.executeCommand('sleep 60', [], { timeout: 300 })).toMatchObject({ success: false, timedOut: true })
   await s.writeFiles([{ path: 'c.sh', content: 'echo run', mode: 0o755 }])
   expect((await s.executeCommand('./c.sh')).stdout).toBe('run\n')
+})
+
+it('is the sandbox of a workspace of Mastra', async () => {
+  const own = await sg.sandbox()
+  const s = new MastraSandbox(own)
+  const workspace = new Workspace({ sandbox: s })
+  await workspace.init()
+  expect(workspace.getInstructions()).toContain('isolated Linux sandbox')
+  const tool = (await createWorkspaceTools(workspace))[WORKSPACE_TOOLS.SANDBOX.EXECUTE_COMMAND] as {
+    execute: (args: { command: string; timeout?: number; cwd?: string }, context: object) => Promise<unknown>
+  }
+  const run = async (command: string, o: object = {}, context: object = {}) => String(await tool.execute({ command, ...o }, { workspace, ...context }))
+  expect(await run('echo kept >kept; pwd')).toBe('/home/user\n')
+  expect(await run('cat kept; pwd', { cwd: '/tmp' })).toContain('No such file')
+  expect(await run('cat kept; echo no >&2; exit 3')).toMatch(/kept\n[^]*no[^]*Exit code: 3/)
+  expect(await run('seq 100000')).toContain('100000')
+  expect(await run('sleep 60', { timeout: 1 })).toMatch(/ran for over 1 s[^]*Exit code: 124/)
+  const stop = new AbortController()
+  const aborted = run('touch begun; sleep 60', {}, { abortSignal: stop.signal })
+  for (;;) {
+    const { stdout } = await own.exec('ls', { files: false })
+    if (stdout.includes('begun')) break
+  }
+  stop.abort()
+  await aborted.catch((error: unknown) => { expect(String(error)).toMatch(/abort/i) })
+  await workspace.destroy()
+  expect(s.status).toBe('destroyed')
+  await expect(own.exec('true')).rejects.toThrow()
 })
