@@ -207,8 +207,8 @@ func (d *Document) image(manifest []byte) error {
 		return nil
 	}
 	var m struct {
-		ID, SHA256         string
-		Packages, Versions map[string]string
+		ID, SHA256                 string
+		Packages, Hashes, Versions map[string]string
 	}
 	if err := json.Unmarshal(manifest, &m); err != nil || len(m.Packages) == 0 {
 		return fault.Invalid("sbom.image", "image", "the manifest has no packages: %v", err)
@@ -216,10 +216,14 @@ func (d *Document) image(manifest []byte) error {
 	root := d.root("image", m.ID, Checksum{"SHA256", m.SHA256})
 	for _, name := range slices.Sorted(maps.Keys(m.Packages)) {
 		v := m.Packages[name]
-		d.add(Package{
+		p := Package{
 			ID: identifier("deb", name, v), Name: name, Version: v, Location: none,
 			Refs: purl("deb", "debian/"+name, v, "?distro=trixie"),
-		}, root, "CONTAINS")
+		}
+		if sum := m.Hashes[name]; sum != "" {
+			p.Checksums = []Checksum{{"SHA256", sum}}
+		}
+		d.add(p, root, "CONTAINS")
 	}
 	for _, name := range []string{"go", "node", "npm"} { // npm's registry and Go's module proxy
 		if v := m.Versions[name]; v != "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func sample() Input {
 "node_modules/c/node_modules/d":{"version":"2.0.0","dev":true,"integrity":"sha512-` + sum + `"},
 "node_modules/alias":{"name":"real","version":"3.0.0"}}}`),
 		Image: []byte(`{"id":"i","sha256":"00","versions":{"node":"24","git":"2"},
-"packages":{"libc6":"2.41-12","git":"1:2.47.3-0+deb13u1"}}`),
+"packages":{"libc6":"2.41-12","git":"1:2.47.3-0+deb13u1"},"hashes":{"git":"0a1b"}}`),
 	}
 }
 
@@ -55,12 +56,15 @@ func TestDocument(t *testing.T) {
 			t.Errorf("%s is missing in %v", want, refs)
 		}
 	}
+	if sums := d.Packages[indexOf(d, "git")].Checksums; len(sums) != 1 || sums[0].Value != "0a1b" {
+		t.Errorf("the checksums of a Debian package are %v", sums)
+	}
 	contained := 0
 	for _, r := range d.Relations {
 		if !ids[r.From] || !ids[r.To] {
 			t.Errorf("%+v relates what is not listed", r)
 		}
-		if strings.HasSuffix(r.To, refSuffix(d, "a.example/x")) && r.Type == "CONTAINS" {
+		if r.To == d.Packages[indexOf(d, "a.example/x")].ID && r.Type == "CONTAINS" {
 			contained++
 		}
 	}
@@ -72,13 +76,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-func refSuffix(d *Document, name string) string {
-	for _, p := range d.Packages {
-		if p.Name == name {
-			return p.ID
-		}
-	}
-	return "nothing"
+func indexOf(d *Document, name string) int {
+	return slices.IndexFunc(d.Packages, func(p Package) bool { return p.Name == name })
 }
 
 // TestSameInputSameDocument: two documents of one build are equal, and those of two builds differ.
