@@ -26,7 +26,7 @@ const rest = async (method, path, body) => {
 }
 const { id } = await rest('POST', '/v1/sessions', '{}')
 await rest('PUT', `/v1/sessions/${id}/files/answer.py`, answer)
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] })
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell', args: ['--no-sandbox', '--disable-gpu'] })
 try {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } })
   await page.goto(`${url}/s/${id}/terminal#token=${token}`)

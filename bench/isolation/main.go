@@ -1,6 +1,7 @@
 // Isolation prints the time of a cell and of a new session of one tenant while another tenant
 // attacks in each of several ways, beside the times without an attack. It starts a server with the
-// default shares of tenants. It needs root, `make build` and an idle machine.
+// default shares of tenants. The attacker is a process of its own, so that it does not delay the
+// measurement. It needs root, `make build` and an idle machine.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/client"
@@ -20,11 +22,17 @@ import (
 
 func main() {
 	cells := flag.Int("cells", 200, "cells of each measurement; a tenth of it is the number of sessions")
-	only := flag.String("only", "", "the name of the one attack to measure")
+	only := flag.String("only", "", "the names of the attacks to measure, separated by commas; default all")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	if err := run(ctx, *cells, *only); err != nil {
+	var err error
+	if name := os.Getenv(attackName); name != "" {
+		err = attackFromOutside(ctx, name)
+	} else {
+		err = run(ctx, *cells, *only)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "isolation:", err)
 		os.Exit(1)
 	}
@@ -46,16 +54,21 @@ func run(ctx context.Context, cells int, only string) error {
 	}
 	fmt.Println("median and 99th percentile with an attack and without, and the ratio of the latter")
 	for _, a := range attacks {
-		if only != "" && only != a.name {
+		if only != "" && !slices.Contains(strings.Split(only, ","), a.name) {
 			continue
 		}
 		idle, err := measure(ctx, victim, cells)
 		if err != nil {
 			return fmt.Errorf("before %s: %w", a.name, err)
 		}
-		stop := a.start(ctx, attacker)
+		stop, err := startProcess(ctx, a, attacker)
+		if err != nil {
+			return err
+		}
 		attacked, err := measure(ctx, victim, cells)
-		stop()
+		if ended := stop(); err == nil {
+			err = ended
+		}
 		if err != nil {
 			return fmt.Errorf("during %s: %w", a.name, err)
 		}
@@ -88,7 +101,12 @@ func tenant(ctx context.Context, s *e2e.Server, name string) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &side{url: s.URL, key: made.Secret}
+	return newSide(s.URL, made.Secret)
+}
+
+// newSide returns the side of a key.
+func newSide(url, key string) (t *side, err error) {
+	t = &side{url: url, key: key}
 	if t.client, err = client.New(client.Options{URL: t.url, Token: t.key}); err != nil {
 		return nil, err
 	}

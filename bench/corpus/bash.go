@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// bashCorpus has Bash's own tests: scripts, and what they print. The folder is that of Bash's
+// source. A script is one cell. It must print what bash prints for it, as a script or in an
+// interactive shell that reads it: an error of an expansion ends such a reading.
+func bashCorpus() corpus {
+	return corpus{language: "bash", read: readBash, prepare: prepareBash}
+}
+
+func readBash(dir string) ([]*program, error) {
+	tests := filepath.Join(dir, "tests")
+	files, err := find(tests, ".right")
+	if err != nil {
+		return nil, err
+	}
+	var list []*program
+	for _, path := range files {
+		script := ""
+		for _, ending := range []string{".tests", ".test", ".sub"} {
+			if _, err := os.Stat(strings.TrimSuffix(path, ".right") + ending); err == nil {
+				script = strings.TrimSuffix(path, ".right") + ending
+				break
+			}
+		}
+		if script == "" {
+			continue
+		}
+		code, err := load(script)
+		if err != nil {
+			return nil, err
+		}
+		c := &cell{
+			name: filepath.Base(script), code: code, file: dir, right: filepath.Base(path),
+		}
+		list = append(list, &program{name: relative(dir, script), cells: []*cell{c}})
+	}
+	return list, nil
+}
+
+// bashCheck compares with each of some texts.
+func bashCheck(texts ...string) func(outcome) string {
+	return func(o outcome) string {
+		got := bashText(o.text)
+		for _, want := range texts {
+			if bashText(want) == got {
+				return ""
+			}
+		}
+		w := bashText(texts[len(texts)-1])
+		return wanted(difference(w, got), difference(got, w))
+	}
+}
+
+// bashText removes what differs by the way in which a script is run: the name of the shell and of
+// its script, and line numbers.
+func bashText(s string) string {
+	for _, r := range []struct{ pattern, by string }{
+		{`(?m)^(\./)?[\w./-]*?(bash|\.tests?|\.sub|cell-?\d*|\d+): (line \d+: )?`, ""},
+		{`(?m)^bash: `, ""},
+		{`(?m)^environment: (line \d+: )?`, ""},
+		{`line \d+`, "line N"},
+		{`[ \t]+\n`, "\n"},
+	} {
+		s = regexp.MustCompile(r.pattern).ReplaceAllString(s, r.by)
+	}
+	return strings.TrimSpace(s)
+}
+
+// difference returns the lines of a that are not in b.
+func difference(a, b string) string {
+	have := map[string]int{}
+	for line := range strings.Lines(b) {
+		have[strings.TrimSpace(line)]++
+	}
+	var rest strings.Builder
+	for line := range strings.Lines(a) {
+		if have[strings.TrimSpace(line)]--; have[strings.TrimSpace(line)] < 0 {
+			rest.WriteString(line)
+		}
+	}
+	return rest.String()
+}
+
+// prepareBash writes the folder of tests into the session, and makes it the working directory.
+func prepareBash(ctx context.Context, b *box, p *program) error {
+	dir := p.cells[0].file
+	if _, code, err := b.run(ctx, "test", "-d", "tests"); err != nil || code != 0 {
+		if err != nil {
+			return err
+		}
+		if err := writeTests(ctx, b, dir); err != nil {
+			return err
+		}
+	}
+	c := p.cells[0]
+	p.setup = []string{"cd ~/tests; " + bashEnvironment}
+	want, err := load(filepath.Join(dir, "tests", c.right))
+	if err != nil {
+		return err
+	}
+	script, _, err := b.run(ctx, "bash", "-c", "cd ~/tests; "+bashEnvironment+
+		"; timeout 60 bash ./"+c.name+" 2>&1 </dev/null")
+	if err != nil {
+		return err
+	}
+	typed, _, err := b.run(ctx, "bash", "-c", "cd ~/tests; "+bashEnvironment+
+		"; timeout 60 bash --norc --noprofile -i -c '. ./"+c.name+"' 2>&1 </dev/null")
+	if err != nil {
+		return err
+	}
+	if bashCheck(want)(outcome{text: script}) != "" {
+		want = script // an environment in which the script prints something else
+	}
+	c.check = bashCheck(want, typed)
+	return nil
+}
+
+// bashEnvironment has the variables that the scripts need.
+const bashEnvironment = `export THIS_SH=bash BUILD_DIR=~ TMPDIR=/tmp BASH_TSTOUT=/tmp/out
+export LC_ALL=C.UTF-8 PATH=~/tests:$PATH`
+
+// writeTests packs the folder of tests with the three programs that they use, which it compiles.
+func writeTests(ctx context.Context, b *box, dir string) error {
+	tmp, err := os.MkdirTemp("", "corpus-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	for _, name := range []string{"recho", "zecho", "printenv"} {
+		out, err := exec.CommandContext(ctx, "gcc", "-w", "-static", "-DHAVE_STRING_H", "-DHAVE_STDLIB_H",
+			"-DHAVE_UNISTD_H", "-I", dir, "-I", dir+"/include", "-o", filepath.Join(tmp, name),
+			filepath.Join(dir, "support", name+".c")).CombinedOutput()
+		if err != nil {
+			return errors.Join(err, errors.New(string(out)))
+		}
+	}
+	tar := exec.CommandContext(ctx, "tar", "c", "-C", tmp, "recho", "zecho", "printenv", "-C",
+		filepath.Join(dir, "tests"), ".")
+	archive, err := tar.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := tar.Start(); err != nil {
+		return err
+	}
+	if _, err := b.client.Mkdir(ctx, b.id, "tests"); err != nil {
+		return err
+	}
+	_, err = b.client.UploadTree(ctx, b.id, "tests", archive)
+	return errors.Join(err, tar.Wait())
+}

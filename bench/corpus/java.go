@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html"
+	"regexp"
+	"strings"
+)
+
+//go:embed Reference.java
+var javaReference string
+
+// javaCorpus has the snippets in the comments of Java's source. A snippet that JShell runs without
+// a kernel must print the same in one.
+func javaCorpus() corpus {
+	return corpus{language: "java", read: readJava, prepare: prepareJava}
+}
+
+func readJava(dir string) ([]*program, error) {
+	star := regexp.MustCompile(`(?m)^\s*\* ?`)
+	block := regexp.MustCompile(`(?s)\{@snippet[^:{}]*:\s*\n(.*?)\n\s*\}\s*\n|` +
+		`<pre>\s*\{@code(.*?)\}\s*</pre>|<pre>(.*?)</pre>`)
+	mark := regexp.MustCompile(`(?m)//\s*@(link|highlight|replace|start|end)\b.*$`)
+	return readAll(dir, func(name, _, text string) []*program {
+		p := &program{name: name}
+		for i, m := range block.FindAllStringSubmatch(star.ReplaceAllString(text, ""), -1) {
+			code := m[1] + m[2]
+			if m[3] != "" {
+				code = html.UnescapeString(regexp.MustCompile(`<[^<>]*>|\{@code |\{@literal `).
+					ReplaceAllString(m[3], ""))
+			}
+			p.cells = append(p.cells, &cell{
+				name: fmt.Sprint(i + 1), code: mark.ReplaceAllString(code, ""),
+			})
+		}
+		if len(p.cells) == 0 {
+			return nil
+		}
+		return []*program{p}
+	}, ".java")
+}
+
+// snippetsOf returns the verdicts of the reference: for each cell what it printed.
+func snippetsOf(ctx context.Context, b *box, p *program, shared bool) ([]verdict, error) {
+	var codes []string
+	for _, c := range p.cells {
+		codes = append(codes, strings.ReplaceAll(c.code, "\x00", ""))
+	}
+	if err := b.write(ctx, "snippets", strings.Join(codes, "\x00")); err != nil {
+		return nil, err
+	}
+	if err := b.write(ctx, "Reference.java", javaReference); err != nil {
+		return nil, err
+	}
+	if _, _, err := b.run(ctx, "bash", "-c", fmt.Sprintf(
+		"[ -f Reference.class ] || javac Reference.java; rm -f verdicts; "+
+			"timeout 120 java Reference snippets verdicts %v >/dev/null 2>&1 </dev/null", shared)); err != nil {
+		return nil, err
+	}
+	out, _, err := b.run(ctx, "cat", "verdicts")
+	if err != nil {
+		return nil, err
+	}
+	verdicts := make([]verdict, len(p.cells))
+	for i, text := range strings.Split(out, "\x00") {
+		if i < len(verdicts) && text != "" {
+			verdicts[i].ok, verdicts[i].text = text[0] == '+', text[1:]
+		}
+	}
+	return verdicts, nil
+}
+
+// verdict says whether a snippet ran without an error, and what it printed.
+type verdict struct {
+	ok   bool
+	text string
+}
+
+func prepareJava(ctx context.Context, b *box, p *program) error {
+	verdicts, err := snippetsOf(ctx, b, p, false)
+	if err != nil {
+		return err
+	}
+	for i, c := range p.cells {
+		if !verdicts[i].ok {
+			c.skip, c.code = "fails without a kernel", ""
+			continue
+		}
+		want := verdicts[i].text
+		c.check = func(o outcome) string {
+			if o.failed {
+				return o.name + ": " + o.value
+			}
+			same := strings.TrimSpace(want) == strings.TrimSpace(o.stdout)
+			if !same && !strings.Contains(want, "@") {
+				return wanted(want, o.stdout)
+			}
+			return ""
+		}
+	}
+	return nil
+}
+
+// jshellCorpus has the tests of JShell that evaluate texts and name their values. The texts of a
+// method are the cells of a program.
+func jshellCorpus() corpus {
+	return corpus{language: "java", read: readJShell, applies: appliesJShell}
+}
+
+func readJShell(dir string) ([]*program, error) {
+	method := regexp.MustCompile(`(?m)^    (?:@Test[^\n]*\n\s*)?public void (\w+)\(\)[^{]*\{`)
+	return readAll(dir, func(name, _, text string) (list []*program) {
+		places := method.FindAllStringSubmatchIndex(text, -1)
+		for i, m := range places {
+			end := len(text)
+			if i+1 < len(places) {
+				end = places[i+1][0]
+			}
+			p := &program{name: name + "/" + text[m[2]:m[3]]}
+			p.cells = assertions(text[m[1]:end])
+			if len(p.cells) > 0 {
+				list = append(list, p)
+			}
+		}
+		return list
+	}, ".java")
+}
+
+// assertions returns the calls in a method whose arguments are texts.
+func assertions(body string) []*cell {
+	call := regexp.MustCompile(`\bassert(Eval|EvalException|DeclareFail|DeclareWarn1|Declare)\(`)
+	var list []*cell
+	for _, m := range call.FindAllStringSubmatchIndex(body, -1) {
+		code, rest, ok := textOf(body[m[1]:])
+		if !ok {
+			break // later calls may depend on this one
+		}
+		c := &cell{name: fmt.Sprint(len(list) + 1), code: code}
+		kind, want, has := body[m[2]:m[3]], "", false
+		if kind == "Eval" && strings.HasPrefix(rest, ",") {
+			want, _, has = textOf(rest[1:])
+		}
+		c.check = func(o outcome) string {
+			if kind == "EvalException" || kind == "DeclareFail" {
+				if !o.failed {
+					return "wanted an error, got " + o.text
+				}
+				return ""
+			}
+			if o.failed {
+				return o.name + ": " + o.value
+			}
+			got := ""
+			if n := len(o.values); n > 0 {
+				got = o.values[n-1]
+			}
+			if has && got != want && got != strings.Trim(want, `"'`) && got != "" {
+				return wanted(want, got)
+			}
+			return ""
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// textOf reads texts of Java that are joined with +, and returns what follows them.
+func textOf(source string) (text, rest string, ok bool) {
+	literal := regexp.MustCompile(`\A\s*("(?:[^"\\\n]|\\.)*")\s*`)
+	for {
+		m := literal.FindStringSubmatch(source)
+		if m == nil {
+			return "", source, false
+		}
+		var part string
+		if json.Unmarshal([]byte(strings.ReplaceAll(m[1], `\'`, `'`)), &part) != nil {
+			return "", source, false
+		}
+		text, source = text+part, source[len(m[0]):]
+		if !strings.HasPrefix(source, "+") {
+			return text, source, strings.HasPrefix(source, ",") || strings.HasPrefix(source, ")")
+		}
+		source = source[1:]
+	}
+}
+
+// appliesJShell runs the program with JShell without a kernel.
+func appliesJShell(ctx context.Context, b *box, p *program, c *cell) (string, error) {
+	verdicts, err := snippetsOf(ctx, b, p, true)
+	if err != nil {
+		return "", err
+	}
+	for i, other := range p.cells {
+		if other == c && c.check(outcome{failed: !verdicts[i].ok}) != "" {
+			return "fails without a kernel", nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// phpCorpus has PHP's own tests, whose files end in .phpt: a script and what it prints.
+func phpCorpus() corpus {
+	return corpus{language: "php", read: readPHP, prepare: preparePHP, applies: appliesPHP}
+}
+
+func readPHP(dir string) ([]*program, error) {
+	return readAll(dir, func(name, path, text string) []*program {
+		return []*program{readTest(name, path, sections(text))}
+	}, ".phpt")
+}
+
+// sections splits a test at its lines --NAME--.
+func sections(text string) map[string]string {
+	parts := map[string]string{}
+	name := ""
+	head := regexp.MustCompile(`^--([_A-Z]+)--\s*$`)
+	for line := range strings.Lines(text) {
+		if m := head.FindStringSubmatch(line); m != nil {
+			name = m[1]
+			parts[name] = ""
+			continue
+		}
+		parts[name] += line
+	}
+	return parts
+}
+
+// readTest makes a program of a test. Most tests that need a request, arguments or settings of the
+// interpreter do not apply to a kernel.
+func readTest(name, path string, parts map[string]string) *program {
+	c := &cell{name: filepath.Base(path), file: path}
+	p := &program{name: name, cells: []*cell{c}}
+	code, ok := parts["FILE"]
+	if !ok {
+		code, ok = parts["FILEEOF"]
+		code = strings.TrimSuffix(code, "\n")
+	}
+	want := pattern(parts)
+	known := map[string]bool{
+		"TEST": true, "FILE": true, "FILEEOF": true, "EXPECT": true, "EXPECTF": true,
+		"EXPECTREGEX": true, "EXTENSIONS": true, "CREDITS": true, "CREDIT": true, "CLEAN": true,
+		"SKIPIF": true, "DESCRIPTION": true, "": true, "XFAIL": false,
+	}
+	for s := range parts {
+		if !known[s] {
+			c.skip = "needs a request, arguments or settings (" + s + ")"
+		}
+	}
+	if !ok || want == nil {
+		c.skip = "has no script or no expected text"
+	}
+	if c.skip != "" {
+		return p
+	}
+	c.code = code
+	c.check = func(o outcome) string {
+		got := o.text
+		if o.failed {
+			kind := "Fatal error: Uncaught " + o.name
+			if o.name == "FatalError" || o.name == "CompileError" {
+				kind = "Fatal error"
+			} else if o.name == "ParseError" {
+				kind = "Parse error"
+			}
+			got += "\n" + kind + ": " + o.value
+		}
+		refused := o.failed && (o.name == "FatalError" || o.name == "ParseError") && compileError(parts)
+		if got = phpText(got); !refused && !want.MatchString(got) {
+			return wanted(want.String(), got)
+		}
+		return ""
+	}
+	return p
+}
+
+// compileError reports whether PHP refuses to compile the script. The kernel's parser refuses some
+// scripts before PHP sees them, with a message of its own.
+func compileError(parts map[string]string) bool {
+	return regexp.MustCompile(`\A\s*(PHP )?(Fatal|Parse) error: `).MatchString(
+		parts["EXPECT"]+parts["EXPECTF"]) && !strings.Contains(parts["EXPECTF"], "Uncaught")
+}
+
+// phpText removes the places of errors and blank lines, which a kernel shows in another form.
+func phpText(s string) string {
+	for _, r := range []struct{ pattern, by string }{
+		{`\r\n`, "\n"},
+		{`(?s)(\n|^)Stack trace:\n#.*?\n +thrown( in [^\n]*)?`, ""},
+		{`(?m)( in \S+:(\d+|%d))$`, ""},
+		{`( in (cell \d+|[^ \n]+)( on)? line (\d+|%d))`, ""},
+		{`(?m)(, line \d+| on line (\d+|%d))$`, ""},
+		{`#(\d+|%d)\b`, "#N"},
+		{`Uncaught (\w+):(?m)$`, "Uncaught $1"},
+		{`(?m)^PHP (Warning|Notice|Deprecated|Fatal error|Parse error): `, "$1: "},
+		{`[ \t]*\n\s*`, "\n"},
+	} {
+		s = regexp.MustCompile(r.pattern).ReplaceAllString(s, r.by)
+	}
+	return strings.TrimSpace(s)
+}
+
+// pattern returns the expected text as an expression.
+func pattern(parts map[string]string) *regexp.Regexp {
+	var source string
+	switch {
+	case parts["EXPECT"] != "":
+		source = regexp.QuoteMeta(phpText(parts["EXPECT"]))
+	case parts["EXPECTREGEX"] != "":
+		source = phpText(parts["EXPECTREGEX"])
+	case parts["EXPECTF"] != "":
+		// Text between two %r is an expression already.
+		for i, part := range strings.Split(phpText(parts["EXPECTF"]), "%r") {
+			if i%2 == 1 {
+				source += "(" + part + ")"
+				continue
+			}
+			source += strings.NewReplacer(
+				"%e", "/", "%s", `[^\r\n]+`, "%S", `[^\r\n]*`, "%a", `(?s:.+?)`, "%A", `(?s:.*?)`, "%w", `\s*`,
+				"%i", `[+-]?\d+`, "%d", `\d+`, "%x", `[0-9a-fA-F]+`,
+				"%f", `[+-]?(?:\d+|\d*\.\d+|\d+\.\d*)(?:[Ee][+-]?\d+)?`, "%c", `.`, "%0", `\x00`,
+			).Replace(regexp.QuoteMeta(part))
+		}
+	}
+	re, err := regexp.Compile(`\A(?:` + source + `)\z`)
+	if err != nil {
+		return nil
+	}
+	return re
+}
+
+// preparePHP writes the files that a test reads: those of its folder that its script names.
+func preparePHP(ctx context.Context, b *box, p *program) error {
+	for _, c := range p.cells {
+		if c.code == "" {
+			continue
+		}
+		entries, err := os.ReadDir(filepath.Dir(c.file))
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if !e.Type().IsRegular() || strings.HasSuffix(e.Name(), ".phpt") ||
+				!strings.Contains(c.code, e.Name()) {
+				continue
+			}
+			data, err := os.ReadFile(filepath.Join(filepath.Dir(c.file), e.Name()))
+			if err == nil {
+				err = b.write(ctx, e.Name(), string(data))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// appliesPHP runs the script with php itself, with the settings of PHP's own runner.
+func appliesPHP(ctx context.Context, b *box, p *program, c *cell) (string, error) {
+	if err := b.write(ctx, "reference.php", c.code); err != nil {
+		return "", err
+	}
+	out, _, err := b.run(ctx, "bash", "-c", `timeout 60 php -d display_errors=1 -d html_errors=0 \
+-d error_reporting=-1 -d log_errors=0 -d zend.assertions=1 -d zend.exception_ignore_args=0 \
+-d short_open_tag=0 reference.php 2>&1 </dev/null; rm -f reference.php`)
+	if err != nil {
+		return "", err
+	}
+	if c.check(outcome{text: out}) != "" {
+		return "fails without a kernel", nil
+	}
+	return "", nil
+}
