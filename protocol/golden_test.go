@@ -97,6 +97,7 @@ func TestGoldenMessages(t *testing.T) {
 		"session.series params": SeriesQuery{}, "session.series result": Series{},
 		"usage.report params": UsageQuery{}, "usage.report result": UsageReport{},
 		"audit.list params": AuditQuery{}, "audit.list result": AuditPage{},
+		"usage.stored params": StoredRecords{},
 
 		"repeat.begin params": RepeatBegin{}, "repeat.begin result": RepeatBegun{},
 		"repeat.end params": RepeatEnd{},

@@ -2,21 +2,22 @@ package protocol
 
 // The operations between gateways and nodes of a cluster. Clients cannot use them.
 const (
-	OpAdopt        = "session.adopt"
-	OpParked       = "session.parked"
-	OpSessionOwner = "session.owner"
-	OpDrain        = "node.drain"
-
+	OpAdopt           = "session.adopt"
+	OpParked          = "session.parked"
+	OpSessionOwner    = "session.owner"
+	OpDrain           = "node.drain"
 	OpSnapshotStored  = "snapshot.stored"
 	OpSnapshotDiscard = "snapshot.discard"
+	OpTemplateStored  = "template.stored"
+	OpUsageStored     = "usage.stored"
+	OpAuditStored     = "audit.stored"
 )
 
 // FieldAbsent is the field of the NotFound of session.adopt for a session that the blob store does
 // not have. For a session of another tenant the field is "session".
 const FieldAbsent = "absent"
 
-// SessionOwner describes a session to a gateway that has a request for the session and does not know
-// its tenant.
+// SessionOwner describes a session to a gateway that does not know its tenant.
 type SessionOwner struct {
 	// Tenant and Subject are whose session it is.
 	Tenant  string `json:"tenant"`
@@ -34,12 +35,27 @@ type SessionOwner struct {
 
 // Drained reports what happened to a node's sessions.
 type Drained struct {
-	// Parked is the number of sessions that other nodes can adopt. Stayed is the number of sessions
-	// that could not be moved: they are hibernated on the node, or continue there.
+	// Parked is the number of sessions that other nodes can adopt, and Stayed of those that stay.
 	Parked int `json:"parked"`
 	Stayed int `json:"stayed"`
-	// Snapshots is the number of snapshots that only this node has.
+	// Snapshots and Templates are the numbers of those that only this node has.
 	Snapshots int `json:"snapshots,omitempty"`
+	Templates int `json:"templates,omitempty"`
+}
+
+// StoredRecords asks for the records in the blob store that Usage or Audit selects, except those in
+// some folders.
+type StoredRecords struct {
+	Usage  UsageQuery `json:"usage,omitzero"`
+	Audit  AuditQuery `json:"audit,omitzero"`
+	Except []string   `json:"except"`
+}
+
+func findStored(op, kind string, params, result any) Operation {
+	return Operation{
+		Name: op, Summary: "Find " + kind + " in the blob store", Params: params, Result: result,
+		Scope: ScopeNode, Transport: Internal, Target: DirectNode, Unaudited: true,
+	}
 }
 
 // moveOperations are only for gateways and nodes.
@@ -50,17 +66,15 @@ func moveOperations() []Operation {
 			Params: SessionRef{}, Result: Session{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, Effects: Writes, OneSession: true, Limit: MoveLimit,
 		},
-		// The result lists the parked sessions, which no node owns at present.
 		{
 			Name: OpParked, Summary: "List parked sessions",
 			Params: SessionQuery{}, Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, OneSession: true, Unaudited: true,
 		},
-		{
-			Name: OpSnapshotStored, Summary: "Find snapshots in the blob store", Params: SnapshotRef{},
-			Result: SnapshotList{}, Scope: ScopeNode, Transport: Internal,
-			Target: DirectNode, Unaudited: true,
-		},
+		findStored(OpSnapshotStored, "snapshots", SnapshotRef{}, SnapshotList{}),
+		findStored(OpTemplateStored, "templates", TemplateRef{}, TemplateList{}),
+		findStored(OpUsageStored, "records of use", StoredRecords{}, UsageReport{}),
+		findStored(OpAuditStored, "entries of the audit log", StoredRecords{}, AuditPage{}),
 		{
 			Name: OpSnapshotDiscard, Summary: "Delete a snapshot that no node has", Effects: Writes,
 			Params: SnapshotRef{}, Scope: ScopeNode, Transport: Internal, Target: DirectNode,

@@ -14,9 +14,8 @@ type TemplateRef struct {
 }
 
 // TemplateSpec describes how a template is made. It is the file template.json at the beginning of a
-// template's tar. Regular files follow: below files/ the files that are put into the sandbox, by
-// their absolute paths; below packages/ the files that packages are installed from; below oci/ an
-// image.
+// template's tar. Regular files follow: below files/ those that are put into the sandbox, by their
+// absolute paths; below packages/ those that packages are installed from; below oci/ an image.
 type TemplateSpec struct {
 	Description string `json:"description,omitempty"`
 	// Languages are the languages of the template; the first one is warm. An empty list means all
@@ -38,16 +37,14 @@ type TemplateSpec struct {
 	BuildNetwork *Network `json:"build_network,omitempty"`
 	// SessionNetwork is the default Network of its sessions.
 	SessionNetwork *Network `json:"session_network,omitempty"`
-	// Volumes are the volumes of its sessions, of the session's own tenant, in addition to those
-	// that a session asks for. They are created if they do not exist.
+	// Volumes are those of its sessions, beside those of a request. Missing ones are created.
 	Volumes []Mount `json:"volumes,omitempty"`
 	// Services start in each of its sessions.
 	Services []Service `json:"services,omitempty"`
 	// Code is run by the warm language during the build. Its results exist in each session.
 	Code string `json:"code,omitempty"`
 	// Bare leaves out the libraries that the warm language usually loads ahead: numpy, pandas and
-	// matplotlib in Python. That saves a third of the memory, and of the disk space in hibernation,
-	// for sessions that load them themselves or not at all.
+	// matplotlib in Python. That saves a third of the memory, and of the disk space in hibernation.
 	Bare bool `json:"bare,omitempty"`
 }
 
@@ -72,6 +69,8 @@ type Template struct {
 	// Ready is the number of sandboxes in the pool, Size the wanted number.
 	Ready int `json:"ready"`
 	Size  int `json:"size"`
+	// Stored is set when the blob store has it, so that each node of the cluster can use it.
+	Stored bool `json:"stored,omitempty"`
 }
 
 // TemplateList is the caller's templates, by name.

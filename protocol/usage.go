@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"slices"
 	"strconv"
 	"time"
 )
@@ -47,22 +46,21 @@ type UsageSum struct {
 	NetworkOut int64 `json:"network_out"`
 }
 
-// Include adds another sum of the same key.
-func (s *UsageSum) Include(o UsageSum) {
-	s.Sessions += o.Sessions
-	s.Cells += o.Cells
-	s.Seconds += o.Seconds
-	s.CPUSeconds += o.CPUSeconds
-	s.MemorySeconds += o.MemorySeconds
-	s.BytesIn += o.BytesIn
-	s.BytesOut += o.BytesOut
-	s.NetworkIn += o.NetworkIn
-	s.NetworkOut += o.NetworkOut
-}
-
 // UsageReport has the sums, sorted by key.
 type UsageReport struct {
 	Sums []UsageSum `json:"sums"`
+	// Missing has what a cluster cannot find of nodes that have gone.
+	Missing []MissingRecords `json:"missing,omitempty"`
+	// Folder is where a node stores its records. Gateways leave it out.
+	Folder string `json:"folder,omitempty"`
+}
+
+// MissingRecords says that records of a node that has gone may be missing: those of a time, which
+// FromMS and ToMS bound. 0 means no bound.
+type MissingRecords struct {
+	Node   string `json:"node"`
+	FromMS int64  `json:"from_ms,omitempty"`
+	ToMS   int64  `json:"to_ms,omitempty"`
 }
 
 // Table returns the report as lines of a table. The first has the names of the columns.
@@ -104,6 +102,9 @@ type AuditPage struct {
 	Entries []AuditEntry `json:"entries"`
 	// NextCursor is empty on the last page.
 	NextCursor string `json:"next_cursor,omitempty"`
+	// Missing and Folder are as in UsageReport.
+	Missing []MissingRecords `json:"missing,omitempty"`
+	Folder  string           `json:"folder,omitempty"`
 }
 
 // Table returns the page as lines of a table. The first has the names of the columns.
@@ -119,27 +120,6 @@ func (p AuditPage) Table() [][]string {
 		})
 	}
 	return out
-}
-
-// DefaultAudit is the limit of a page without one.
-const DefaultAudit = 100
-
-// NewAuditPage returns the first entries by time: limit of them, and those of the same time as the
-// last. more states that there are entries after all of these.
-func NewAuditPage(all []AuditEntry, limit int, more bool) AuditPage {
-	if limit == 0 {
-		limit = DefaultAudit
-	}
-	slices.SortStableFunc(all, func(a, b AuditEntry) int { return a.Time.Compare(b.Time) })
-	n := min(limit, len(all))
-	for n > 0 && n < len(all) && all[n].Time.Equal(all[n-1].Time) {
-		n++
-	}
-	p := AuditPage{Entries: append([]AuditEntry{}, all[:n]...)}
-	if n > 0 && (more || n < len(all)) {
-		p.NextCursor = strconv.FormatInt(all[n-1].Time.UnixNano(), 10)
-	}
-	return p
 }
 
 // SeriesQuery asks for the use of a session in the minutes of the last day.

@@ -33,7 +33,7 @@ func start(t *testing.T, script clienttest.Script) (*clienttest.Server, context.
 	t.Helper()
 	s := clienttest.New(script)
 	t.Cleanup(s.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return s, ctx
 }
@@ -447,7 +447,7 @@ func TestLostSandbox(t *testing.T) {
 // TestFinalCloseCode: a close code of 3500 or more ends the connection. After a lower code the
 // client reconnects.
 func TestFinalCloseCode(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var mu sync.Mutex
 	accepted := 0

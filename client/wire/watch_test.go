@@ -20,7 +20,7 @@ import (
 // TestWatchGoesOn loses the connection during a watch: the watch begins again and reports that it
 // may have missed changes. The states of a session are reported, too.
 func TestWatchGoesOn(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var count atomic.Int64
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -25,8 +25,14 @@ func DrainNode(ctx context.Context, a *console.Invocation, cfg *config.Config) e
 		return err
 	}
 	fmt.Fprintf(a.Out, "moved %d sessions; %d stay\n", d.Parked, d.Stayed)
-	if d.Snapshots > 0 {
-		fmt.Fprintf(a.Err, "%d snapshots stay on this node, and cannot be used without it.\n", d.Snapshots)
+	for _, one := range []struct {
+		stay int
+		what string
+	}{{d.Snapshots, "snapshots"}, {d.Templates, "templates"}} {
+		if one.stay > 0 {
+			fmt.Fprintf(a.Err, "%d %s stay on this node, and cannot be used without it.\n", one.stay,
+				one.what)
+		}
 	}
 	if d.Stayed > 0 {
 		fmt.Fprintln(a.Err, "The node's log states the reasons. Drain again to retry them.")

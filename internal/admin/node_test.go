@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/frame"
 )
 
-// drainedNode has moved its sessions and has snapshots.
+// drainedNode has moved its sessions, and has snapshots and templates.
 type drainedNode struct{ stayed int }
 
 func (n drainedNode) ServeLink(_ context.Context, l *noderpc.Link) error {
@@ -29,7 +29,9 @@ func (n drainedNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 		if err := json.Unmarshal(f.Body, &r); err != nil {
 			return err
 		}
-		raw, err := json.Marshal(protocol.Drained{Parked: 2, Stayed: n.stayed, Snapshots: 3})
+		raw, err := json.Marshal(protocol.Drained{
+			Parked: 2, Stayed: n.stayed, Snapshots: 3, Templates: 4,
+		})
 		if err != nil {
 			return err
 		}
@@ -43,7 +45,7 @@ func (n drainedNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 	}
 }
 
-// TestDrainNamesWhatStays: a drain prints the sessions and the snapshots that stay on the node.
+// TestDrainNamesWhatStays: a drain prints the sessions, snapshots and templates that stay on the node.
 func TestDrainNamesWhatStays(t *testing.T) {
 	for _, stayed := range []int{0, 1} {
 		cfg := &config.Config{RunDir: t.TempDir()}
@@ -57,7 +59,8 @@ func TestDrainNamesWhatStays(t *testing.T) {
 		var out, said bytes.Buffer
 		err = DrainNode(ctx, &console.Invocation{Out: &out, Err: &said}, cfg)
 		if (err == nil) != (stayed == 0) || !strings.HasPrefix(out.String(), "moved 2 sessions; ") ||
-			!strings.Contains(said.String(), "3 snapshots stay on this node") {
+			!strings.Contains(said.String(), "3 snapshots stay on this node") ||
+			!strings.Contains(said.String(), "4 templates stay on this node") {
 			t.Errorf("with %d sessions that stay: %q, %q, %v", stayed, out.String(), said.String(), err)
 		}
 		cancel()

@@ -258,6 +258,17 @@ func (c *Controller) ReportStored(ctx context.Context, h Holder, snapshot string
 	})
 }
 
+// ReportTemplate makes a template of this node count for its quotas also after the end of the node,
+// until the time until. The zero time ends that. bytes is its size.
+func (c *Controller) ReportTemplate(ctx context.Context, h Holder, name string, until time.Time,
+	bytes int64,
+) error {
+	return c.reportReleased(ctx, h, cluster.ReleasedSession{
+		Session: cluster.SessionID("template-" + name), Until: until, Stored: true,
+		Used: AmountsOf(tenant.Use{DiskBytes: bytes}),
+	})
+}
+
 func (c *Controller) reportReleased(ctx context.Context, h Holder,
 	r cluster.ReleasedSession,
 ) error {

@@ -178,6 +178,8 @@ type Cluster struct {
 	Drain    Duration `yaml:"drain_limit" default:"30s" min:"0" max:"10m" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
 	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them, and snapshots of users, so that each node can use them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own, and snapshots can be used on the node that took them."`
 
+	Records Duration `yaml:"records" default:"2160h" min:"1h" doc:"How long cluster.blobs keeps the record of use and the audit log of a node that has gone, at least 1h. Reports have them for as long."`
+
 	Checkpoints    bool     `yaml:"checkpoints" default:"true" doc:"Copies of durable sessions go to cluster.blobs too, so that another node can continue them if their node is lost."`
 	CheckpointRate Size     `yaml:"checkpoint_rate" default:"16MiB" min:"1MiB" doc:"Bytes a second that a node's copies may take on their way there, compressed, all together; at least 1MiB."`
 	TakeOver       Duration `yaml:"take_over" default:"30s" min:"0s" doc:"How long a node is missed, beyond its lease, before another node continues its durable sessions from their last copy. A node that starts again within that time keeps them and all their work."`

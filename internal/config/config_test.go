@@ -148,6 +148,7 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 	special := map[string]string{
 		"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9",
 		"librechat.retention": "48h",
+		"cluster.records":     "48h",
 		"platform":            "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole",
 		"insecure_egress_to_private_networks": "10.0.0.0/8,fd00::/8",
 		"webhooks.allow":                      "10.0.0.0/8,fd00::/8",

@@ -57,6 +57,8 @@ type Stats struct {
 	Lines, Dropped int64
 	// Rotations counts files that became full, Removed the files that were removed.
 	Rotations, Removed int64
+	// Uploads counts the uploads of the journal to the blob store, UploadsFailed those that failed.
+	Uploads, UploadsFailed int64
 }
 
 // Journal is an open journal. Its methods are safe for concurrent use.
@@ -170,6 +172,16 @@ func (j *Journal) Reopen() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.reopen = true
+}
+
+// CountUpload counts an upload of the journal that has ended.
+func (j *Journal) CountUpload(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stats.Uploads++
+	if err != nil {
+		j.stats.UploadsFailed++
+	}
 }
 
 // Stats returns the counters.

@@ -93,17 +93,7 @@ func keyCreate(ctx context.Context, c *call, p protocol.KeyCreate) (protocol.New
 	}
 	c.server.log.Info("key created", "key", made.ID, "tenant", made.Tenant, "role", made.Role, "by",
 		made.By)
-	return protocol.NewKey{Key: viewKey(made), Secret: secret, Version: version(s)}, nil
-}
-
-func viewKey(k tenant.Key) protocol.Key {
-	return protocol.Key{
-		ID: k.ID, Name: k.Name, Tenant: k.Tenant, Role: string(k.Role), CreatedBy: k.By,
-		Quota:     protocol.Quota(k.Quota),
-		CreatedMS: millis(k.Created), ExpiresMS: millis(k.Expires), RotatedMS: millis(k.Rotated),
-		PreviousMS: millis(k.Until),
-		Expired:    !k.Good(time.Now()),
-	}
+	return protocol.NewKey{Key: tenant.Describe(made), Secret: secret, Version: version(s)}, nil
 }
 
 // millis returns a time as clients see it; 0 for none.
@@ -130,7 +120,7 @@ func keyList(_ context.Context, c *call, p protocol.KeyQuery) (protocol.KeyList,
 	x, _ := s.Index()
 	for _, k := range x.Keys {
 		if p.All || k.Tenant == whose {
-			out.Keys = append(out.Keys, viewKey(k))
+			out.Keys = append(out.Keys, tenant.Describe(k))
 		}
 	}
 	return out, nil
@@ -151,7 +141,7 @@ func keyRotate(ctx context.Context, c *call, p protocol.KeyRotate) (protocol.New
 		return protocol.NewKey{}, err
 	}
 	c.server.log.Info("key rotated", "key", k.ID, "tenant", k.Tenant, "by", c.principal.Subject)
-	return protocol.NewKey{Key: viewKey(k), Secret: secret, Version: version(s)}, nil
+	return protocol.NewKey{Key: tenant.Describe(k), Secret: secret, Version: version(s)}, nil
 }
 
 // keysAbout returns the store for a change of one key. It rejects a key with scopes that the caller

@@ -81,7 +81,9 @@ type Templates interface {
 		tar io.Reader) (protocol.Template, error)
 	List(p noderpc.Principal) protocol.TemplateList
 	Get(p noderpc.Principal, name string) (protocol.Template, error)
-	Delete(p noderpc.Principal, name string) error
+	Delete(ctx context.Context, p noderpc.Principal, name string) error
+	// Stored returns the templates in the blob store of a cluster: all, or the one with a name.
+	Stored(ctx context.Context, p noderpc.Principal, name string) (protocol.TemplateList, error)
 }
 
 // Volumes are the named folders that outlive sessions.

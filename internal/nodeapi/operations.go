@@ -267,6 +267,7 @@ func resourceHandlers() []handler {
 		handle(protocol.OpTemplateList, templateList),
 		handle(protocol.OpTemplateGet, templateGet),
 		handle(protocol.OpTemplateDelete, templateDelete),
+		handle(protocol.OpTemplateStored, templateStored),
 		handle(protocol.OpVolumeCreate, volumeCreate),
 		handle(protocol.OpVolumeList, volumeList),
 		handle(protocol.OpVolumeGet, volumeGet),

@@ -8,28 +8,27 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// Reports answers questions about the records of use and the audit log.
+// Reports answers questions about the records of use and the audit log: those of this node, and
+// those of nodes that have gone.
 type Reports interface {
 	Usage(ctx context.Context, tenant string, q protocol.UsageQuery) (protocol.UsageReport, error)
 	Audit(ctx context.Context, tenant string, q protocol.AuditQuery) (protocol.AuditPage, error)
+	StoredUsage(ctx context.Context, tenant string, q protocol.StoredRecords) (
+		protocol.UsageReport, error)
+	StoredAudit(ctx context.Context, tenant string, q protocol.StoredRecords) (
+		protocol.AuditPage, error)
 }
 
-// reports returns the reports. Errors: Unsupported without them.
-func (c *call) reports() (Reports, error) {
-	if c.server.cfg.Reports == nil {
-		return nil, fault.New(fault.Unsupported, c.op(), "this node has no records")
+// report returns the handler of a question. Errors: Unsupported without records.
+func report[Q, R any](
+	answer func(Reports, context.Context, string, Q) (R, error),
+) func(context.Context, *call, Q) (R, error) {
+	return func(ctx context.Context, c *call, q Q) (none R, _ error) {
+		if c.server.cfg.Reports == nil {
+			return none, fault.New(fault.Unsupported, c.op(), "this node has no records")
+		}
+		return answer(c.server.cfg.Reports, ctx, c.realm(), q)
 	}
-	return c.server.cfg.Reports, nil
-}
-
-func usageReport(
-	ctx context.Context, c *call, q protocol.UsageQuery,
-) (protocol.UsageReport, error) {
-	r, err := c.reports()
-	if err != nil {
-		return protocol.UsageReport{}, err
-	}
-	return r.Usage(ctx, c.realm(), q)
 }
 
 func sessionSeries(
@@ -47,12 +46,4 @@ func sessionSeries(
 	}
 	points, err := s.Series(at(p.FromMS), at(p.ToMS))
 	return protocol.Series{Points: points}, err
-}
-
-func auditList(ctx context.Context, c *call, q protocol.AuditQuery) (protocol.AuditPage, error) {
-	r, err := c.reports()
-	if err != nil {
-		return protocol.AuditPage{}, err
-	}
-	return r.Audit(ctx, c.realm(), q)
 }

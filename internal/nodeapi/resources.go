@@ -58,8 +58,14 @@ func templateGet(_ context.Context, c *call, p protocol.TemplateRef) (protocol.T
 	return c.server.cfg.Templates.Get(c.principal, p.Name)
 }
 
-func templateDelete(_ context.Context, c *call, p protocol.TemplateRef) (none, error) {
-	return none{}, c.server.cfg.Templates.Delete(c.principal, p.Name)
+func templateDelete(ctx context.Context, c *call, p protocol.TemplateRef) (none, error) {
+	return none{}, c.server.cfg.Templates.Delete(ctx, c.principal, p.Name)
+}
+
+func templateStored(ctx context.Context, c *call, p protocol.TemplateRef) (
+	protocol.TemplateList, error,
+) {
+	return c.server.cfg.Templates.Stored(ctx, c.principal, p.Name)
 }
 
 func volumeCreate(_ context.Context, c *call, p protocol.VolumeCreate) (protocol.Volume, error) {

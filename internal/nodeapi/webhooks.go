@@ -45,8 +45,10 @@ func webhookHandlers() []handler {
 		handle(protocol.OpWebhookResend, withWebhooks((*webhook.Manager).Resend)),
 		handle(protocol.OpWebhookTake, webhookTake),
 		handle(protocol.OpWebhookDone, webhookDone),
-		handle(protocol.OpUsageReport, usageReport),
-		handle(protocol.OpAuditList, auditList),
+		handle(protocol.OpUsageReport, report(Reports.Usage)),
+		handle(protocol.OpAuditList, report(Reports.Audit)),
+		handle(protocol.OpUsageStored, report(Reports.StoredUsage)),
+		handle(protocol.OpAuditStored, report(Reports.StoredAudit)),
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package report answers questions about the records of use and about the audit log of a node, from
-// their files.
+// Package report answers questions about the records of use and about the audit log: of a node, from
+// their files, and of nodes that have gone, from the blob store.
 //
 // Limits: two questions at a time, further ones wait until their context ends. An answer has at most
 // 10,000 keys, or 1,000 entries and those of the same time as the last.
@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/report/archive"
+	"github.com/sandgate/sandgate/internal/report/join"
 	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/protocol"
@@ -30,15 +32,42 @@ const (
 	lookEvery = 4096
 )
 
+// Archive has the journals of the nodes of a cluster in the blob store.
+type Archive interface {
+	// Folder returns the folder of this node.
+	Folder() string
+	Read(ctx context.Context, q archive.Query, each func(line []byte) error) (
+		[]protocol.MissingRecords, error)
+}
+
 // Reader reads the journals. Create one with New.
 type Reader struct {
 	usageDir, auditDir string
+	archive            Archive
 	slots              chan struct{}
 }
 
-// New returns a reader of the journals in two folders.
-func New(usageDir, auditDir string) *Reader {
-	return &Reader{usageDir, auditDir, make(chan struct{}, 2)}
+// New returns a reader of the journals in two folders. a is nil if no other node reads them.
+func New(usageDir, auditDir string, a Archive) *Reader {
+	return &Reader{usageDir, auditDir, a, make(chan struct{}, 2)}
+}
+
+// folder returns the folder of this node in the blob store; empty without one.
+func (r *Reader) folder() string {
+	if r.archive == nil {
+		return ""
+	}
+	return r.archive.Folder()
+}
+
+// readStored reads the journals of nodes that have gone. Errors: Unsupported without a blob store.
+func (r *Reader) readStored(ctx context.Context, op string, q archive.Query,
+	each func(line []byte) error,
+) ([]protocol.MissingRecords, error) {
+	if r.archive == nil {
+		return nil, fault.New(fault.Unsupported, op, "this node stores no records")
+	}
+	return r.archive.Read(ctx, q, each)
 }
 
 // begin waits for a slot.
@@ -70,11 +99,39 @@ func keyOf(by string) (func(usage.Record) string, error) {
 		"it is tenant, subject, session, day or label:KEY")
 }
 
-// Usage adds up the use of a tenant, or of all tenants for "".
+// Usage adds up the use of a tenant on this node, or of all tenants for "".
 func (r *Reader) Usage(
 	ctx context.Context, tenant string, q protocol.UsageQuery,
 ) (protocol.UsageReport, error) {
 	const op = protocol.OpUsageReport
+	report, err := r.addUp(ctx, op, tenant, q, func(each func([]byte) error) error {
+		return readLines(ctx, op, r.usageDir, "usage", each)
+	})
+	report.Folder = r.folder()
+	return report, err
+}
+
+// StoredUsage is Usage for the nodes that have gone.
+func (r *Reader) StoredUsage(
+	ctx context.Context, tenant string, q protocol.StoredRecords,
+) (protocol.UsageReport, error) {
+	const op = protocol.OpUsageStored
+	var missing []protocol.MissingRecords
+	report, err := r.addUp(ctx, op, tenant, q.Usage, func(each func([]byte) error) (err error) {
+		missing, err = r.readStored(ctx, op, archive.Query{
+			Journal: "usage", Except: q.Except, FromMS: q.Usage.FromMS, ToMS: q.Usage.ToMS,
+		}, each)
+		return err
+	})
+	report.Missing = missing
+	return report, err
+}
+
+// addUp adds up the records that read reads.
+func (r *Reader) addUp(
+	ctx context.Context, op, tenant string, q protocol.UsageQuery,
+	read func(each func(line []byte) error) error,
+) (protocol.UsageReport, error) {
 	report := protocol.UsageReport{Sums: []protocol.UsageSum{}}
 	key, err := keyOf(q.By)
 	if err != nil {
@@ -91,7 +148,7 @@ func (r *Reader) Usage(
 	defer leave()
 	sums := map[string]*protocol.UsageSum{}
 	sessions := map[[2]string]bool{}
-	err = readLines(ctx, op, r.usageDir, "usage", func(line []byte) error {
+	err = read(func(line []byte) error {
 		var u usage.Record
 		if json.Unmarshal(line, &u) != nil || u.Session == "" ||
 			!selects(tenant, u.Tenant, q.Session, u.Session, q.FromMS, q.ToMS, u.Time) ||
@@ -114,7 +171,7 @@ func (r *Reader) Usage(
 			sessions[id] = true
 			one.Sessions = 1
 		}
-		sums[k].Include(one)
+		join.Include(sums[k], one)
 		return nil
 	})
 	for _, k := range slices.Sorted(maps.Keys(sums)) {
@@ -123,11 +180,41 @@ func (r *Reader) Usage(
 	return report, err
 }
 
-// Audit returns entries of a tenant, or of all tenants for "".
+// Audit returns entries of a tenant on this node, or of all tenants for "".
 func (r *Reader) Audit(
 	ctx context.Context, tenant string, q protocol.AuditQuery,
 ) (protocol.AuditPage, error) {
 	const op = protocol.OpAuditList
+	page, err := r.page(ctx, op, tenant, q, func(_ int64, each func([]byte) error) error {
+		return readLines(ctx, op, r.auditDir, "audit", each)
+	})
+	page.Folder = r.folder()
+	return page, err
+}
+
+// StoredAudit is Audit for the nodes that have gone.
+func (r *Reader) StoredAudit(
+	ctx context.Context, tenant string, q protocol.StoredRecords,
+) (protocol.AuditPage, error) {
+	const op = protocol.OpAuditStored
+	var missing []protocol.MissingRecords
+	page, err := r.page(ctx, op, tenant, q.Audit, func(from int64, each func([]byte) error) (
+		err error,
+	) {
+		missing, err = r.readStored(ctx, op, archive.Query{
+			Journal: "audit", Except: q.Except, FromMS: from, ToMS: q.Audit.ToMS,
+		}, each)
+		return err
+	})
+	page.Missing = missing
+	return page, err
+}
+
+// page returns the first of the entries that read reads, which may begin at a time in ms.
+func (r *Reader) page(
+	ctx context.Context, op, tenant string, q protocol.AuditQuery,
+	read func(from int64, each func(line []byte) error) error,
+) (protocol.AuditPage, error) {
 	page := protocol.AuditPage{Entries: []protocol.AuditEntry{}}
 	if q.Limit < 0 || q.Limit > maxEntries {
 		return page, fault.Invalid(op, "limit", "it is between 0 and %d", maxEntries)
@@ -146,7 +233,8 @@ func (r *Reader) Audit(
 	defer leave()
 	var all []protocol.AuditEntry
 	more := false
-	err = readLines(ctx, op, r.auditDir, "audit", func(line []byte) error {
+	from := max(q.FromMS, after/int64(time.Millisecond))
+	err = read(from, func(line []byte) error {
 		var e protocol.AuditEntry
 		if json.Unmarshal(line, &e) != nil || e.Event == "" || e.Time.UnixNano() <= after ||
 			q.Event != "" && e.Event != q.Event ||
@@ -154,7 +242,7 @@ func (r *Reader) Audit(
 			return nil
 		}
 		if all = append(all, e); len(all) > 4*maxEntries {
-			part := protocol.NewAuditPage(all, q.Limit, false)
+			part := join.Page(all, q.Limit, false)
 			all, more = part.Entries, more || part.NextCursor != ""
 		}
 		return nil
@@ -162,7 +250,7 @@ func (r *Reader) Audit(
 	if err != nil {
 		return page, err
 	}
-	return protocol.NewAuditPage(all, q.Limit, more), nil
+	return join.Page(all, q.Limit, more), nil
 }
 
 // readLines calls each for every line of a journal, oldest file first.

@@ -45,7 +45,7 @@ func TestUsage(t *testing.T) {
 	write(t, dir, "usage",
 		record(0, "a", "s_1", "red", 1), record(60, "a", "s_1", "red", 2),
 		record(120, "a", "s_2", "blue", 4), record(180, "b", "s_3", "red", 8))
-	r := New(dir, dir)
+	r := New(dir, dir, nil)
 	for _, test := range []struct {
 		tenant string
 		q      protocol.UsageQuery
@@ -103,7 +103,7 @@ func TestAudit(t *testing.T) {
 	}
 	lines = append(lines, protocol.AuditEntry{Time: at(90), Event: "session.end", Tenant: "a"})
 	write(t, dir, "audit", lines...)
-	r := New(dir, dir)
+	r := New(dir, dir, nil)
 	seen := map[string]bool{}
 	q := protocol.AuditQuery{Limit: 3, Event: "session.create"}
 	for {

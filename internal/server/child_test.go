@@ -95,7 +95,7 @@ func greet(t *testing.T, address string) int {
 		t.Fatalf("a connection was refused: %v", err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	if err != nil {
 		t.Fatalf("no answer: %v", err)

@@ -251,7 +251,7 @@ func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.L
 func isEmpty(m *session.Manager) bool {
 	st := m.Status()
 	return st.Sessions+st.Hibernated+m.Snapshots().Unstored() == 0 &&
-		len(m.Volumes().Holders()) == 0 && !m.Templates().Any()
+		len(m.Volumes().Holders()) == 0 && m.Templates().Unstored() == 0
 }
 
 // moveSessions moves the sessions of a node that is about to end to the blob store, from where other

@@ -24,7 +24,7 @@ import (
 	"github.com/sandgate/sandgate/internal/nodeapi"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/notebook"
-	"github.com/sandgate/sandgate/internal/report"
+	"github.com/sandgate/sandgate/internal/report/archive"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/settings"
@@ -93,6 +93,8 @@ type node struct {
 	notebooks  *notebook.Store
 	manager    *session.Manager
 	handler    noderpc.Handler
+	// archive has the journals of the cluster; nil without a cluster or a blob store.
+	archive *archive.Archive
 	// identity is that of the node in its cluster; nil without one.
 	identity *noderpc.Credentials
 }
@@ -115,7 +117,7 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 	}
 	defer func() { err = errors.Join(err, n.cleanup.run()) }()
 	for _, open := range []func() error{
-		n.openBackend, n.openJournals, n.openCluster,
+		n.openBackend, n.openCluster, n.openJournals,
 		n.openSessions, n.openAPI,
 	} {
 		if err := open(); err != nil {
@@ -153,38 +155,6 @@ func (n *node) openBackend() error {
 		n.backend.Standby = gvisor.NewStandby(n.backend, n.cfg.Pool.Spare)
 		n.cleanup.do(n.backend.Standby.Close)
 	}
-	return nil
-}
-
-// openJournals opens the usage journal and the audit log.
-func (n *node) openJournals() error {
-	var err error
-	u, a := n.cfg.Usage, n.cfg.Audit
-	n.usage, err = journal.Open(journal.Options{
-		Dir: n.cfg.UsageDir(), Name: "usage",
-		MaxFile: int64(u.MaxFile), Keep: u.Keep, Log: n.log,
-	})
-	if err != nil {
-		return err
-	}
-	n.cleanup.add(n.usage.Close)
-	n.audit = audit.Log{
-		Whole: a.Code == "whole", Required: a.Required, Refusals: new(audit.Refusals),
-	}
-	if !a.Enabled {
-		return nil
-	}
-	n.audit.Journal, err = journal.Open(journal.Options{
-		Dir: n.cfg.AuditDir(), Name: "audit",
-		MaxFile: int64(a.MaxFile), Keep: a.Keep, Log: n.log,
-	})
-	if err != nil {
-		return err
-	}
-	n.cleanup.add(func(ctx context.Context) error {
-		n.audit.Flush()
-		return n.audit.Journal.Close(ctx)
-	})
 	return nil
 }
 
@@ -253,7 +223,7 @@ func (n *node) openAPI() error {
 		n.version, n.log
 	api.Events, api.Webhooks, api.Expiry = n.events, n.webhooks, n.expiry
 	api.Notebooks = n.notebooks
-	api.Reports = report.New(n.cfg.UsageDir(), n.cfg.AuditDir())
+	api.Reports = n.reports()
 	var err error
 	api.Repeats, err = idempotency.Open(idempotency.Options{
 		Dir: filepath.Join(n.cfg.NodeDir(), "idempotency"), Log: n.log,

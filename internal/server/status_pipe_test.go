@@ -27,7 +27,7 @@ func TestSystemdLearnsOfParts(t *testing.T) {
 	if n, err := ln.Read(buf); err == nil {
 		t.Errorf("a node whose pool is not full reports %q", buf[:n])
 	}
-	if err := ln.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := ln.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	node.report(statusWarm)

@@ -71,6 +71,9 @@ type creation struct {
 func (m *Manager) createNew(ctx context.Context, p noderpc.Principal,
 	r protocol.SessionCreate, id string,
 ) (*Session, error) {
+	if err := m.templates.Ensure(ctx, p.Tenant, r.Template); err != nil {
+		return nil, err
+	}
 	w, err := m.requests.Create(p, r)
 	if err != nil {
 		return nil, err

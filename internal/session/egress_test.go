@@ -61,7 +61,7 @@ func (r *rig) tunnel(host string, port int) (net.Conn, *bufio.Reader, string) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
 	fmt.Fprintf(c, "CONNECT %s:%d HTTP/1.1\r\n\r\n", host, port)
 	in := bufio.NewReader(c)
 	line, err := in.ReadString('\n')

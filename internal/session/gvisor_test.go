@@ -48,7 +48,7 @@ func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		if n := rt.Live(); n != 0 {
 			t.Errorf("%d sandboxes remain", n)

@@ -55,6 +55,7 @@ func (j *janitor) tick(now time.Time) {
 	all := m.all()
 	m.snapshots.Expire(now)
 	m.snapshots.Upload(now)
+	m.templates.Upload(now)
 	m.departures.Expire(now)
 	j.measure(now, all)
 	j.inBackground(j.naming, j.confirmNames)

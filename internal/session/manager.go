@@ -27,6 +27,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/internal/session/ownership"
 	"github.com/sandgate/sandgate/internal/session/ports"
+	"github.com/sandgate/sandgate/internal/session/replica"
 	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/session/series"
 	"github.com/sandgate/sandgate/internal/session/settings"
@@ -58,6 +59,7 @@ type Manager struct {
 	provider  Provider
 	requests  *request.Checker
 	snapshots *snapshot.Store
+	templates *templates.Templates
 	durable   durable.Store
 	volumes   *volume.Store
 	series    *series.Store
@@ -133,6 +135,10 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.provider, m.requests = m.warm, newRequests(m)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.templates = replica.OpenTemplates(m.cfg.SharedBlobs(), templates.Config{
+		Manager: m.warm, Wait: m.cfg.ClaimWait, Quotas: m.admission, Moved: m.stats,
+		Context: m.ctx, Go: m.work.Go, Log: m.log,
+	})
 	m.migration = newMigrator(m)
 	if err := (loader{m}).all(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
@@ -184,7 +190,7 @@ func openStores(m *Manager) (err error) {
 }
 
 // Templates returns the templates that users have made.
-func (m *Manager) Templates() templates.Templates { return templates.New(m.warm) }
+func (m *Manager) Templates() *templates.Templates { return m.templates }
 
 // Names returns the names of the node's sessions.
 func (m *Manager) Names() *names.Names { return m.names }

@@ -17,10 +17,10 @@ func newMigrator(m *Manager) *migrate.Migrator {
 		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend,
 		Quotas: m.admission, Halt: migrationNode{m}.halt, Room: m.cfg.Room,
 		Snapshots: func(ctx context.Context) int { return m.snapshots.UploadAll(ctx) },
+		Templates: m.templates.UploadAll,
 		Blobs:     m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
 		Folders: migrate.Folders{
-			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(),
-			Temporary: m.dirs.Temporary(),
+			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(), Temporary: m.dirs.Temporary(),
 		},
 		Checkpoints: m.cfg.Checkpoints, CheckpointRate: m.cfg.CheckpointRate,
 		Retry:    m.cfg.DurableEvery,

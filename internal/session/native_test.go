@@ -33,7 +33,7 @@ func agentMain() int {
 	cfg := agent.Config{
 		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"),
 		MachineID:    filepath.Join(root, "machine-id"),
-		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
+		ReadyTimeout: 2 * time.Minute, KillGrace: 300 * time.Millisecond,
 		SetHostname: func(string) error { return nil },
 	}
 	if err := process.Prepare(process.Limits{}); err != nil {

@@ -92,7 +92,7 @@ func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *ri
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	serving, end := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- noderpc.Serve(serving, ln, handler, nil) }()
@@ -384,13 +384,13 @@ func (p *peer) send(op string, ch uint32, params any) uint64 {
 // until waits for a condition. It checks the condition while it holds the lock.
 func (p *peer) until(what string, ok func() bool) {
 	p.r.t.Helper()
-	late := time.AfterFunc(60*time.Second, p.cond.Broadcast)
+	late := time.AfterFunc(2*time.Minute, p.cond.Broadcast)
 	defer late.Stop()
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !ok() {
-		if p.err != nil || time.Since(begin) > 60*time.Second {
+		if p.err != nil || time.Since(begin) > 2*time.Minute {
 			for ch, v := range p.view {
 				p.r.t.Logf("channel %d: %s", ch, v)
 			}
@@ -575,7 +575,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(30 * time.Second)
+	late := time.After(2 * time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

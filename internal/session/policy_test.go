@@ -72,7 +72,9 @@ func TestPolicy(t *testing.T) {
 	plain, soon, kept := create(protocol.SessionCreate{}),
 		create(protocol.SessionCreate{IdlePauseSeconds: 10}),
 		create(protocol.SessionCreate{IdlePauseSeconds: 10, KeepAlive: true})
-	later := time.Now().Add(11 * time.Second)
+	after := func(s *Session, idle time.Duration) time.Time {
+		return time.UnixMilli(s.View().ActiveMS).Add(idle)
+	}
 	rests := func(s *Session, at time.Time, want State) {
 		t.Helper()
 		newJanitor(r.m).applyIdlePolicy(s, at)
@@ -84,10 +86,10 @@ func TestPolicy(t *testing.T) {
 		return !soon.channels.KernelsWork() &&
 			!plain.channels.KernelsWork()
 	})
-	rests(plain, later, running)
-	rests(soon, later.Add(-5*time.Second), running)
-	rests(soon, later, paused)
-	rests(kept, later.Add(time.Hour), running)
+	rests(plain, after(plain, 11*time.Second), running)
+	rests(soon, after(soon, 9*time.Second), running)
+	rests(soon, after(soon, 11*time.Second), paused)
+	rests(kept, after(kept, time.Hour), running)
 	if v := soon.View(); v.IdlePauseSeconds != 10 || v.IdleHibernateSeconds != 900 || v.KeepAlive {
 		t.Errorf("its policy: %+v", v)
 	}

@@ -883,7 +883,7 @@ func TestStatusAndClose(t *testing.T) {
 	p.attach(1, s.ID, "k1")
 	p.execute(1, "hang")
 	p.printed(1, "hanging")
-	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.ctx, 5*time.Minute)
 	defer cancel()
 	if err := r.m.Close(ctx); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 
@@ -24,17 +25,18 @@ func openSnapshots(m *Manager) (*snapshot.Store, error) {
 		},
 		Go: m.work.Go, Context: m.ctx, Log: m.log,
 	}
-	if m.cfg.Blobs == nil || m.cfg.SnapshotNames == nil {
+	blobs := m.cfg.SharedBlobs()
+	if blobs == nil {
 		return snapshot.OpenStore(cfg)
 	}
-	replicas := replica.New(m.cfg.Blobs)
-	cfg.Shared, cfg.Names, cfg.Moved = replicas, m.cfg.SnapshotNames, m.stats
+	cfg.Shared, cfg.Names, cfg.Moved = replica.New(blobs), m.cfg.SnapshotNames, m.stats
 	store, err := snapshot.OpenStore(cfg)
 	if err == nil {
 		m.work.Go(func() {
-			replicas.Run(m.ctx, replica.Maintenance{
-				Delay: migrate.SweepDelay(m.cfg.Node), Verify: store.Verify, Log: m.log,
-				Swept: func(n int) { m.stats.StoreSwept.Add(int64(n)) },
+			replica.Run(m.ctx, blobs, replica.Maintenance{
+				Delay:  migrate.SweepDelay(m.cfg.Node),
+				Verify: []func(context.Context){store.Verify, m.templates.Verify},
+				Swept:  func(n int) { m.stats.StoreSwept.Add(int64(n)) }, Log: m.log,
 			})
 		})
 	}
@@ -72,10 +74,7 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal,
 		return nil, err
 	}
 	defer release()
-	network := w.Network
-	if network == nil && r.Network != nil {
-		network = r.Network // off
-	}
+	network := cmp.Or(w.Network, r.Network) // off
 	b := branch{dir: m.snapshots.Dir(c.ID), event: "started", Branch: snapshot.Branch{
 		Tenant: p.Tenant, Subject: p.Subject, Origin: c.ID, Name: r.Name, Labels: w.Labels,
 		Env: r.Env, Lifetime: w.Lifetime, Most: m.cfg.MaxLifetime,

@@ -7,6 +7,7 @@ import (
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/session/channel"
+	"github.com/sandgate/sandgate/internal/session/replica"
 	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
@@ -25,8 +26,8 @@ func newWarm(m *Manager) (*warm.Manager, error) {
 	c := m.cfg
 	return warm.New(warm.Config{
 		Backend: c.Backend, DataDir: c.DataDir, Languages: c.Languages,
-		DefaultLanguage: c.DefaultLanguage(),
-		Limits:          c.Limits, Pools: c.Pools, Parallel: c.PoolParallel,
+		DefaultLanguage: c.DefaultLanguage(), Stored: replica.OfWarm(c.SharedBlobs()),
+		Limits: c.Limits, Pools: c.Pools, Parallel: c.PoolParallel,
 		PoolMemory: c.PoolMemory, Shared: c.Tenants.Shared,
 		ClaimWait: c.ClaimWait,
 		BootLimit: c.BootLimit, BuildLimit: c.BuildLimit, MaxTemplates: c.MaxTemplates,
@@ -94,6 +95,7 @@ func (h warmHost) KernelStarted() { h.m.stats.KernelsStarted.Add(1) }
 // Built implements warm.Observer.
 func (h warmHost) Built(tenant, template string, err error) {
 	h.m.emit(event.Built(tenant, template, err))
+	h.m.templates.Built(tenant, template)
 }
 
 // instance returns the session's sandbox as package warm knows it.

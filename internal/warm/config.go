@@ -49,6 +49,9 @@ type Config struct {
 	Images Images
 	// Unpacker reads the tars of templates; nil means that this process does it.
 	Unpacker Unpacker
+	// Stored keeps the templates where all nodes of a cluster find them; nil means that they are on
+	// this node only.
+	Stored   Shared
 	Host     Host
 	Observer Observer
 	Log      *slog.Logger

@@ -99,13 +99,16 @@ func (m *Manager) all() []*Template {
 // Language returns the template of a language; nil means that there is no such language.
 func (m *Manager) Language(name string) *Template { return m.languages[name] }
 
-// Stored returns the bytes of users' templates by tenant.
+// Stored returns the bytes of users' templates by tenant. Copies of other nodes' templates do not
+// count.
 func (m *Manager) Stored() map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[string]int64{}
 	for _, t := range m.users {
-		all[t.def.Tenant] += t.def.Bytes
+		if !t.def.Mark().Copy {
+			all[t.def.Tenant] += t.def.Bytes
+		}
 	}
 	return all
 }

@@ -55,6 +55,9 @@ type Template struct {
 	// boot cold.
 	unusable       bool
 	failedRestores int // since the last success
+	// fetched is set when another node made the snapshot. ownOnly is set when this machine could not
+	// restore it: the next one is made here.
+	fetched, ownOnly bool
 	// checked is set once this process has restored the snapshot, and so has checked it.
 	checked  bool
 	failed   time.Time
@@ -210,8 +213,10 @@ func (t *Template) snapshot(ctx context.Context, build bool) (string, warmKernel
 		if !build {
 			return "", warmKernel{}, nil
 		}
-		warm, err = t.build(ctx)
-		defer func() { t.built(ctx, err) }()
+		if warm, err = t.fetch(ctx); err != nil {
+			warm, err = t.build(ctx)
+			defer func() { t.built(ctx, err) }()
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -307,15 +312,20 @@ func (t *Template) restoreFailed(dir string) {
 	t.mu.Lock()
 	t.failedRestores++
 	remove := t.failedRestores >= MaxFailedRestores && !t.unusable
+	fetched := t.fetched
 	if remove {
-		t.ready, t.unusable = false, true
+		t.ready, t.unusable = false, !fetched
+		t.fetched, t.ownOnly, t.failedRestores = false, fetched, 0
 	}
 	t.mu.Unlock()
 	if !remove {
 		return
 	}
-	t.maker.log.Error("a snapshot cannot be restored on this machine; booting cold from now on",
-		"snapshot", t.name)
+	next := "booting cold from now on"
+	if fetched {
+		next = "this node makes its own"
+	}
+	t.maker.log.Error("a snapshot cannot be restored on this machine; "+next, "snapshot", t.name)
 	for _, err := range []error{os.RemoveAll(t.metaFile()), os.RemoveAll(dir)} {
 		if err != nil {
 			t.maker.log.Warn("an unusable snapshot was not removed", "error", err)

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -66,7 +67,8 @@ type TemplateDef struct {
 	// program languages.
 	Kernelspecs []kernel.Manifest `json:"kernelspecs,omitempty"`
 
-	dir string
+	dir  string
+	mark atomic.Pointer[Mark] // nil for the zero value
 }
 
 // Images makes a root filesystem from an OCI image.
@@ -86,8 +88,11 @@ type Unpacker interface {
 
 var templateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
+// IsName reports whether a template can have a name.
+func IsName(name string) bool { return templateName.MatchString(name) }
+
 func checkName(op, name string) error {
-	if !templateName.MatchString(name) {
+	if !IsName(name) {
 		return fault.Invalid(op, "name",
 			"%.80q is no name of a template: up to 63 lower-case letters, digits and hyphens", name)
 	}
@@ -135,6 +140,14 @@ func (d *definitions) dir(tenant, name string) string {
 	return filepath.Join(d.cfg.templatesDir(), hex.EncodeToString(sum[:12])+"-"+name)
 }
 
+// newDir makes a folder for a definition that is not complete.
+func (d *definitions) newDir(tenant, name string) (string, error) {
+	var suffix [8]byte
+	rand.Read(suffix[:]) // never fails
+	dir := d.dir(tenant, name) + ".partial-" + hex.EncodeToString(suffix[:])
+	return dir, os.Mkdir(dir, 0o700)
+}
+
 // check checks a template's specification and normalizes it.
 func (d *definitions) check(tenant string, s *protocol.TemplateSpec) (err error) {
 	const op = "template.build"
@@ -173,10 +186,8 @@ func (d *definitions) receive(ctx context.Context, tenant, subject, name string,
 	r io.Reader,
 ) (def *TemplateDef, err error) {
 	const op = "template.build"
-	var suffix [8]byte
-	rand.Read(suffix[:]) // never fails
-	dir := d.dir(tenant, name) + ".partial-" + hex.EncodeToString(suffix[:])
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	dir, err := d.newDir(tenant, name)
+	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	defer func() {
@@ -462,6 +473,15 @@ func (d *definitions) addDeclared(def *TemplateDef) error {
 
 // load reads the definition in a folder.
 func (d *definitions) load(dir string) (*TemplateDef, error) {
+	def, err := readDef(dir)
+	if err == nil && d.dir(def.Tenant, def.Name) != dir {
+		return nil, fs.ErrInvalid
+	}
+	return def, err
+}
+
+// readDef reads a definition and its mark.
+func readDef(dir string) (*TemplateDef, error) {
 	data, err := os.ReadFile(filepath.Join(dir, defFile))
 	if err != nil {
 		return nil, err
@@ -470,10 +490,9 @@ func (d *definitions) load(dir string) (*TemplateDef, error) {
 	if err := json.Unmarshal(data, def); err != nil {
 		return nil, err
 	}
-	if d.dir(def.Tenant, def.Name) != dir {
-		return nil, fs.ErrInvalid
-	}
-	return def, nil
+	k, err := readMark(dir)
+	def.mark.Store(&k)
+	return def, err
 }
 
 // warmLanguage returns the language whose kernel runs in the sandboxes of a template.

@@ -13,9 +13,9 @@ import (
 
 // The states of a template as clients see them.
 const (
-	stateBuilding = "building"
-	stateReady    = "ready"
-	stateFailed   = "failed"
+	StateBuilding = "building"
+	StateReady    = "ready"
+	StateFailed   = "failed"
 )
 
 // Find returns a tenant's template. field is the request's field that names it.
@@ -46,12 +46,11 @@ func (m *Manager) List(tenant string) []*Template {
 	return all
 }
 
-// View returns a user's template for clients. output adds the output of its build.
-func (t *Template) View(output bool) protocol.Template {
-	def := t.def
+// Outline returns a template for clients whose build no node has reported.
+func (def *TemplateDef) Outline() protocol.Template {
 	v := protocol.Template{
-		Name: def.Name, Spec: def.Spec, State: stateBuilding, Languages: def.Languages,
-		CreatedMS: def.Created.UnixMilli(), Bytes: def.Bytes,
+		Name: def.Name, Spec: def.Spec, State: StateBuilding, Languages: def.Languages,
+		CreatedMS: def.Created.UnixMilli(), Bytes: def.Bytes, Stored: def.Mark().Key != "",
 	}
 	for _, l := range def.Kernelspecs {
 		v.Kernelspecs = append(v.Kernelspecs, protocol.Language{
@@ -59,17 +58,23 @@ func (t *Template) View(output bool) protocol.Template {
 			Kernelspec: l.Editor.Jupyter, Logo: l.Editor.Logo,
 		})
 	}
+	return v
+}
+
+// View returns a user's template for clients. output adds the output of its build.
+func (t *Template) View(output bool) protocol.Template {
+	v := t.def.Outline()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.ready:
-		v.State = stateReady
+		v.State = StateReady
 	case t.err != nil:
-		v.State, v.Error = stateFailed, fault.PublicOf(t.err).Message
+		v.State, v.Error = StateFailed, fault.PublicOf(t.err).Message
 	}
 	if output {
 		v.Log = t.output
-		if t.builder != nil && v.State == stateBuilding {
+		if t.builder != nil && v.State == StateBuilding {
 			v.Log = t.builder.log.String()
 		}
 	}
@@ -89,7 +94,7 @@ func (m *Manager) Store(ctx context.Context, tenant, subject, name string,
 	if err := checkName(op, name); err != nil {
 		return nil, err
 	}
-	if err := m.checkCount(op, tenant, name); err != nil {
+	if err := m.mayAdd(ctx, tenant, name); err != nil {
 		return nil, err
 	}
 	if err := m.cfg.Host.MayStore(tenant, subject); err != nil {
@@ -109,19 +114,30 @@ func (m *Manager) Store(ctx context.Context, tenant, subject, name string,
 		return nil, err
 	}
 	defer m.work.Done()
-	if err := m.checkCount(op, tenant, name); err != nil { // another upload was faster
+	err = m.mayAdd(ctx, tenant, name) // another upload may have been faster
+	if err == nil {
+		err = m.share(ctx, def)
+	}
+	if err != nil {
 		_ = os.RemoveAll(def.dir)
 		return nil, err
 	}
+	return m.place(op, def)
+}
+
+// place lists the template of a definition in the place of an earlier one with its name, and builds
+// it in the background.
+func (m *Manager) place(op string, def *TemplateDef) (*Template, error) {
 	m.mu.Lock()
-	old := m.users[tenant+"/"+name]
-	delete(m.users, tenant+"/"+name)
+	old := m.users[def.key()]
+	delete(m.users, def.key())
 	m.mu.Unlock()
 	if old != nil {
 		m.remove(old)
 	}
-	dir := m.definitions.dir(tenant, name)
+	dir := m.definitions.dir(def.Tenant, def.Name)
 	if err := os.Rename(def.dir, dir); err != nil {
+		_ = os.RemoveAll(def.dir)
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	def.dir = dir
@@ -137,7 +153,12 @@ func (m *Manager) Store(ctx context.Context, tenant, subject, name string,
 	return t, nil
 }
 
-func (m *Manager) checkCount(op, tenant, name string) error {
+// mayAdd checks that a tenant may have one more template.
+func (m *Manager) mayAdd(ctx context.Context, tenant, name string) error {
+	const op = "template.build"
+	if m.cfg.Stored != nil {
+		return m.cfg.Stored.Admit(ctx, tenant, name, m.cfg.MaxTemplates)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := 0
@@ -147,12 +168,17 @@ func (m *Manager) checkCount(op, tenant, name string) error {
 		}
 	}
 	if n >= m.cfg.MaxTemplates {
-		return &fault.Error{
-			Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit,
-			Message: "there are as many templates as there may be; remove one",
-		}
+		return TooMany(op)
 	}
 	return nil
+}
+
+// TooMany returns the error for a template beyond MaxTemplates.
+func TooMany(op string) error {
+	return &fault.Error{
+		Kind: fault.Exhausted, Op: op, Cause: fault.CauseLimit,
+		Message: "there are as many templates as there may be; remove one",
+	}
 }
 
 // Delete removes a tenant's template. Its sessions continue. Errors: NotFound, and Restarting once

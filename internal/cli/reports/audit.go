@@ -62,11 +62,13 @@ Asks the server for the entries of your tenant, or of all tenants for an admin.`
 				return err
 			}
 			all.Entries = append(all.Entries, page.Entries...)
+			all.Missing = page.Missing
 			if page.NextCursor == "" {
 				break
 			}
 			q.Set("cursor", page.NextCursor)
 		}
+		warnMissing(a, all.Missing)
 		if *asCSV {
 			return csv.NewWriter(a.Out()).WriteAll(all.Table())
 		}

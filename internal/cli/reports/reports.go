@@ -103,9 +103,11 @@ server. The flags of settings are for --local only.`,
 			setTime(q, from)
 			err = get(cmd.Context(), server, protocol.OpUsageReport, "usage", q, &report)
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		warnMissing(a, report.Missing)
+		switch {
 		case *asCSV:
 			return csv.NewWriter(a.Out()).WriteAll(report.Table())
 		case *asLines:
@@ -121,6 +123,22 @@ server. The flags of settings are for --local only.`,
 			usageColumns(*by))
 	}
 	return c
+}
+
+// warnMissing says which records of nodes that have gone may be missing.
+func warnMissing(a Program, all []protocol.MissingRecords) {
+	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	for _, m := range all {
+		text := ""
+		if m.FromMS != 0 {
+			text += " after " + at(m.FromMS)
+		}
+		if m.ToMS != 0 {
+			text += " before " + at(m.ToMS)
+		}
+		fmt.Fprintf(a.Err(), "warning: records of the node %s%s may be missing: it has gone\n",
+			output.Printable(m.Node), text)
+	}
 }
 
 // readLocal adds up the records of this machine.

@@ -45,6 +45,10 @@ func (r *Router) call(
 			return snapshotRouter{r}.get(ctx, who, row, params)
 		case protocol.OpSnapshotDel:
 			return snapshotRouter{r}.remove(ctx, who, row, params)
+		case protocol.OpTemplateGet:
+			return templateRouter{r}.get(ctx, who, row, params)
+		case protocol.OpTemplateDelete:
+			return templateRouter{r}.remove(ctx, who, row, params)
 		}
 		return r.callOwners(ctx, who, row, params)
 	case protocol.NamedNode:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -47,15 +48,19 @@ func placeSession(
 	}
 	var nodes *nodeSet
 	mounts := p.Volumes
+	var have []cluster.NodeID
 	if p.Template != "" {
-		owners, err := r.owners(ctx, who, protocol.OpTemplateGet,
-			protocol.TemplateRef{Name: p.Template})
-		if len(owners) == 0 {
+		t, owners, err := templateRouter{r}.find(ctx, who, p.Template)
+		if err != nil {
 			return nil, err
 		}
-		nodes = newNodeSet(fmt.Sprintf("the template %.64q", p.Template), owners)
-		mounts = append(slices.Clone(mounts),
-			decode[protocol.Template](owners[0].raw).Spec.Volumes...)
+		if !t.Stored {
+			nodes = newNodeSet(fmt.Sprintf("the template %.64q", p.Template), owners)
+		}
+		for _, o := range owners {
+			have = append(have, o.of.id)
+		}
+		mounts = append(slices.Clone(mounts), t.Spec.Volumes...)
 	}
 	if len(mounts) > 0 {
 		var err error
@@ -69,7 +74,11 @@ func placeSession(
 	if p.Language == "" {
 		p.Language = defaultLanguage
 	}
-	return r.place(ctx, p.Language)
+	n, err := r.placer.PlaceNear(ctx, p.Language, have)
+	if err != nil {
+		return nil, err
+	}
+	return r.conn(n.ID, n.Address)
 }
 
 // placeTemplate chooses the node that builds a template: the node that has a template of
@@ -77,11 +86,11 @@ func placeSession(
 func placeTemplate(
 	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
 ) (*nodeConn, error) {
-	owners, err := r.owners(ctx, who, protocol.OpTemplateGet, decode[protocol.TemplateRef](params))
+	t, owners, err := templateRouter{r}.find(ctx, who, decode[protocol.TemplateRef](params).Name)
 	switch {
-	case len(owners) > 0:
+	case err == nil && len(owners) > 0:
 		return owners[0].of, nil
-	case !fault.Is(err, fault.NotFound):
+	case err != nil && !fault.Is(err, fault.NotFound) && !t.Stored:
 		return nil, err
 	}
 	return r.place(ctx, "")
@@ -111,7 +120,7 @@ func placeVolume(
 			return nil, a.err
 		}
 		for _, t := range decode[protocol.TemplateList](a.raw).Templates {
-			if slices.ContainsFunc(t.Spec.Volumes,
+			if !t.Stored && slices.ContainsFunc(t.Spec.Volumes,
 				func(m protocol.Mount) bool { return m.Name == name }) {
 				return a.of, nil
 			}

@@ -43,6 +43,11 @@ type testNode struct {
 	parked   *map[string]string // the parked sessions of all nodes
 	volumes  map[string]bool
 	template protocol.Template // the only one
+	// stored has the templates in the blob store of all nodes; nil means that there is none.
+	stored   *[]protocol.Template
+	storeErr error // why the blob store does not answer
+	// records has the folders of all nodes in the blob store; nil means that there is none.
+	records  *map[string]recorded
 	requests []string          // the names of the operations
 	ended    map[string]string // the reason for the end of sessions
 }
@@ -99,6 +104,9 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 		return k.carryResource(r)
 	}
 	switch r.Op {
+	case protocol.OpUsageReport, protocol.OpAuditList, protocol.OpUsageStored,
+		protocol.OpAuditStored:
+		return k.report(r)
 	case protocol.OpSessionEnsure:
 		return k.ensure(who, decode[protocol.SessionName](r.Params).Name)
 	case protocol.OpSessionCreate:
@@ -215,6 +223,8 @@ func (k *testNode) carryResource(r protocol.Request) (any, error) {
 		return protocol.Volume{Name: name}, nil
 	case protocol.OpTemplateBuild:
 		return k.template, nil
+	case protocol.OpTemplateStored:
+		return k.storedTemplates(name)
 	}
 	if k.template.Name == name && strings.HasPrefix(r.Op, "template.") {
 		return k.template, nil
@@ -308,7 +318,7 @@ func startNodesSeen(
 var alice = noderpc.Principal{Tenant: "alice"}
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -27,7 +27,7 @@ func TestTraceGoesOn(t *testing.T) {
 	defer func() { _ = tracer.Close(context.Background()) }()
 	f, _ := startNodes(t, "a", "b")
 	f.tracer = tracer
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	who := noderpc.Principal{Tenant: "t"}
 	var s protocol.Session

@@ -125,9 +125,9 @@ type Config struct {
 	Folders Folders
 	// Halt disconnects the viewers of a session and pauses it.
 	Halt func(ctx context.Context, id string) error
-	// Snapshots stores the node's snapshots in the blob store, until ctx ends, and returns how many
-	// only this node has then. nil means that there are none.
-	Snapshots func(ctx context.Context) int
+	// Snapshots and Templates store the node's snapshots and templates of users in the blob store,
+	// until ctx ends, and return how many only this node has then. nil means that there are none.
+	Snapshots, Templates func(ctx context.Context) int
 	// Room reports whether another node has room for a session; nil means that there is none.
 	Room func(context.Context) bool
 	// Copies has the copies of durable sessions on disk.

@@ -64,7 +64,11 @@ func (m *Migrator) Drain(ctx context.Context) (protocol.Drained, error) {
 	if m.cfg.Snapshots != nil {
 		d.Snapshots = m.cfg.Snapshots(ctx)
 	}
-	m.log.Info("drained", "parked", d.Parked, "stayed", d.Stayed, "snapshots", d.Snapshots)
+	if m.cfg.Templates != nil {
+		d.Templates = m.cfg.Templates(ctx)
+	}
+	m.log.Info("drained", "parked", d.Parked, "stayed", d.Stayed, "snapshots", d.Snapshots,
+		"templates", d.Templates)
 	return d, nil
 }
 

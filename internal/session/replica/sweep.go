@@ -72,19 +72,19 @@ func cutLast(name string) (one, part string, ok bool) {
 	return name[:i], name[i+1:], strings.Count(name, "/") == 3
 }
 
-// Maintenance has what Run does beside the sweep.
+// Maintenance is what Run does.
 type Maintenance struct {
 	// Delay is the time until the first sweep. The nodes of a cluster have different ones.
 	Delay time.Duration
-	// Verify removes this node's copies of deleted snapshots.
-	Verify func(ctx context.Context)
+	// Verify removes this node's copies of deleted snapshots and templates.
+	Verify []func(ctx context.Context)
 	// Swept is called with the number of removed objects.
 	Swept func(n int)
 	Log   *slog.Logger
 }
 
 // Run sweeps the store once an hour until ctx ends.
-func (s *Store) Run(ctx context.Context, m Maintenance) {
+func Run(ctx context.Context, b Blobs, m Maintenance) {
 	timer := time.NewTimer(m.Delay)
 	defer timer.Stop()
 	for {
@@ -94,13 +94,23 @@ func (s *Store) Run(ctx context.Context, m Maintenance) {
 		case <-ctx.Done():
 			return
 		}
-		limited, cancel := context.WithTimeout(ctx, sweepLimit)
-		m.Verify(limited)
-		n, err := s.Sweep(limited, time.Now().Add(-sweepAge))
-		cancel()
+		m.once(ctx, New(b).Sweep, NewTemplates(b).Sweep)
+	}
+}
+
+func (m Maintenance) once(
+	ctx context.Context, sweeps ...func(context.Context, time.Time) (int, error),
+) {
+	limited, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	for _, verify := range m.Verify {
+		verify(limited)
+	}
+	for _, sweep := range sweeps {
+		n, err := sweep(limited, time.Now().Add(-sweepAge))
 		m.Swept(n)
 		if err != nil && ctx.Err() == nil {
-			m.Log.Warn("the snapshots in the blob store were not swept", "error", err)
+			m.Log.Warn("the snapshots and templates in the blob store were not swept", "error", err)
 		}
 	}
 }

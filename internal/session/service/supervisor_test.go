@@ -414,7 +414,7 @@ func TestRequests(t *testing.T) {
 func TestWait(t *testing.T) {
 	check := &protocol.ServiceReady{Port: 80, TimeoutSeconds: 100}
 	supervised(t, protocol.Service{Ready: check}, func(r *rig) {
-		ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Minute)
 		defer cancel()
 		err := r.Wait(ctx, "op", "")
 		if !fault.Is(err, fault.DeadlineExceeded) || fault.PublicOf(err).Message !=

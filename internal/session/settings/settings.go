@@ -187,6 +187,14 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// SharedBlobs returns the blob store for the snapshots and templates of users; nil without one.
+func (c Config) SharedBlobs() migrate.Blobs {
+	if c.SnapshotNames == nil {
+		return nil
+	}
+	return c.Blobs
+}
+
 // Resolve returns the settings with their defaults. Errors: Host without a required setting,
 // InvalidArgument.
 func (c Config) Resolve() (Config, error) {

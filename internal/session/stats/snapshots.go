@@ -8,17 +8,29 @@ func (s *Stats) addSnapshots() {
 		"Snapshots of other nodes that were fetched from the blob store.")
 	s.snapshotsFailed = s.counter("snapshots_failed",
 		"Uploads and fetches of snapshots that failed. The node tries uploads again later.")
+	s.templatesStored = s.counter("templates_stored",
+		"Templates of this node, or builds of them, that were stored in the blob store.")
+	s.templatesFetched = s.counter("templates_fetched",
+		"Templates of other nodes that were fetched from the blob store.")
+	s.templatesFailed = s.counter("templates_failed",
+		"Uploads and fetches of templates that failed. The node tries uploads again later.")
 }
 
+// TemplateUploaded counts an upload of a template that has ended.
+func (s *Stats) TemplateUploaded(err error) { count(s.templatesStored, s.templatesFailed, err) }
+
+// TemplateFetched counts a fetch of a template that has ended.
+func (s *Stats) TemplateFetched(err error) { count(s.templatesFetched, s.templatesFailed, err) }
+
 // Uploaded counts an upload of a snapshot that has ended.
-func (s *Stats) Uploaded(err error) { s.moved(s.SnapshotsStored, err) }
+func (s *Stats) Uploaded(err error) { count(s.SnapshotsStored, s.snapshotsFailed, err) }
 
 // Fetched counts a fetch of a snapshot that has ended.
-func (s *Stats) Fetched(err error) { s.moved(s.SnapshotsFetched, err) }
+func (s *Stats) Fetched(err error) { count(s.SnapshotsFetched, s.snapshotsFailed, err) }
 
-func (s *Stats) moved(done *Counter, err error) {
+func count(done, failed *Counter, err error) {
 	if err != nil {
-		done = s.snapshotsFailed
+		done = failed
 	}
 	done.Add(1)
 }

@@ -206,6 +206,12 @@ func journals(from Sources) prometheus.Collector {
 		func(s journal.Stats) float64 { return float64(s.Rotations) })
 	c.counter("journal_removed_total", "Full files that were removed, the oldest first.",
 		func(s journal.Stats) float64 { return float64(s.Removed) })
+	c.counter("journal_uploads_total",
+		"Uploads of new lines to the blob store of a cluster, also those that failed.",
+		func(s journal.Stats) float64 { return float64(s.Uploads) })
+	c.counter("journal_uploads_failed_total",
+		"Uploads of new lines that failed. The node tries them again.",
+		func(s journal.Stats) float64 { return float64(s.UploadsFailed) })
 	return &c
 }
 

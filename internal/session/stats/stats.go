@@ -41,6 +41,7 @@ type Stats struct {
 	Checkpoints, CheckpointBytes, CheckpointsFailed    *Counter
 	Parked, Adopted, Fenced, TakenOver, StoreSwept     *Counter
 	SnapshotsStored, SnapshotsFetched, snapshotsFailed *Counter
+	templatesStored, templatesFetched, templatesFailed *Counter
 	hibernations, wakes                                *Counter
 	lost                                               map[string]*Counter // by reason
 	claimSeconds, cellSeconds                          *prometheus.HistogramVec
