@@ -70,6 +70,7 @@ func (s *Surface) Routes() []surface.Route {
 	return []surface.Route{
 		open("/", s.page),
 		open("/s/*", s.page),
+		open("/console/*", s.page),
 		open("/assets/*", s.asset),
 		public("/run.js", s.runScript),
 		open("/embed/*", s.embed),

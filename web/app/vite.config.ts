@@ -36,6 +36,17 @@ function packed(): Plugin {
   }
 }
 
+/**
+ * Keeps the calls of codemirror-emacs that register its keys and commands. The package marks them as
+ * calls without effects, so the bundler would remove them.
+ */
+function keysOfEmacs(): Plugin {
+  return {
+    name: 'keys-of-emacs',
+    transform: (code, id) => (id.includes('@replit/codemirror-emacs') ? { code: code.replaceAll('/*@__PURE__*/', ''), map: null } : undefined),
+  }
+}
+
 export default defineConfig({
   root: here,
   resolve: { alias: { '@sandgate/client/base': join(here, '../../client/typescript/src/base.ts') } },
@@ -50,5 +61,5 @@ export default defineConfig({
     reportCompressedSize: false,
     chunkSizeWarningLimit: 2000,
   },
-  plugins: [packed()],
+  plugins: [keysOfEmacs(), packed()],
 })

@@ -22,6 +22,7 @@ const pages: Record<Pages, () => Promise<{ default: Page }>> = {
   home: () => import('./home/page'),
   notebook: () => import('./notebook/page'),
   terminal: () => import('./terminal/page'),
+  console: () => import('./console/page'),
   signin: () => import('./signin'),
 }
 

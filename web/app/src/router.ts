@@ -1,22 +1,28 @@
 import { signal } from '@preact/signals'
 import { viewing } from './token'
 
-/** The location: / is home, /s/<session> its notebook, /s/<session>/terminal its terminals. */
+/**
+ * The location: / is home, /s/<session> its notebook, /s/<session>/terminal its terminals, and
+ * /console/<view> a view of the console.
+ */
 export interface Route {
-  page: 'home' | 'notebook' | 'terminal' | 'missing'
+  page: 'home' | 'notebook' | 'terminal' | 'console' | 'missing'
   session: string
+  /** The view of the console; empty on other pages. */
+  view: string
   query: URLSearchParams
 }
 
 export function parse(url: URL): Route {
   const [root, session = '', view = '', ...rest] = url.pathname.split('/').slice(1).map(decode)
   const query = url.searchParams
-  if (root === '' && session === '') return { page: 'home', session: '', query }
+  if (root === '' && session === '') return { page: 'home', session: '', view: '', query }
+  if (root === 'console' && view === '' && rest.length === 0) return { page: 'console', session: '', view: session, query }
   if (root === 's' && session && rest.length === 0) {
-    if (view === '') return { page: 'notebook', session, query }
-    if (view === 'terminal') return { page: 'terminal', session, query }
+    if (view === '') return { page: 'notebook', session, view: '', query }
+    if (view === 'terminal') return { page: 'terminal', session, view: '', query }
   }
-  return { page: 'missing', session: '', query }
+  return { page: 'missing', session: '', view: '', query }
 }
 
 function decode(s: string): string {
@@ -61,6 +67,7 @@ export function startRouter(): void {
   })
 }
 
+export const consolePath = (view: string) => `/console/${view}`
 export const notebookPath = (session: string) => `/s/${encodeURIComponent(session)}`
 export const terminalPath = (session: string) => `/s/${encodeURIComponent(session)}/terminal`
 /** Returns the path of the replay of a channel's output, or of one execution. */

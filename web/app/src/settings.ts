@@ -33,6 +33,12 @@ export const wide = kept<boolean>('wide', false)
 export const lineNumbers = kept<boolean>('numbers', false)
 /** Suggestions appear while code is typed, and not only with Tab. */
 export const suggesting = kept<boolean>('suggest', true)
+/** Marks beside the code fold it. */
+export const foldMarks = kept<boolean>('folds', false)
+
+/** The keys of the editor. */
+export type EditorKeys = 'standard' | 'vim' | 'emacs'
+export const editorKeys = kept<EditorKeys>('keys', 'standard')
 
 export function startSettings(): void {
   const { style } = document.documentElement

@@ -23,9 +23,9 @@ function initial(page: string, kind: 'js' | 'css'): number {
 }
 
 describe('the build', () => {
-  it('begins the notebook with at most 64 kB of script, without the editor', () => {
-    expect(initial('src/notebook/page.tsx', 'js')).toBeLessThan(64_000)
-    expect(initial('src/home/page.tsx', 'js')).toBeLessThan(40_000)
+  it('begins the notebook with at most 66 kB of script, without the editor', () => {
+    expect(initial('src/notebook/page.tsx', 'js')).toBeLessThan(66_000)
+    expect(initial('src/home/page.tsx', 'js')).toBeLessThan(44_000)
     expect(initial('src/notebook/page.tsx', 'css')).toBeLessThan(12_000)
   })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { commands } from '../src/notebook/commands'
-import { chord, commandKeys, editKeys, Keys } from '../src/notebook/keys'
+import { chord, commandKeys, editKeys, isEditors, Keys } from '../src/notebook/keys'
 
 const press = (key: string, m: { ctrl?: boolean; shift?: boolean; alt?: boolean; meta?: boolean } = {}) =>
   chord({ key, ctrlKey: !!m.ctrl, shiftKey: !!m.shift, altKey: !!m.alt, metaKey: !!m.meta })
@@ -32,6 +32,13 @@ describe("Jupyter's keys", () => {
   it('leaves letters to the editor', () => {
     for (const key of 'abcdxyz') expect(new Keys().match(editKeys, press(key), 0)).toBeUndefined()
     expect(new Keys().match(editKeys, press('_', { ctrl: true, shift: true }), 0)).toBe('split')
+  })
+
+  it('leaves to Vim and Emacs what they need, and to a Mac its Command keys', () => {
+    for (const [keys, press, want] of [['standard', 'Mod+F', false], ['vim', 'Mod+F', true], ['emacs', 'Mod+K', true], ['vim', 'Mod+K', false]] as const) {
+      expect(isEditors(keys, press, { metaKey: false })).toBe(want)
+      expect(isEditors(keys, press, { metaKey: true })).toBe(false)
+    }
   })
 
   it('has a command for every key', () => {

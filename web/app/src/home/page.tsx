@@ -2,19 +2,21 @@ import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import type { SandgateError, Sandbox } from '@sandgate/client/base'
 import { facts } from '../notebook/languages'
-import { offers, rest } from '../rest'
+import { filesPath, rest } from '../rest'
 import { navigate, notebookPath, terminalPath } from '../router'
-import { client, languageName, languages, may } from '../server'
+import { client, languages, may } from '../server'
 import { explain, mayHelp } from '../ui/again'
 import { Bar } from '../ui/bar'
-import { ask, confirm } from '../ui/dialog'
-import { expiryOrNone } from '../ui/expiry'
 import { Icon } from '../ui/icon'
-import { Menu, MenuItem } from '../ui/menu'
-import { failed, toast } from '../ui/toast'
+import { failed } from '../ui/toast'
+import { Examples, notebookOf, type Example } from './examples'
 import { lastOutput } from './last'
+import type { Detail } from './row'
+import { Sessions } from './sessions'
+import { lookAtSnapshots, Snapshots } from './snapshots'
 import { lookAtTemplates, Templates, type Template } from './templates'
 import { ChooseVolumes, chosen, lookAtVolumes, Volumes } from './volumes'
+import '../style/parts.css'
 import './home.css'
 
 const sessions = signal<Sandbox[] | undefined>(undefined)
@@ -25,10 +27,6 @@ const lookEvery = 4000
  */
 const maxDetails = 20
 
-interface Detail {
-  memory?: number | undefined
-  last?: string
-}
 const details = signal<Record<string, Detail>>({})
 
 /**
@@ -39,11 +37,11 @@ async function lookCloser(list: Sandbox[]): Promise<void> {
   const some = list.filter((s) => s.info.state !== 'lost').slice(0, maxDetails)
   const found = await Promise.all(some.map(async (s): Promise<[string, Detail]> => {
     const runs = s.info.state === 'running' || s.info.state === 'paused'
-    const [memory, last] = await Promise.all([
-      runs ? s.refresh().then((i) => i.usage?.memory_bytes, () => undefined) : undefined,
+    const [usage, last] = await Promise.all([
+      runs ? s.refresh().then((i) => i.usage, () => undefined) : undefined,
       lastOutput(s).catch(() => ''),
     ])
-    return [s.id, { memory, last }]
+    return [s.id, { usage, last }]
   }))
   details.value = Object.fromEntries(found)
 }
@@ -56,7 +54,7 @@ export default function Home() {
     try {
       const list = (sessions.value = await client.peek()?.sessions())
       setError(undefined)
-      await Promise.all([list && lookCloser(list), lookAtTemplates().catch(() => {}), lookAtVolumes().catch(() => {})])
+      await Promise.all([list && lookCloser(list), lookAtTemplates().catch(() => {}), lookAtVolumes().catch(() => {}), lookAtSnapshots().catch(() => {})])
     } catch (e) {
       setError(e as SandgateError)
     }
@@ -75,12 +73,14 @@ export default function Home() {
       sessions.value = undefined
     }
   }, [])
-  const make = async (language: string, terminal = false, template?: Template) => {
-    setMaking(template?.name ?? language)
+  const make = async (language: string, terminal = false, template?: Template, example?: Example) => {
+    setMaking(example?.name ?? template?.name ?? language)
     try {
       const s = await client.peek()!.sandbox({
         language, ...(template ? { template: template.name } : {}), ...(chosen.peek().length ? { volumes: chosen.peek().map((name) => ({ name })) } : {}),
+        ...(example ? { name: example.name } : {}),
       })
+      if (example) await rest('PUT', filesPath(s.id, 'notebook.ipynb'), notebookOf(example))
       navigate(terminal ? terminalPath(s.id) : notebookPath(s.id), { open: terminal })
     } catch (e) {
       failed('The session was not created', e)
@@ -88,103 +88,44 @@ export default function Home() {
     }
   }
   const list = sessions.value
+  const first = list?.length === 0
+  const create = may('sessions:manage') && (
+    <section key="new" aria-labelledby="new">
+      {first ? <h1 id="new">What would you like to run?</h1> : <h2 id="new">New session</h2>}
+      <p class={first ? 'muted lead' : 'muted'}>A session is your own machine, with a notebook and terminals. It has all languages. The one that you choose starts at once.</p>
+      <div class="languages">
+        {languages.value.map((l) => (
+          <button key={l.name} type="button" class="language-card" disabled={making !== undefined} onClick={() => void make(l.name)}>
+            <span class="language-badge" style={{ background: facts(l.name).colour }} aria-hidden="true">{facts(l.name).short}</span>
+            <span>{l.display_name.replace(' and TypeScript', ' / TS')}</span>{making === l.name && <Icon name="spinner" spin />}
+          </button>
+        ))}
+        <button type="button" class="language-card" disabled={making !== undefined} onClick={() => void make('bash', true)}>
+          <span class="language-badge dark" aria-hidden="true"><Icon name="terminal" /></span><span>Terminal</span>
+        </button>
+      </div>
+      {first && <Examples making={making} make={(e) => void make(e.language, false, undefined, e)} />}
+      <ChooseVolumes />
+      <Templates disabled={making !== undefined} make={(t) => void make(t.languages[0] ?? '', false, t)} />
+    </section>
+  )
+  const yours = (
+    <section key="yours" aria-labelledby="yours" class="yours">
+      {first ? <h2 id="yours">Your sessions</h2> : <h1 id="yours">Your sessions</h1>}
+      {error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">Your sessions could not be listed. {explain(error)}</span>{mayHelp(error) && <button type="button" class="button" onClick={() => void look()}>Try again</button>}</div>}
+      {!list && !error && <ul class="sessions" aria-busy="true">{[1, 2].map((i) => <li key={i} class="session skeleton" />)}</ul>}
+      {first && <div class="empty-box"><p>No sessions yet. Choose a language above to start one.</p><p class="muted">Variables, files and running programs stay when you leave. A link to a session opens it and runs nothing.</p></div>}
+      {list && list.length > 0 && <Sessions list={list} details={details.value} changed={look} />}
+    </section>
+  )
   return (
     <>
       <Bar />
       <main class="page home">
-        {may('sessions:manage') && <section aria-labelledby="new">
-          <h1 id="new">{list?.length === 0 ? 'What would you like to run?' : 'New session'}</h1>
-          <p class="muted lead">A session is your own machine, with a notebook and terminals. It has all languages. The one that you choose starts at once.</p>
-          <div class="languages">
-            {languages.value.map((l) => (
-              <button key={l.name} type="button" class="language-card" disabled={making !== undefined} onClick={() => void make(l.name)}>
-                <span class="language-badge" style={{ background: facts(l.name).colour }} aria-hidden="true">{facts(l.name).short}</span>
-                <span>{l.display_name.replace(' and TypeScript', ' / TS')}</span>{making === l.name && <Icon name="spinner" spin />}
-              </button>
-            ))}
-            <button type="button" class="language-card" disabled={making !== undefined} onClick={() => void make('bash', true)}>
-              <span class="language-badge dark" aria-hidden="true"><Icon name="terminal" /></span><span>Terminal</span>
-            </button>
-          </div>
-          <ChooseVolumes />
-          <Templates disabled={making !== undefined} make={(t) => void make(t.languages[0] ?? '', false, t)} />
-        </section>}
-        <section aria-labelledby="yours" class="yours">
-          <h2 id="yours">Your sessions</h2>
-          {error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">Your sessions could not be listed. {explain(error)}</span>{mayHelp(error) && <button type="button" class="button" onClick={() => void look()}>Try again</button>}</div>}
-          {!list && !error && <ul class="sessions" aria-busy="true">{[1, 2].map((i) => <li key={i} class="session skeleton" />)}</ul>}
-          {list?.length === 0 && <div class="empty-box"><p>No sessions yet. Choose a language above to start one.</p><p class="muted">Variables, files and running programs stay when you leave. A link to a session opens it and runs nothing.</p></div>}
-          {list && list.length > 0 && <ul class="sessions">{[...list].sort((a, b) => b.info.active_ms - a.info.active_ms).map((s) => <Row key={s.id} session={s} changed={look} />)}</ul>}
-        </section>
+        {first ? [create, yours] : [yours, create]}
+        <Snapshots />
         <Volumes />
       </main>
     </>
   )
-}
-
-function Row({ session: s, changed }: { session: Sandbox; changed: () => Promise<void> }) {
-  const i = s.info
-  const lost = i.state === 'lost'
-  const busy = i.channels?.some((c) => c.state === 'busy' || (c.kind === 'process' && c.state === 'running'))
-  const word = busy && i.state === 'running' ? 'working' : i.state
-  const act = (what: string, f: () => Promise<unknown>) => void f().then(changed, (e: unknown) => failed(what, e))
-  const at = (op: string) => `/v1/sessions/${encodeURIComponent(s.id)}${op && `/${op}`}`
-  const name = i.name || `${languageName(i.language)} session`
-  const terminals = i.channels?.filter((c) => c.kind === 'terminal' && c.state !== 'exited').length ?? 0
-  const { memory, last } = details.value[s.id] ?? {}
-  return (
-    <li class={`session ${word}`}>
-      <span class="language-badge" style={{ background: facts(i.language).colour }} aria-hidden="true">{facts(i.language).short}</span>
-      <div class="grow">
-        <a class="session-name" href={notebookPath(s.id)}>{name}</a>
-        <p class="muted about">
-          <span class={`state ${word}`}><i class="dot" />{word}{lost && i.reason ? `: ${i.reason}` : ''}</span>
-          <span>{ago(i.active_ms)}</span>
-          {!lost && <span class="expiry">{expiryOrNone(i)}</span>}
-          {memory ? <span class="memory">{Math.round(memory / 1e6).toLocaleString('en')} MB</span> : null}
-          {i.template && <span>from {i.template}</span>}
-          {i.keep_alive && <span>kept awake</span>}
-          {terminals > 0 && <span>{terminals} {terminals === 1 ? 'terminal' : 'terminals'}</span>}
-          <code class="id" title={s.id}>{s.id.slice(0, 10)}</code>
-        </p>
-        {last && <pre class="last-output">{last}</pre>}
-      </div>
-      {!lost && <a class="button quiet open-terminal" href={terminalPath(s.id)} data-open aria-label={`Terminal of ${name}`}><Icon name="terminal" /></a>}
-      <Menu label={`More for ${name}`} button={<Icon name="more" />}>
-        {() => (
-          <>
-            {!lost && <MenuItem onClick={() => navigate(notebookPath(s.id))}><Icon name="notebook" />Open</MenuItem>}
-            <MenuItem onClick={async () => {
-              const to = await ask({ title: 'Rename the session', value: i.name ?? '', placeholder: name, yes: 'Rename' })
-              if (to !== undefined && to !== (i.name ?? '')) act('The session was not renamed', () => rest('PATCH', at(''), { name: to }))
-            }}><Icon name="edit" />Rename…</MenuItem>
-            {offers('POST /v1/sessions/{id}/fork') && !lost && <MenuItem onClick={() => act('The session was not forked', async () => {
-              const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', at('fork'), { name: `${name} (copy)` })
-              toast('The copy has all variables, files and programs', { label: 'Open', run: () => navigate(notebookPath(copy!.id)) })
-            })}><Icon name="fork" />Fork</MenuItem>}
-            {offers('POST /v1/sessions/{id}/pause') && i.state === 'running' && <MenuItem onClick={() => act('The session was not paused', () => rest('POST', at('pause')))}><Icon name="pause" />Pause</MenuItem>}
-            {i.state === 'running' || i.state === 'paused'
-              ? <MenuItem onClick={() => act('The session was not hibernated', () => rest('POST', at('hibernate')))}><Icon name="moon" />Hibernate</MenuItem>
-              : !lost && <MenuItem onClick={() => act('The session was not resumed', () => rest('POST', at('resume')))}><Icon name="play" />Resume</MenuItem>}
-            {i.state === 'paused' && <MenuItem onClick={() => act('The session was not resumed', () => rest('POST', at('resume')))}><Icon name="play" />Resume</MenuItem>}
-            {!lost && <MenuItem onClick={() => act('The session was not changed', () => rest('PATCH', at(''), { keep_alive: !i.keep_alive }))}><Icon name="sun" />{i.keep_alive ? 'Pause when idle' : 'Keep awake'}</MenuItem>}
-            <hr />
-            <MenuItem danger onClick={async () => {
-              if (await confirm({ title: lost ? `Remove “${name}”?` : `End “${name}”?`, text: lost ? 'Its sandbox is already gone. This removes it from the list.' : 'Its variables, files and running programs are deleted. Download the files that you need first.', yes: lost ? 'Remove' : 'End session', danger: true })) {
-                act('The session was not ended', () => s.delete())
-              }
-            }}><Icon name="trash" />{lost ? 'Remove' : 'End session…'}</MenuItem>
-          </>
-        )}
-      </Menu>
-    </li>
-  )
-}
-
-function ago(ms: number): string {
-  const s = Math.max(0, (Date.now() - ms) / 1000)
-  if (s < 60) return 'active just now'
-  if (s < 3600) return `active ${Math.round(s / 60)} min ago`
-  if (s < 86_400) return `active ${Math.round(s / 3600)} h ago`
-  return `active ${Math.round(s / 86_400)} d ago`
 }

@@ -1,7 +1,7 @@
 import { effect, useSignalEffect } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { languages, languageName } from '../server'
-import { lineNumbers } from '../settings'
+import { editorKeys, foldMarks, lineNumbers } from '../settings'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import type { CellModel } from './cell'
@@ -47,6 +47,7 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
         {active && !n.readOnly && <Tools notebook={n} cell={c} shell={shell} />}
         {rendered ? <Rendered notebook={n} cell={c} /> : <Source notebook={n} cell={c} editors={editors} index={index} />}
         {type === 'code' && <Output notebook={n} cell={c} index={index} />}
+        <Comments notebook={n} cell={c} />
       </div>
     </section>
   )
@@ -56,6 +57,16 @@ function Others({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel 
   const InCell = n.people.value?.PeopleInCell
   const sharing = n.sharing.value
   return InCell && sharing ? <InCell sharing={sharing} cell={c.id} /> : null
+}
+
+/** Shows the comments of a cell. Their code is loaded with the first one. */
+function Comments({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
+  const shown = c.comments.value.length > 0 || c.commenting.value
+  useEffect(() => {
+    if (shown) void import('./comments/thread').then((m) => (n.thread.value = m))
+  }, [shown])
+  const Thread = n.thread.value?.Thread
+  return shown && Thread ? <Thread notebook={n} cell={c} /> : null
 }
 
 /**
@@ -106,7 +117,7 @@ function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: Cell
       <button type="button" class="button icon quiet wide" aria-label="Move down" title="Move down" onClick={run('move-down')}><Icon name="down" /></button>
       <button type="button" class="button icon quiet wide" aria-label="Delete" title="Delete (D D)" onClick={run('delete')}><Icon name="trash" /></button>
       <Menu label="More for this cell" button={<Icon name="more" />}>
-        {() => ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map((id) => (
+        {() => ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'comment', 'fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map((id) => (
           <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={(id === 'replay' || id === 'download-output') && c.execution === 0}>{commands[id]!.name}</MenuItem>
         ))}
       </Menu>
@@ -169,6 +180,8 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
         }),
         effect(() => void editor.setLanguage(c.type.value === 'code' ? c.language.value : '')),
         effect(() => editor.setNumbers(lineNumbers.value)),
+        effect(() => editor.setFolds(foldMarks.value)),
+        effect(() => void editor.setKeys(editorKeys.value)),
         effect(() => editor.setErrorLine(c.errorLine.value)),
         effect(() => editor.setReached(n.mode.value === 'edit' && n.active.value === c.id)),
         () => editor.destroy(),

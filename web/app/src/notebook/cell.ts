@@ -1,4 +1,5 @@
 import { signal, type Signal } from '@preact/signals'
+import { readComments, type Comment } from './comment'
 import { newCellID, type CellJSON, type CellType } from './ipynb'
 import { languageOf, facts } from './languages'
 import { OutputView } from './output'
@@ -23,6 +24,9 @@ export class CellModel {
   readonly editing: Signal<boolean> = signal(false)
   /** The line that an error points to, from 1. The editor marks it. */
   readonly errorLine: Signal<number> = signal(0)
+  readonly comments: Signal<Comment[]>
+  /** Whether the user writes a comment. */
+  readonly commenting: Signal<boolean> = signal(false)
   readonly output = new OutputView()
   readonly json: Pick<CellJSON, 'metadata' | 'attachments'>
   /** The number of the last execution, which identifies its recording; 0 before the first. */
@@ -36,6 +40,7 @@ export class CellModel {
     this.count = signal(j.execution_count ?? null)
     this.json = { metadata: j.metadata ?? {}, ...(j.attachments ? { attachments: j.attachments } : {}) }
     this.language = signal(cellLanguage(this.json.metadata) ?? fallback)
+    this.comments = signal(readComments(object(this.json.metadata.sandgate).comments))
     this.folded = signal(object(this.json.metadata.jupyter).outputs_hidden === true || this.json.metadata.collapsed === true)
     if (j.outputs?.length) this.output.load(j.outputs)
   }
@@ -54,11 +59,13 @@ export class CellModel {
     delete jupyter.outputs_hidden
     if (this.folded.value && code) jupyter.outputs_hidden = true
     delete metadata.jupyter
+    const comments = this.comments.value
     if (!this.folded.value) delete metadata.collapsed
     return {
       id: this.id, cell_type: this.type.value, source: this.source.value,
       metadata: {
         ...metadata,
+        ...(comments.length ? { sandgate: { comments } } : {}),
         ...(Object.keys(jupyter).length ? { jupyter } : {}),
         ...(other ? { vscode: { ...object(vscode), languageId: facts(this.language.value).vscode } } : code || !vscode ? {} : { vscode }),
       },

@@ -110,6 +110,7 @@ export const commands: Record<string, Command> = {
   ...Object.fromEntries([1, 2, 3, 4, 5, 6].map((i) => [`heading-${i}`, { name: `Change to heading ${i}`, hidden: i > 3, run: (n: Notebook) => { n.heading(i); show(n) } }])),
   merge: { name: 'Merge cells', run(n) { n.merge(); show(n) } },
   split: { name: 'Split the cell at the cursor', hidden: true, run: () => {} }, // the page knows the cursor
+  comment: { name: 'Comment on the cell', run: (n) => { const c = n.activeCell; if (c) c.commenting.value = true } },
   'line-numbers': { name: 'Line numbers', run: () => (lineNumbers.value = !lineNumbers.value) },
   'fold-output': { name: 'Hide or show the output', run(n) { for (const c of n.selected.peek()) c.folded.value = !c.folded.value } },
   'scroll-output': { name: 'Expand or scroll long output', run(n) { for (const c of n.selected.peek()) c.output.el.classList.toggle('whole') } },

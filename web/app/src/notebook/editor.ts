@@ -1,11 +1,11 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, closeCompletion, completionStatus, selectedCompletionIndex, startCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
-import { defaultKeymap, history, historyKeymap, indentLess, indentMore, toggleComment } from '@codemirror/commands'
-import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting, type LanguageSupport } from '@codemirror/language'
+import { defaultKeymap, history, historyKeymap, indentLess, indentMore, isolateHistory, toggleComment } from '@codemirror/commands'
+import { bracketMatching, codeFolding, foldGutter, foldKeymap, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting, type LanguageSupport } from '@codemirror/language'
 import { Compartment, type EditorSelection, EditorState, Prec, StateEffect, StateField, type Extension } from '@codemirror/state'
 import { Decoration, drawSelection, EditorView, highlightSpecialChars, hoverTooltip, keymap, lineNumbers, rectangularSelection, type DecorationSet, type Tooltip, showTooltip } from '@codemirror/view'
 import { tags as t } from '@lezer/highlight'
 import { codePoints, type Completion, type Inspection } from '@sandgate/client/base'
-import { suggesting } from '../settings'
+import { suggesting, type EditorKeys } from '../settings'
 import { onCall, setSignature, shownSignature, signature, signatureIn } from './signature'
 import { acceptFirst, selectWhenAsked, suggestsIn } from './suggest'
 
@@ -50,6 +50,13 @@ const look = EditorView.theme({
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.55' },
   '.cm-content': { padding: '10px 0', caretColor: 'var(--ink)' },
   '.cm-line': { padding: '0 12px' },
+  '.cm-fat-cursor': { background: 'var(--accent) !important', color: 'var(--accent-ink) !important' },
+  '&:not(.cm-focused) .cm-fat-cursor': { background: 'none !important', outline: '1px solid var(--accent) !important', color: 'transparent !important' },
+  '.cm-panels': { backgroundColor: 'var(--raised)', color: 'var(--ink)', borderTop: '1px solid var(--line)' },
+  '.cm-vim-panel': { padding: '2px 12px', fontFamily: 'var(--mono)', fontSize: 'var(--code)' },
+  '.cm-vim-panel input': { border: 'none', outline: 'none', backgroundColor: 'transparent', color: 'inherit', font: 'inherit' },
+  '.cm-foldGutter .cm-gutterElement': { padding: '0 2px 0 6px', cursor: 'pointer' },
+  '.cm-foldPlaceholder': { backgroundColor: 'var(--accent-soft)', border: 'none', color: 'var(--muted)', padding: '0 6px' },
   '.cm-cursor': { borderLeftColor: 'var(--ink)', borderLeftWidth: '2px' },
   '.cm-gutters': { backgroundColor: 'transparent', color: 'var(--muted)', border: 'none' },
   '&.cm-focused .cm-selectionBackground, .cm-selectionBackground': { backgroundColor: 'light-dark(#cfe6e3, #25504d) !important' },
@@ -95,13 +102,17 @@ const tip = StateField.define<Tooltip | null>({
 export class Editor {
   readonly view: EditorView
   readonly #language = new Compartment()
+  readonly #keys = new Compartment()
   readonly #numbers = new Compartment()
+  readonly #folds = new Compartment()
   readonly #reached = new Compartment()
   readonly #undo = new Compartment()
   readonly #host: EditorHost
   #wanted = ''
+  #wantedKeys: EditorKeys = 'standard'
   #asked = false // the completions that are shown were asked for
   #leave: (() => void) | undefined // while the text is shared
+  #separate: (() => void) | undefined
 
   constructor(parent: HTMLElement, source: string, label: string, host: EditorHost, readOnly = false) {
     this.#host = host
@@ -110,10 +121,12 @@ export class Editor {
       state: EditorState.create({
         doc: source,
         extensions: [
+          // The keys of another editor come before all others.
+          this.#keys.of([]),
           highlightSpecialChars(), this.#undo.of([history(), keymap.of(historyKeymap)]), drawSelection(), EditorState.allowMultipleSelections.of(true), rectangularSelection(), indentOnInput(),
           indentUnit.of('    '), EditorState.tabSize.of(4), syntaxHighlighting(highlight), bracketMatching(), closeBrackets(), EditorView.lineWrapping,
           ...(readOnly ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })] : []),
-          look, errorLine, tip, this.#language.of([]), this.#numbers.of([]), this.#reached.of([]),
+          look, errorLine, tip, this.#language.of([]), this.#numbers.of([]), this.#folds.of([]), codeFolding(), this.#reached.of([]),
           autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: true, selectOnOpen: false, defaultKeymap: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
           selectWhenAsked(() => this.#asked), signature, onCall((name, from) => void this.#sign(name, from)),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
@@ -140,7 +153,7 @@ export class Editor {
             { key: 'ArrowUp', run: (v) => this.#edge(v, -1) },
             { key: 'ArrowDown', run: (v) => this.#edge(v, 1) },
           ])),
-          keymap.of([...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap.filter((k) => k.key !== 'Mod-Enter' && k.key !== 'Shift-Mod-k')]),
+          keymap.of([...closeBracketsKeymap, ...completionKeymap, ...foldKeymap, ...defaultKeymap.filter((k) => k.key !== 'Mod-Enter' && k.key !== 'Shift-Mod-k')]),
         ],
       }),
     })
@@ -155,6 +168,25 @@ export class Editor {
 
   setNumbers(on: boolean): void {
     this.view.dispatch({ effects: this.#numbers.reconfigure(on ? lineNumbers() : []) })
+  }
+
+  setFolds(on: boolean): void {
+    this.view.dispatch({ effects: this.#folds.reconfigure(on ? foldGutter() : []) })
+  }
+
+  async setKeys(name: EditorKeys): Promise<void> {
+    if (this.#wantedKeys === name) return
+    this.#wantedKeys = name
+    const host = { leave: (by: -1 | 1) => this.#edge(this.view, by), escape: () => this.#host.escape(), separate: () => this.#step() }
+    const made = await import('./keymap').then((m) => m.loadKeys(name, host)).catch(() => [])
+    if (this.#wantedKeys !== name) return
+    this.view.dispatch({ effects: this.#keys.reconfigure(made) })
+    this.view.dom.dataset.keys = name
+  }
+
+  #step(): void {
+    if (this.#separate) this.#separate()
+    else this.view.dispatch({ annotations: isolateHistory.of('full') })
   }
 
   /** Sets whether the Tab key reaches the editor, which then takes the Tab key for itself. */
@@ -183,10 +215,14 @@ export class Editor {
     this.view.dispatch({ changes: { from, to: now.length - end, insert: source.slice(from, source.length - end) } })
   }
 
-  /** Shows a text that others edit too, by means of an extension, until leave is called. */
-  share(source: string, extension: Extension, leave: () => void): void {
+  /**
+   * Shows a text that others edit too, by means of an extension, until leave is called. separate
+   * begins another step for undo.
+   */
+  share(source: string, extension: Extension, leave: () => void, separate: () => void): void {
     this.#leave?.()
     this.#leave = leave
+    this.#separate = separate
     this.view.dispatch({ effects: this.#undo.reconfigure([]) })
     this.#show(source)
     this.view.dispatch({ effects: this.#undo.reconfigure(extension) })

@@ -1,3 +1,5 @@
+import type { EditorKeys } from '../settings'
+
 /** Returns a key press as in the tables. Mod is Ctrl, or Command on a Mac. */
 export function chord(e: Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>): string {
   let key = e.key === ' ' ? 'Space' : e.key
@@ -52,6 +54,17 @@ const edit: [string, string][] = [['Mod+Shift+-', 'split'], ['Mod+Shift+_', 'spl
 
 export const commandKeys: ReadonlyMap<string, string> = new Map([...command, ...both])
 export const editKeys: ReadonlyMap<string, string> = new Map([...edit, ...both])
+
+/** The keys of the notebook that an editor with other keys needs for itself. */
+const given: Record<EditorKeys, readonly string[]> = { standard: [], vim: ['Mod+F'], emacs: ['Mod+F', 'Mod+K', 'Mod+S'] }
+
+/**
+ * Reports whether a key that is pressed in an editor is the editor's. Command on a Mac is the
+ * notebook's.
+ */
+export function isEditors(keys: EditorKeys, press: string, e: Pick<KeyboardEvent, 'metaKey'>): boolean {
+  return !e.metaKey && (given[keys] ?? []).includes(press)
+}
 
 /** Returns the keys of a command, for people. */
 export function keysOf(id: string): string[] {

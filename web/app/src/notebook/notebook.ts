@@ -2,6 +2,7 @@ import { batch, computed, effect, signal, type Signal } from '@preact/signals'
 import type { SandgateError, Sandbox } from '@sandgate/client/base'
 import { restBlob } from '../rest'
 import { failed, toast } from '../ui/toast'
+import { sortComments } from './comment'
 import { CellModel } from './cell'
 import { shortHash } from './cellkey'
 import type { Dropped } from './drop'
@@ -72,6 +73,8 @@ export class Notebook implements Page {
   readonly sharing: Signal<Sharing | undefined> = signal(undefined)
   /** The components that show them. */
   readonly people: Signal<typeof import('./shared/people') | undefined> = signal(undefined)
+  /** The component that shows comments; loaded with the first of them. */
+  readonly thread: Signal<typeof import('./comments/thread') | undefined> = signal(undefined)
   /** A read-only user may change and run nothing. */
   readonly readOnly: boolean
   /** Grows when a cell has ended, so that panes with the kernel's state update themselves. */
@@ -255,6 +258,7 @@ export class Notebook implements Page {
       void c.type.value
       void c.language.value
       void c.folded.value
+      void c.comments.value
       if (!first && !this.#theirs) {
         this.#edited.add(c.id)
         this.touch(c)
@@ -455,8 +459,9 @@ export class Notebook implements Page {
         taken.push(c.id)
         c.type.value = j.cell_type
         c.source.value = j.source
-        const language = new CellModel({ ...j, outputs: [] }, this.language.peek()).language.peek()
-        c.language.value = language
+        const read = new CellModel({ ...j, outputs: [] }, this.language.peek())
+        c.language.value = read.language.peek()
+        c.comments.value = read.comments.peek()
       }
       // Cells that exist only here keep their place if they are new.
       for (const [id, c] of here) {
@@ -622,7 +627,9 @@ export class Notebook implements Page {
   }
 
   copy(cut = false): void {
+    // Comments move with a cell, and are not copied.
     this.#clipboard = this.selected.peek().map((c) => c.toJSON(this.language.peek()))
+    if (!cut) for (const j of this.#clipboard) delete j.metadata.sandgate
     if (cut) this.remove()
   }
 
@@ -711,6 +718,7 @@ export class Notebook implements Page {
     this.#remember()
     const [first, ...rest] = which
     const merged = new CellModel({ ...first!.toJSON(this.language.peek()), id: undefined!, source: which.map((c) => c.source.peek()).join('\n\n'), outputs: [] }, first!.language.peek())
+    merged.comments.value = sortComments(which.flatMap((c) => c.comments.peek()))
     this.#set(this.cells.peek().filter((c) => !rest.includes(c)).map((c) => (c === first ? merged : c)))
     this.select(merged.id)
     this.touch()

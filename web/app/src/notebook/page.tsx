@@ -6,6 +6,7 @@ import type { PageProps } from '../app'
 import { navigate, notebookPath, route, terminalPath } from '../router'
 import { offers } from '../rest'
 import { client, languageName, languages, may } from '../server'
+import { editorKeys } from '../settings'
 import { Bar } from '../ui/bar'
 import { expiry } from '../ui/expiry'
 import { Icon } from '../ui/icon'
@@ -15,7 +16,7 @@ import { failed } from '../ui/toast'
 import { CellView, duration, type Editors } from './cell-view'
 import { allowed, commands, restart, type Shell } from './commands'
 import { bringsFiles, dropped } from './drop'
-import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
+import { chord, commandKeys, editKeys, isEditors, Keys, keysOf } from './keys'
 import { facts } from './languages'
 import { Notebook } from './notebook'
 import type { PaneName } from './pane'
@@ -165,12 +166,13 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   const key = (e: KeyboardEvent) => {
     const target = e.target as Element
     if (target.closest('.file-view')) return
-    if (target.closest('dialog, .menu, .side, .out-input')) {
+    if (target.closest('dialog, .menu, .side, .out-input, .comments')) {
       if (!(e.ctrlKey || e.metaKey)) return
     }
     const inEditor = !!target.closest('.cm-editor')
     if (!inEditor && target.closest('input, textarea, select')) return
     const press = chord(e)
+    if (inEditor && isEditors(editorKeys.peek(), press, e)) return
     // Buttons and scrolling elements handle their own keys.
     if (!inEditor && /^(Enter|Space|Shift\+Space)$/.test(press) && target.closest('button, a, summary')) return
     // Escape also works while the editor is still being loaded.

@@ -2,7 +2,8 @@ import { signal } from '@preact/signals'
 import icon from '../icon.svg'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { description } from '../server'
+import { consolePath } from '../router'
+import { description, may } from '../server'
 import { theme, type Theme } from '../theme'
 import { signOut, token, viewing } from '../token'
 import { Icon } from './icon'
@@ -41,6 +42,7 @@ function Settings() {
             </MenuItem>
           ))}
           <hr /><MenuItem onClick={() => (settingsOpen.value = true)}>All settings…</MenuItem>
+          {!viewing.value && description.value && may('sessions:read') && <a role="menuitem" href={consolePath('')}><Icon name="list" />Console</a>}
           {token.value && <><hr /><MenuItem onClick={signOut}><Icon name="signout" />{viewing.value ? 'Stop watching' : 'Sign out'}</MenuItem></>}
           {description.value && <><hr /><p class="muted" style="padding: 4px 12px; font-size: var(--text-xs)">{description.value.server}</p></>}
         </>

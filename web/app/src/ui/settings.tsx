@@ -1,5 +1,5 @@
 import type { Signal } from '@preact/signals'
-import { codeSize, lineNumbers, suggesting, wide } from '../settings'
+import { codeSize, editorKeys, foldMarks, lineNumbers, suggesting, wide, type EditorKeys } from '../settings'
 import { theme, type Theme } from '../theme'
 import { Dialog } from './dialog'
 import './settings.css'
@@ -28,8 +28,14 @@ export function SettingsDialog({ onClose }: { onClose: () => void }) {
             <option value="false">Easy to read (1,000 px)</option><option value="true">Whole window</option>
           </select>
         </label>
+        <label>Keys of the editor
+          <select class="field" value={editorKeys.value} onChange={(e) => (editorKeys.value = e.currentTarget.value as EditorKeys)}>
+            <option value="standard">Standard</option><option value="vim">Vim</option><option value="emacs">Emacs</option>
+          </select>
+        </label>
         <Switch setting={suggesting}>Suggest completions while you type</Switch>
         <Switch setting={lineNumbers}>Show line numbers</Switch>
+        <Switch setting={foldMarks}>Show marks that fold code</Switch>
         <div class="actions"><button class="button primary">Done</button></div>
       </form>
     </Dialog>

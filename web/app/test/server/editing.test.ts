@@ -105,6 +105,92 @@ it('has settings that stay in the browser', async () => {
   await close()
 })
 
+/** Changes a setting of the dialog. */
+async function set(page: Page, change: (dialog: ReturnType<Page['getByRole']>) => Promise<unknown>): Promise<void> {
+  await page.getByRole('button', { name: 'Settings' }).click()
+  await page.getByRole('menuitem', { name: 'All settings…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Settings' })
+  await change(dialog)
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  await page.locator('.cell.active .cm-content').click()
+}
+
+it('has the keys of Vim', async () => {
+  const { page, complaints, close } = await notebook()
+  await set(page, (d) => d.getByLabel('Keys of the editor').selectOption('vim'))
+  await page.locator('.cell.active [data-keys="vim"]').waitFor()
+  await page.keyboard.type('ione two')
+  await page.keyboard.press('Escape')
+  await page.keyboard.type('0dw')
+  expect(await text(page)).toBe('two')
+  await shot(page, 'notebook-vim')
+  await page.keyboard.type('u')
+  await expect.poll(() => text(page)).toBe('one two')
+  await page.keyboard.press('Control+r')
+  await expect.poll(() => text(page)).toBe('two')
+  // Control+F is a page forward in Vim, and not the notebook's search.
+  await page.keyboard.press('Control+f')
+  await page.keyboard.type('osecond')
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('Shift+Enter')
+  await expect.poll(() => page.locator('.cell').count()).toBe(2)
+  expect(await page.locator('.search').count()).toBe(0)
+  // A new cell begins in the normal mode, in which k in its first line goes to the cell above.
+  await page.locator('.cell').last().locator('.cm-content').click()
+  await page.keyboard.type('k')
+  await page.locator('.cell.active', { hasText: 'second' }).waitFor()
+  // The first Escape ends the insertion, the second one leaves the cell.
+  await page.keyboard.type('A!')
+  await page.keyboard.press('Escape')
+  await page.locator('.cell.active[data-mode="edit"] .cm-vimMode').waitFor()
+  await page.keyboard.press('Escape')
+  await page.locator('.cell.active[data-mode="command"]').waitFor()
+  await set(page, (d) => d.getByLabel('Keys of the editor').selectOption('standard'))
+  await page.locator('.cell.active .cm-vimMode').waitFor({ state: 'detached' })
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('u')
+  expect(await text(page)).toBe('two\nsecond!u')
+  expect(complaints).toEqual([])
+  await close()
+})
+
+it('has the keys of Emacs', async () => {
+  const { page, complaints, close } = await notebook()
+  await page.keyboard.type('first')
+  await set(page, (d) => d.getByLabel('Keys of the editor').selectOption('emacs'))
+  await page.locator('.cell.active [data-keys="emacs"]').waitFor()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.press('Control+k')
+  expect(await text(page)).toBe('\n')
+  await page.keyboard.press('Control+y')
+  await page.keyboard.press('Control+y')
+  expect(await text(page)).toBe('firstfirst')
+  await page.keyboard.press('Control+/')
+  await expect.poll(() => text(page)).not.toBe('firstfirst')
+  expect(await page.locator('dialog[open]').count()).toBe(0)
+  expect(complaints).toEqual([])
+  await close()
+})
+
+it('folds code with keys and with marks', async () => {
+  const { page, complaints, close } = await notebook()
+  await page.keyboard.insertText('def f():\n    return 1\n')
+  await page.locator('.cell.active .cm-line span').first().waitFor() // the language has been loaded
+  await page.keyboard.press('Control+Home')
+  await page.keyboard.press('Control+Shift+BracketLeft')
+  await page.locator('.cell.active .cm-foldPlaceholder').waitFor()
+  expect(await text(page)).not.toContain('return')
+  await set(page, (d) => d.getByLabel('Show marks that fold code').check())
+  await page.locator('.cell.active .cm-foldGutter').getByTitle('Unfold line').last().click() // the first one only reserves the width
+  await expect.poll(() => text(page)).toContain('return 1')
+  await page.locator('.cell.active .cm-foldGutter').getByTitle('Fold line', { exact: true }).click()
+  await page.locator('.cell.active .cm-foldPlaceholder').waitFor()
+  expect(await barriers(page)).toEqual([])
+  expect(complaints).toEqual([])
+  await close()
+})
+
 it('finds text in sources and outputs, with patterns, and replaces one place or all', async () => {
   const { page, complaints, close } = await notebook()
   await run(page, 'rate_a = 1\nrate_b = 2\nprint("total " + "rate: 3")')

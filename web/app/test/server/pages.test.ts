@@ -30,7 +30,7 @@ describe('home', () => {
     await page.getByRole('textbox', { name: 'Rename the session' }).fill('my numbers')
     await page.getByRole('button', { name: 'Rename', exact: true }).click()
     await row.getByRole('link', { name: 'my numbers', exact: true }).waitFor()
-    await row.locator('.memory', { hasText: /^\d[\d,]* MB$/ }).waitFor()
+    await row.locator('.memory', { hasText: /^\d[\d,]* MB of \d[\d,]* MB$/ }).waitFor()
     // The last output is shown, and reading it resumes no session.
     await api('POST', '/v1/run', { session: id, language: 'python', code: 'print("first")\nprint("\\x1b[31mprinted last\\x1b[0m")' })
     await row.locator('.last-output').getByText('printed last', { exact: true }).waitFor()
@@ -63,6 +63,106 @@ describe('home', () => {
     await context.close()
   })
 
+  it('filters sessions, and ends several at once', async () => {
+    const made: string[] = []
+    for (const [name, team] of [['alpha', 'red'], ['beta', 'red'], ['gamma', 'blue'], ['delta', 'blue']]) {
+      made.push((await api<{ id: string }>('POST', '/v1/sessions', { language: 'bash', name, labels: { team } })).id)
+    }
+    const { page, context, complaints } = await open(browser)
+    const row = (name: string) => page.locator('.session', { has: page.getByRole('link', { name, exact: true }) })
+    await row('alpha').waitFor()
+    // Sessions come before the ways to create one.
+    expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Your sessions')
+    await row('gamma').getByRole('button', { name: 'Show sessions with team=blue' }).click()
+    await row('alpha').waitFor({ state: 'detached' })
+    await row('delta').waitFor()
+    const search = page.getByRole('searchbox', { name: 'Search your sessions' })
+    expect(await search.inputValue()).toBe('team=blue')
+    await page.getByLabel('State').selectOption('lost')
+    await page.getByText('No session matches the filter.').waitFor()
+    await page.getByRole('button', { name: /^Show all/ }).click()
+    await row('alpha').waitFor()
+    await search.fill('team=red')
+    await row('gamma').waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: 'Select', exact: true }).click()
+    await page.getByRole('checkbox', { name: 'Select alpha' }).check()
+    await page.getByText('1 session selected').waitFor()
+    await page.getByRole('checkbox', { name: 'All' }).check()
+    await page.getByText('2 sessions selected').waitFor()
+    await shot(page, 'home-selected')
+    expect(await barriers(page)).toEqual([])
+    await page.getByRole('button', { name: 'Hibernate' }).click()
+    await row('alpha').locator('.state.hibernated').waitFor()
+    await row('beta').locator('.state.hibernated').waitFor()
+    await page.getByRole('button', { name: 'End…' }).click()
+    await page.getByRole('button', { name: 'End 2 sessions' }).click()
+    await page.getByText('No session matches the filter.').waitFor()
+    const left = (await api<{ sessions: { id: string }[] }>('GET', '/v1/sessions')).sessions.map((s) => s.id)
+    expect(made.map((id) => left.includes(id))).toEqual([false, false, true, true])
+    await search.fill('')
+    await row('delta').waitFor()
+    expect(complaints).toEqual([])
+    await context.close()
+    for (const id of made.slice(2)) await api('DELETE', `/v1/sessions/${id}`)
+  })
+
+  it('saves a snapshot, starts a session from it, and deletes it', async () => {
+    const s = await session('bash')
+    await api('POST', '/v1/run', { session: s.id, language: 'bash', code: 'kept=yes' })
+    await api('PATCH', `/v1/sessions/${s.id}`, { name: `Before ${s.id}` })
+    const { page, context, complaints } = await open(browser)
+    const row = page.locator('.session', { has: page.getByRole('link', { name: `Before ${s.id}`, exact: true }) })
+    await row.getByRole('button', { name: /^More for/ }).click()
+    await page.getByRole('menuitem', { name: 'Save a snapshot…' }).click()
+    await page.getByRole('textbox', { name: 'Save a snapshot' }).fill('half-way')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    const saved = page.locator('.snapshot', { hasText: 'half-way' })
+    await saved.waitFor()
+    await shot(page, 'home-snapshots')
+    expect(await barriers(page)).toEqual([])
+    await saved.getByRole('button', { name: 'Start' }).click()
+    await page.locator('.cell').first().waitFor()
+    const copy = new URL(page.url()).pathname.split('/')[2]!
+    expect(copy).not.toBe(s.id)
+    const ran = await api<{ stdout: string }>('POST', '/v1/run', { session: copy, language: 'bash', code: 'echo $kept' })
+    expect(ran.stdout).toBe('yes\n')
+    await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
+    await saved.getByRole('button', { name: /^More for/ }).click()
+    await page.getByRole('menuitem', { name: 'Delete…' }).click()
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await saved.waitFor({ state: 'detached' })
+    expect(complaints).toEqual([])
+    await context.close()
+    await api('DELETE', `/v1/sessions/${copy}`)
+    await s.end()
+  })
+
+  it('offers examples that run to somebody without a session', async () => {
+    // The operator may have sessions of other tests. A new tenant has none.
+    const key = await api<{ key: { id: string }; secret: string }>('POST', '/v1/keys', { tenant: 'newcomer', role: 'owner' })
+    const { page, context, complaints } = await open(browser, `/#token=${key.secret}`, { signedIn: false })
+    await page.getByRole('heading', { level: 1, name: 'What would you like to run?' }).waitFor()
+    await shot(page, 'home-first')
+    expect(await barriers(page)).toEqual([])
+    await page.getByRole('button', { name: /^Two languages, one value/ }).click()
+    await page.locator('.cell').nth(2).waitFor()
+    await page.locator('.cell').nth(1).locator('.cm-content').click()
+    await page.keyboard.press('Shift+Enter')
+    await page.locator('.cell').nth(1).and(page.locator('[data-state="ok"]')).waitFor()
+    await page.locator('.cell').nth(2).locator('.cm-content').click()
+    await page.keyboard.press('Shift+Enter')
+    await page.locator('.cell').nth(2).getByText('STREAMS').waitFor()
+    await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
+    const row = page.locator('.session', { has: page.getByRole('link', { name: 'Two languages, one value', exact: true }) })
+    await row.getByRole('button', { name: /^More for/ }).click()
+    await page.getByRole('menuitem', { name: 'End session…' }).click()
+    await page.getByRole('button', { name: 'End session' }).click()
+    await row.waitFor({ state: 'detached' })
+    expect(complaints).toEqual([])
+    await context.close()
+    await api('DELETE', `/v1/keys/${key.key.id}`)
+  })
+
   it('makes a template, says why one fails, starts sessions from one, and deletes it', async () => {
     const { page, context, complaints } = await open(browser)
     const form = page.getByRole('dialog', { name: 'New template' })
@@ -79,7 +179,7 @@ describe('home', () => {
       await form.getByLabel(/^Environment/).fill('no value')
       await form.getByRole('button', { name: 'Build it' }).click()
       await form.getByRole('alert').getByText('“no value” is not of the form NAME=value').waitFor()
-      await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+      await expect.poll(() => barriers(page)).toEqual([]) // without running animations
       await shot(page, 'home-new-template')
       await form.getByLabel(/^Environment/).fill('SECRET=4700')
       await form.getByLabel(/^Volumes/).fill('no volume!')
@@ -102,16 +202,16 @@ describe('home', () => {
       await form.getByText('Commands, environment, volumes, network').click()
       await form.getByLabel(/^Commands/).fill('echo it goes wrong; exit 3')
     })
-    await page.getByText(/^Build failed: /).waitFor({ timeout: 90_000 })
+    await page.getByText(/^Build failed: /).waitFor()
     await page.getByRole('button', { name: 'More for template broken' }).click()
     await page.getByRole('menuitem', { name: 'Build output…' }).click()
     await page.locator('.build-log', { hasText: 'it goes wrong' }).waitFor()
     await shot(page, 'home-build-log')
-    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('button', { name: 'Close', exact: true }).click()
     const start = page.getByRole('button', { name: /^numbers Has a secret number/ })
-    await start.and(page.locator(':enabled')).waitFor({ timeout: 90_000 })
+    await start.and(page.locator(':enabled')).waitFor()
     await shot(page, 'home-templates')
-    await start.click({ timeout: 90_000 })
+    await start.click()
     await page.locator('.cell.active .cm-content').click()
     await page.keyboard.insertText('secret')
     await page.keyboard.press('Shift+Enter')
@@ -141,7 +241,7 @@ describe('home', () => {
     await page.getByRole('group', { name: 'Volumes of the new session' }).getByRole('button', { name: 'shelf', pressed: true }).waitFor()
     await shot(page, 'home-volumes')
     await page.getByRole('button', { name: 'Bash', exact: true }).click()
-    await page.locator('.cell.active .cm-content').click({ timeout: 90_000 })
+    await page.locator('.cell.active .cm-content').click()
     await page.keyboard.insertText('echo kept > /volumes/shelf/x; cat /volumes/shelf/x')
     await page.keyboard.press('Shift+Enter')
     await page.locator('.output').getByText('kept').waitFor()
@@ -167,26 +267,12 @@ describe('home', () => {
     await page.locator('.toast').getByText('There is nothing to undo').waitFor()
     expect(await page.locator('.toast').count()).toBe(1)
     await context.setOffline(true)
-    await page.getByText('You are offline').waitFor({ timeout: 2000 })
+    await page.getByText('You are offline').waitFor({ timeout: 10_000 })
     await shot(page, 'notebook-offline')
     await context.setOffline(false)
     await page.getByText('You are offline').waitFor({ state: 'detached' })
     await context.close()
     await own.end()
-  })
-
-  it('paints within a second', async () => {
-    const { page, context } = await open(browser)
-    const first = () => page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0)
-    // A busy machine delays some paint: the best of five counts.
-    let best = Infinity
-    for (let n = 0; best >= 1000 && n < 5; n++) {
-      await page.reload()
-      await expect.poll(first).toBeGreaterThan(0)
-      best = await first()
-    }
-    expect(best).toBeLessThan(1000)
-    await context.close()
   })
 })
 
@@ -195,35 +281,35 @@ describe('in light and in dark', () => {
     const s = await session()
     const { page, context } = await open(browser)
     await page.locator('.session').first().waitFor()
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+    await expect.poll(() => barriers(page)).toEqual([]) // without running animations
     await page.goto(`${url}/s/${s.id}`)
     await page.locator('.cell.active .cm-content').waitFor()
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+    await expect.poll(() => barriers(page)).toEqual([]) // without running animations
     await page.locator('.cell.active .cm-content').click()
     await page.keyboard.insertText('import sys\nprint("\\x1b[32mok\\x1b[0m"); print("no", file=sys.stderr)\nx = {"a": 1.5}  # comment\n1/0')
     await page.keyboard.press('Shift+Enter')
     await page.locator('.cell[data-state="error"]').waitFor()
     await page.getByRole('button', { name: 'Variables' }).click()
     await page.getByRole('table', { name: 'Values' }).waitFor()
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+    await expect.poll(() => barriers(page)).toEqual([]) // without running animations
     await page.getByRole('button', { name: 'Files' }).click()
     await page.locator('.side').getByRole('button', { name: 'Close' }).waitFor()
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+    await expect.poll(() => barriers(page)).toEqual([]) // without running animations
     await page.locator('.side').getByRole('button', { name: 'Close' }).click()
     await page.setViewportSize({ width: 360, height: 700 })
     await expect.poll(() => wide(page)).toBeLessThanOrEqual(0)
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+    await expect.poll(() => barriers(page)).toEqual([]) // without running animations
     await shot(page, 'notebook-phone')
     await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
     await page.locator('.session').first().waitFor()
     await expect.poll(() => wide(page)).toBeLessThanOrEqual(0)
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+    await expect.poll(() => barriers(page)).toEqual([]) // without running animations
     await shot(page, 'home-phone')
     await s.end()
     await page.goto(`${url}/s/${s.id}`)
     await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
     await shot(page, 'gone-phone')
-    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+    await expect.poll(() => barriers(page)).toEqual([]) // without running animations
     await context.close()
   })
 })

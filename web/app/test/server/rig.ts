@@ -9,7 +9,7 @@ export const token = process.env.SANDGATE_TOKEN!
 
 export async function launch(): Promise<Browser> {
   return chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell',
     args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
   })
 }
@@ -63,7 +63,7 @@ function witness(page: Page): void {
 export function watch(page: Page): string[] {
   const complaints: string[] = []
   witness(page)
-  page.setDefaultTimeout(60_000)
+  page.setDefaultTimeout(180_000)
   page.on('pageerror', (e) => complaints.push(String(e)))
   page.on('console', (m) => {
     if (m.type() === 'error') complaints.push(`${m.text()} ${m.location().url}`)

@@ -29,7 +29,7 @@ afterAll(async () => {
 
 async function open(path = '/', scheme: 'light' | 'dark' = 'light'): Promise<{ page: Page; errors: string[] }> {
   const page = await browser.newPage({ colorScheme: scheme, viewport: { width: 900, height: 1000 } })
-  page.setDefaultTimeout(30_000)
+  page.setDefaultTimeout(180_000)
   const errors: string[] = []
   page.on('pageerror', (e) => errors.push(String(e)))
   page.on('console', (m) => m.type() === 'error' && errors.push(m.text()))
@@ -106,7 +106,7 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   expect(told.filter((t) => t.startsWith('run')).length).toBe(7)
   expect(told).toContain('done ok')
   expect(errors).toEqual([])
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
   await shot(page, 'chat')
   await page.close()
   const left = async () => (await api<{ sessions: unknown[] }>('GET', '/v1/sessions?label=sandgate.run')).sessions.length

@@ -45,7 +45,7 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   await page.getByText('Saved', { exact: true }).waitFor()
   const link = await share(page, 'Notebook')
   expect(link).toMatch(new RegExp(`^${url}/s/${s.id}#view=sgv_[\\w-]+$`))
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
   await shot(page, 'share-link')
   await page.getByRole('button', { name: 'Done' }).click()
 
@@ -76,7 +76,7 @@ it('shows a notebook live to who has its link, and lets nothing be changed', asy
   await output(guest.page, 2).getByText('live 9').waitFor() // it continues to run
   await page.getByRole('button', { name: 'Stop', exact: true }).first().click()
   await guest.page.locator('.cell[data-state="error"]').waitFor()
-  await expect.poll(() => barriers(guest.page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(guest.page)).toEqual([]) // without running animations
   // A reload keeps the link. Other pages cannot use it.
   await guest.page.reload()
   await guest.page.getByText('Watching', { exact: true }).waitFor()
@@ -124,7 +124,7 @@ it('shows terminals to who has their link, on a phone too, and says when a link 
   await ending.waitFor()
   await page.getByRole('button', { name: 'Create link' }).click()
   await expect.poll(() => ending.count()).toBe(2)
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
   await shot(page, 'share-links')
   const other = await page.getByRole('textbox', { name: 'Link for viewing' }).inputValue()
   await ending.first().click()

@@ -44,7 +44,7 @@ it('opens nothing by a link, then types, splits, ends, and shows all of it after
   const { page, context, complaints } = await open(browser, `/s/${made.id}/terminal`)
   await page.getByRole('heading', { name: 'No terminal is open' }).waitFor()
   expect(await terminals()).toEqual([])
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
   await shot(page, 'terminal-empty')
   await page.getByRole('button', { name: 'Open a terminal' }).click()
   await shows(page, /[$#]/)
@@ -63,7 +63,7 @@ it('opens nothing by a link, then types, splits, ends, and shows all of it after
   await page.locator('.pane').filter({ hasText: 'second-8' }).locator('.xterm-screen').click()
   await run(page, 'exit 3')
   await page.getByText('Ended with status 3.').waitFor()
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
   await shot(page, 'terminal-ended')
   await page.locator('.ended').getByRole('button', { name: 'Close' }).click()
   await expect.poll(() => page.locator('.pane').count()).toBe(1)
@@ -133,10 +133,10 @@ it('obeys Ctrl-C in a flood, whose output ends', async () => {
   await cdp.send('Emulation.setCPUThrottlingRate', { rate: 20 })
   await run(page, 'yes $(printf %0200d 7)') // so long that everything since the note fits into the scrollback
   await shows(page, /0{80}/)
-  await expect.poll(async () => (await terminals()).at(-1)!.end, { timeout: 60_000 }).toBeGreaterThan(16 << 20)
+  await expect.poll(async () => (await terminals()).at(-1)!.end).toBeGreaterThan(16 << 20)
   await page.keyboard.press('Control+C')
   await run(page, 'echo done-$((1+1))')
-  await screen(page).filter({ hasText: 'done-2' }).waitFor({ timeout: 60_000 })
+  await screen(page).filter({ hasText: 'done-2' }).waitFor()
   await cdp.send('Emulation.setCPUThrottlingRate', { rate: 1 })
   await page.keyboard.press('Control+Shift+F')
   await page.getByRole('searchbox').fill('left out to keep up')
@@ -216,7 +216,7 @@ it('loses no key while the connection is away', async () => {
   const context = await browser.newContext({ reducedMotion: 'reduce' })
   try {
     const page = await context.newPage()
-    page.setDefaultTimeout(30_000)
+    page.setDefaultTimeout(180_000)
     await page.goto(`${cutter.url}/s/${made.id}/terminal#token=${token}`)
     await add(page)
     await run(page, 'echo before-$((1+2))')
@@ -242,7 +242,7 @@ it('finds text, and works on a phone', async () => {
   await shows(page, 'home')
   await page.getByRole('toolbar', { name: 'Keys' }).last().waitFor()
   await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390)
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
   await shot(page, 'terminal-phone')
   // A signal between bash's fork and the start of the program can be lost, as in any terminal. The
   // program runs when it has printed.
@@ -289,7 +289,7 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   await add(page)
   await run(page, 'echo recorded-$((7*7))')
   await shows(page, 'recorded-49')
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
   await page.getByRole('button', { name: 'Terminal', exact: true }).click()
   await page.getByRole('menuitem', { name: 'Replay and record' }).click()
   await page.locator('.stage .xterm-rows').filter({ hasText: 'recorded-49' }).waitFor()
@@ -298,7 +298,7 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   const [drawn, room] = await Promise.all(['.stage', 'main'].map(async (s) => (await page.locator(s).boundingBox())!))
   expect(drawn!.y + drawn!.height).toBeLessThanOrEqual(room!.y + room!.height)
   // It has reached its end, after as long as the typing took
-  await page.getByRole('button', { name: 'Play', exact: true }).waitFor({ timeout: 60_000 })
+  await page.getByRole('button', { name: 'Play', exact: true }).waitFor()
   await page.getByRole('slider', { name: 'Position' }).fill('0')
   await expect.poll(() => page.locator('.stage .xterm-rows').innerText()).not.toContain('recorded-49')
   await page.getByRole('combobox', { name: 'Speed' }).selectOption('8')
@@ -307,7 +307,7 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   const download = page.waitForEvent('download')
   await page.getByRole('button', { name: 'Download' }).click()
   expect((await download).suggestedFilename()).toMatch(/\.cast$/)
-  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // without running animations
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
   await shot(page, 'terminal-replay')
   expect(complaints).toEqual([])
   await context.close()

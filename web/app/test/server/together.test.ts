@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Cutter } from '../../../../client/typescript/test/rig.js'
-import { api, launch, open, session, shot, token, url, watch } from './rig.js'
+import { api, barriers, launch, open, session, shot, token, url, watch } from './rig.js'
 
 let browser: Browser
 beforeAll(async () => {
@@ -67,6 +67,52 @@ describe('two people in one notebook', () => {
     expect(await text(one, 0)).toContain(`base${back}`)
     await one.close()
     await other.locator('.cm-ySelectionInfo', { hasText: 'Ada' }).waitFor({ state: 'detached' })
+    for (const c of complaints) expect(c.filter((x) => !x.includes('409'))).toEqual([])
+    await close()
+  })
+
+  it('comment on a cell, answer, resolve, and find the comments again', async () => {
+    const { id, one, two: other, complaints, close } = await two()
+    await one.getByRole('button', { name: /^People here/ }).click()
+    await one.getByLabel('Your name').fill('Ada')
+    await one.keyboard.press('Enter')
+    await code(one, 0).click()
+    await one.keyboard.insertText('x = 1')
+    await one.getByRole('button', { name: 'More for this cell' }).click()
+    await one.getByRole('menuitem', { name: 'Comment on the cell' }).click()
+    await one.getByLabel('Comment', { exact: true }).fill('Why 1?\nAnd not dd 2?') // keys of the notebook do nothing here
+    await one.keyboard.press('Control+Enter')
+    const comment = other.getByRole('article', { name: 'Comment by Ada' })
+    await comment.getByText('Why 1?').waitFor()
+    await other.getByLabel('Comment', { exact: true }).click()
+    await other.keyboard.type('dd Because.')
+    await other.getByRole('button', { name: 'Send' }).click()
+    await one.getByText('dd Because.').waitFor()
+    await shot(one, 'notebook-comments')
+    await expect.poll(() => barriers(one)).toEqual([])
+    const saved = async () => (await api<{ cells: { metadata: { sandgate?: { comments?: { by: string; text: string; resolved?: boolean }[] } } }[] }>('GET', `/v1/sessions/${id}/files/notebook.ipynb`)).cells.map((c) => c.metadata.sandgate?.comments?.map((x) => [x.text, x.resolved === true]))
+    await expect.poll(saved).toEqual([[['Why 1?\nAnd not dd 2?', false], ['dd Because.', false]]])
+    // The other one edits the code, and copies the cell without its comments.
+    await code(other, 0).click()
+    await other.keyboard.press('Control+End')
+    await other.keyboard.type('0')
+    await other.keyboard.press('Escape')
+    await other.keyboard.press('c')
+    await other.keyboard.press('v')
+    await expect.poll(() => one.locator('.cell').count()).toBe(2)
+    expect(await one.locator('.cell').nth(1).locator('.comment').count()).toBe(0)
+    await one.getByRole('button', { name: 'Resolve', exact: true }).click()
+    const folded = other.getByRole('button', { name: '2 comments, resolved' })
+    await folded.waitFor()
+    await expect.poll(saved).toEqual([[['Why 1?\nAnd not dd 2?', true], ['dd Because.', true]], undefined])
+    await other.reload()
+    await folded.click()
+    await comment.getByText('Why 1?').waitFor()
+    await comment.getByRole('button', { name: 'Delete the comment by Ada' }).click()
+    await other.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click()
+    await comment.waitFor({ state: 'detached' })
+    await one.getByRole('button', { name: '1 comment, resolved' }).waitFor()
+    expect(await sources(id)).toEqual(['x = 10', 'x = 10'])
     for (const c of complaints) expect(c.filter((x) => !x.includes('409'))).toEqual([])
     await close()
   })

@@ -1,5 +1,6 @@
 import type { Sandbox, SandgateError } from '@sandgate/client/base'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { editorKeys } from '../../settings'
 import { explain } from '../../ui/again'
 import { bytes } from '../../ui/bytes'
 import { confirm, Dialog } from '../../ui/dialog'
@@ -136,6 +137,8 @@ function TextEditor({ name, text, editable, changed, leave }: Omit<BodyProps, 'c
       const none = async () => undefined
       editor = new Editor(at.current, text, `Text of ${name}`, { changed, leave: () => {}, escape: leave, focused: () => {}, complete: none, inspect: none }, !editable)
       editor.setNumbers(true)
+      editor.setFolds(true)
+      void editor.setKeys(editorKeys.peek())
       void editor.setLanguage(languageOfFile(name))
       editor.focus('start')
     })

@@ -15,5 +15,5 @@ const look = EditorView.theme({
  */
 export function shareEditor(editor: Editor, text: Y.Text, members: Members): void {
   const undoManager = new Y.UndoManager(text)
-  editor.share(text.toString(), [yCollab(text, members, { undoManager }), keymap.of(yUndoManagerKeymap), look], () => undoManager.destroy())
+  editor.share(text.toString(), [yCollab(text, members, { undoManager }), keymap.of(yUndoManagerKeymap), look], () => undoManager.destroy(), () => undoManager.stopCapturing())
 }

@@ -1,5 +1,6 @@
 import * as Y from 'yjs'
 import { shortHash } from '../cellkey'
+import { sortComments, type Comment } from '../comment'
 import type { CellJSON, CellType } from '../ipynb'
 
 /** The part of a cell that users edit together. Outputs are the kernel's. */
@@ -8,6 +9,7 @@ export interface SharedCell {
   type: CellType
   language: string
   source: string
+  comments?: Comment[] | undefined
   /** The rest of a cell that was copied: metadata and attachments. */
   extra?: Partial<CellJSON> | undefined
 }
@@ -26,7 +28,13 @@ export const remote = Symbol('remote')
 
 const sumOf = (c: Pick<SharedCell, 'type' | 'language' | 'source'>): string => shortHash(`${c.type}\n${c.language}\n${c.source}`)
 
-export const sumsOf = (cells: SharedCell[]): Sums => Object.fromEntries(cells.map((c) => [`.${c.id}`, sumOf(c)]))
+/** The key of the sum of all comments. No cell has this id. */
+const commentsKey = '..comments'
+
+export function sumsOf(cells: SharedCell[]): Sums {
+  const comments = cells.flatMap((c) => (c.comments?.length ? [[c.id, c.comments]] : []))
+  return Object.fromEntries([...cells.map((c) => [`.${c.id}`, sumOf(c)]), ...(comments.length ? [[commentsKey, shortHash(JSON.stringify(comments))]] : [])])
+}
 
 /** A short hash of all cells. */
 export const sumOfAll = (sums: Sums): string => shortHash(Object.entries(sums).flat().join('\n'))
@@ -43,6 +51,7 @@ export class SharedDocument {
   readonly #facts: Y.Map<unknown> = this.doc.getMap('facts')
   readonly #about: Y.Map<unknown> = this.doc.getMap('about')
   readonly #present: Y.Map<boolean> = this.doc.getMap('present') // false for a cell that was removed
+  readonly #comments: Y.Map<Comment | false> = this.doc.getMap('comments') // false for one that was removed
 
   /** The id that the document got when it was made from a file. */
   get id(): string {
@@ -80,7 +89,26 @@ export class SharedDocument {
   }
 
   get cells(): SharedCell[] {
-    return this.ids.map((id) => ({ id, type: this.type(id), language: this.language(id) ?? '', source: this.text(id).toString() }))
+    const comments = this.#threads()
+    return this.ids.map((id) => ({
+      id, type: this.type(id), language: this.language(id) ?? '', source: this.text(id).toString(), ...(comments.has(id) ? { comments: comments.get(id)! } : {}),
+    }))
+  }
+
+  /** The comments of all cells that have some. */
+  #threads(): Map<string, Comment[]> {
+    const out = new Map<string, Comment[]>()
+    for (const [key, c] of this.#comments) {
+      if (!c) continue
+      const id = key.slice(0, key.indexOf(' '))
+      out.set(id, [...(out.get(id) ?? []), c])
+    }
+    for (const list of out.values()) sortComments(list)
+    return out
+  }
+
+  comments(id: string): Comment[] {
+    return this.#threads().get(id) ?? []
   }
 
   get sums(): Sums {
@@ -108,9 +136,10 @@ export class SharedDocument {
     })
   }
 
-  /** Calls f with the ids of cells whose type or language has changed. */
+  /** Calls f with the ids of cells whose type, language or comments have changed. */
   onFacts(f: (ids: string[]) => void): void {
     this.#facts.observe((e) => f([...e.keysChanged].map((k) => k.slice(k.indexOf(' ') + 1))))
+    this.#comments.observe((e) => f([...e.keysChanged].map((k) => k.slice(0, k.indexOf(' ')))))
   }
 
   /** Writes a cell, as far as it differs. */
@@ -120,6 +149,27 @@ export class SharedDocument {
       this.setLanguage(c.id, c.language)
       if (c.extra && Object.keys(c.extra).length > 0 && !this.#facts.has(`extra ${c.id}`)) this.#facts.set(`extra ${c.id}`, c.extra)
       this.setSource(c.id, c.source)
+      this.#addComments(c)
+    })
+  }
+
+  /** Adds the comments that the document neither has nor had. */
+  #addComments(c: SharedCell): void {
+    for (const one of c.comments ?? []) {
+      if (!this.#comments.has(`${c.id} ${one.id}`)) this.#comments.set(`${c.id} ${one.id}`, one)
+    }
+  }
+
+  /** Replaces the comments of a cell, as far as they differ. */
+  setComments(id: string, list: Comment[]): void {
+    const left = new Map(this.comments(id).map((c) => [c.id, c]))
+    this.doc.transact(() => {
+      for (const c of list) {
+        const now = left.get(c.id)
+        left.delete(c.id)
+        if (JSON.stringify(now) !== JSON.stringify(c)) this.#comments.set(`${id} ${c.id}`, c)
+      }
+      for (const gone of left.keys()) this.#comments.set(`${id} ${gone}`, false)
     })
   }
 
@@ -191,6 +241,7 @@ export class SharedDocument {
           continue
         }
         next.push(c.id)
+        this.#addComments(c)
         const now = sumOf(mine)
         if (sum === now || sum === sums[`.${c.id}`]) continue
         if (now === sums[`.${c.id}`]) {

@@ -2,6 +2,7 @@ import { batch, effect, signal, type Signal } from '@preact/signals'
 import type { DocumentLink, Sandbox } from '@sandgate/client/base'
 import * as Y from 'yjs'
 import { CellModel } from '../cell'
+import { sameComments } from '../comment'
 import type { CellJSON, NotebookJSON } from '../ipynb'
 import { languageOf } from '../languages'
 import { sumOfAll, sumsOf, type SharedCell, type Sums } from './document'
@@ -206,6 +207,7 @@ export class Sharing {
       effect(() => this.#silently(() => shared.setSource(c.id, c.source.value))),
       effect(() => this.#silently(() => shared.setType(c.id, c.type.value))),
       effect(() => this.#silently(() => shared.setLanguage(c.id, c.language.value))),
+      effect(() => this.#silently(() => shared.setComments(c.id, c.comments.value))),
       () => text.unobserve(changed),
     ]
     this.#cells.set(c, () => stops.forEach((s) => s()))
@@ -217,6 +219,8 @@ export class Sharing {
     if (c.type.peek() !== type) c.type.value = type
     const language = languageOf(shared.language(c.id))
     if (language && c.language.peek() !== language) c.language.value = language
+    const comments = shared.comments(c.id)
+    if (!sameComments(c.comments.peek(), comments)) c.comments.value = comments
   }
 
   #factsToPage(ids: string[]): void {
@@ -334,5 +338,5 @@ export class Sharing {
 }
 
 function sharedOf(c: CellModel): SharedCell {
-  return { id: c.id, type: c.type.peek(), language: c.language.peek(), source: c.source.peek().replace(/\r\n?/g, '\n') }
+  return { id: c.id, type: c.type.peek(), language: c.language.peek(), source: c.source.peek().replace(/\r\n?/g, '\n'), comments: c.comments.peek() }
 }

@@ -1,0 +1,112 @@
+import type { Sandbox } from '@sandgate/client/base'
+import { facts } from '../notebook/languages'
+import { offers, rest } from '../rest'
+import { navigate, notebookPath, terminalPath } from '../router'
+import { languageName } from '../server'
+import { ask, confirm } from '../ui/dialog'
+import { expiryOrNone } from '../ui/expiry'
+import { Icon } from '../ui/icon'
+import { Menu, MenuItem } from '../ui/menu'
+import { failed, toast } from '../ui/toast'
+import { labelsOf, stateOf } from './filter'
+import { lookAtSnapshots } from './snapshots'
+
+/** The facts about a session that a list does not have. */
+export interface Detail {
+  usage?: { memory_bytes: number; memory_max_bytes?: number } | undefined
+  last?: string
+}
+
+interface Props {
+  session: Sandbox
+  detail: Detail
+  changed: () => Promise<void>
+  onLabel: (label: string) => void
+  picked?: boolean
+  /** Is there while sessions are selected. */
+  onPick?: (on: boolean) => void
+}
+
+export function Row({ session: s, detail: { usage, last }, changed, onLabel, picked, onPick }: Props) {
+  const i = s.info
+  const lost = i.state === 'lost'
+  const word = stateOf(i)
+  const act = (what: string, f: () => Promise<unknown>) => void f().then(changed, (e: unknown) => failed(what, e))
+  const at = (op: string) => `/v1/sessions/${encodeURIComponent(s.id)}${op && `/${op}`}`
+  const name = i.name || `${languageName(i.language)} session`
+  const terminals = i.channels?.filter((c) => c.kind === 'terminal' && c.state !== 'exited').length ?? 0
+  return (
+    <li class={`session ${word}`}>
+      {onPick && <input type="checkbox" class="pick" aria-label={`Select ${name}`} checked={picked} onChange={(e) => onPick(e.currentTarget.checked)} />}
+      <span class="language-badge" style={{ background: facts(i.language).colour }} aria-hidden="true">{facts(i.language).short}</span>
+      <div class="grow">
+        <a class="session-name" href={notebookPath(s.id)}>{name}</a>
+        <p class="muted about">
+          <span class={`state ${word}`}><i class="dot" />{word}{lost && i.reason ? `: ${i.reason}` : ''}</span>
+          <span>{ago(i.active_ms)}</span>
+          {!lost && <span class="expiry">{expiryOrNone(i)}</span>}
+          {usage && <Memory used={usage.memory_bytes} most={usage.memory_max_bytes} />}
+          {i.template && <span>from {i.template}</span>}
+          {i.origin && <span>copy of <code>{i.origin.slice(0, 10)}</code></span>}
+          {labelsOf(i).map((label) => <button key={label} type="button" class="label" aria-label={`Show sessions with ${label}`} onClick={() => onLabel(label)}>{label}</button>)}
+          {i.keep_alive && <span>kept awake</span>}
+          {terminals > 0 && <span>{terminals} {terminals === 1 ? 'terminal' : 'terminals'}</span>}
+          <code class="id" title={s.id}>{s.id.slice(0, 10)}</code>
+        </p>
+        {last && <pre class="last-output">{last}</pre>}
+      </div>
+      {!lost && <a class="button quiet open-terminal" href={terminalPath(s.id)} data-open aria-label={`Terminal of ${name}`}><Icon name="terminal" /></a>}
+      <Menu label={`More for ${name}`} button={<Icon name="more" />}>
+        {() => (
+          <>
+            {!lost && <MenuItem onClick={() => navigate(notebookPath(s.id))}><Icon name="notebook" />Open</MenuItem>}
+            <MenuItem onClick={async () => {
+              const to = await ask({ title: 'Rename the session', value: i.name ?? '', placeholder: name, yes: 'Rename' })
+              if (to !== undefined && to !== (i.name ?? '')) act('The session was not renamed', () => rest('PATCH', at(''), { name: to }))
+            }}><Icon name="edit" />Rename…</MenuItem>
+            {offers('POST /v1/sessions/{id}/fork') && !lost && <MenuItem onClick={() => act('The session was not forked', async () => {
+              const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', at('fork'), { name: `${name} (copy)` })
+              toast('The copy has all variables, files and programs', { label: 'Open', run: () => navigate(notebookPath(copy!.id)) })
+            })}><Icon name="fork" />Fork</MenuItem>}
+            {offers('POST /v1/sessions/{id}/snapshots') && !lost && <MenuItem onClick={async () => {
+              const as = await ask({ title: 'Save a snapshot', text: 'New sessions can start from it, with all variables, files and programs of this moment.', value: '', placeholder: 'Name, such as data-loaded', yes: 'Save' })
+              if (as === undefined) return
+              act('The snapshot was not saved', async () => {
+                await rest('POST', at('snapshots'), as.trim() ? { name: as.trim() } : {})
+                await lookAtSnapshots()
+              })
+            }}><Icon name="download" />Save a snapshot…</MenuItem>}
+            {offers('POST /v1/sessions/{id}/pause') && i.state === 'running' && <MenuItem onClick={() => act('The session was not paused', () => rest('POST', at('pause')))}><Icon name="pause" />Pause</MenuItem>}
+            {i.state === 'running' || i.state === 'paused'
+              ? <MenuItem onClick={() => act('The session was not hibernated', () => rest('POST', at('hibernate')))}><Icon name="moon" />Hibernate</MenuItem>
+              : !lost && <MenuItem onClick={() => act('The session was not resumed', () => rest('POST', at('resume')))}><Icon name="play" />Resume</MenuItem>}
+            {i.state === 'paused' && <MenuItem onClick={() => act('The session was not resumed', () => rest('POST', at('resume')))}><Icon name="play" />Resume</MenuItem>}
+            {!lost && <MenuItem onClick={() => act('The session was not changed', () => rest('PATCH', at(''), { keep_alive: !i.keep_alive }))}><Icon name="sun" />{i.keep_alive ? 'Pause when idle' : 'Keep awake'}</MenuItem>}
+            <hr />
+            <MenuItem danger onClick={async () => {
+              if (await confirm({ title: lost ? `Remove “${name}”?` : `End “${name}”?`, text: lost ? 'Its sandbox is already gone. This removes it from the list.' : 'Its variables, files and running programs are deleted. Download the files that you need first.', yes: lost ? 'Remove' : 'End session', danger: true })) {
+                act('The session was not ended', () => s.delete())
+              }
+            }}><Icon name="trash" />{lost ? 'Remove' : 'End session…'}</MenuItem>
+          </>
+        )}
+      </Menu>
+    </li>
+  )
+}
+
+/** The memory in use, with the most that the session may take. */
+function Memory({ used, most }: { used: number; most?: number | undefined }) {
+  const mb = (n: number) => `${Math.round(n / 1e6).toLocaleString('en')} MB`
+  if (!most) return <span class="memory">{mb(used)}</span>
+  const part = Math.min(1, used / most)
+  return <span class="memory">{mb(used)} of {mb(most)}<meter class="meter" min={0} max={1} high={0.8} value={part} aria-label={`${Math.round(part * 100)} % of its memory`} /></span>
+}
+
+function ago(ms: number): string {
+  const s = Math.max(0, (Date.now() - ms) / 1000)
+  if (s < 60) return 'active just now'
+  if (s < 3600) return `active ${Math.round(s / 60)} min ago`
+  if (s < 86_400) return `active ${Math.round(s / 3600)} h ago`
+  return `active ${Math.round(s / 86_400)} d ago`
+}
