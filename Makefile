@@ -101,29 +101,37 @@ quick-go:
 		grep -vxF -e "$$($(GO) list .)" -e "$$(printf 'github.com/sandgate/sandgate/%s\n' $(QUICK_EXCLUDE))")
 
 # Lint has run vet. Zstandard is ten times slower with the race detector, and is a dependency. The
-# tag lockorder checks the order of mutexes.
-RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" $(GO) test -race -vet=off \
-	-tags lockorder -gcflags=github.com/klauspost/compress/zstd=-race=false
+# tag lockorder checks the order of mutexes. All clones of a machine share the compiler's cache.
+RACE_FLAGS := -trimpath -race -tags lockorder -gcflags=github.com/klauspost/compress/zstd=-race=false
+RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" $(GO) test $(RACE_FLAGS) \
+	-vet=off -v -p 1 -timeout 75m
 
-# The packages of gVisor's backend count what they leave on the machine and run alone. The packages
-# that take longest begin first. The tests share the warm snapshots of languages. The images of
-# templates that some of them need mostly wait for downloads, so they are built meanwhile. A few tests
-# that failed run again alone: see deploy/retest.
+# The packages of gVisor's backend count what they leave on the machine and run alone. Then two runs
+# share the machine: the tests through the public API, which take longest, and those of all other
+# packages. All share the warm snapshots of languages. The images of templates that some of them need
+# mostly wait for downloads, so they are built meanwhile. A few tests that failed run again alone: see
+# deploy/retest.
 unit: node_modules bin/versitygw
 	@for t in r programs octave; do \
 		$(SUDO) deploy/templates/build $$t bin/templates/$$t; done >bin/templates.log 2>&1 &
 	@echo "test: all packages, race detector on, real gVisor"
-	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # the race detector's own memory would hide these
-	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own
-	@set -o pipefail; snapshots=$$(mktemp -d); trap '$(SUDO) rm -rf "$$snapshots"' EXIT; \
-	long=$$($(GO) list ./e2e ./internal/session ./e2e/e2b ./e2e/jupyter); alone=$$($(GO) list ./internal/sandbox/...); \
-	others=$$($(GO) list $(GO_ALL) | grep -vxF -e "$$($(GO) list .)" -e "$$long" -e "$$alone"); \
-	{ $(RACE) -timeout 45m -p 1 $$alone; code=$$?; \
-		$(RACE) -timeout 45m -p 2 $$long $$others || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
+	@$(GO) test -trimpath -run 'Idle' ./gateway ./internal/noderpc # the race detector's own memory would hide these
+	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test -trimpath ./... # a module of its own
+	@snapshots=$$(mktemp -d); trap '$(SUDO) rm -rf "$$snapshots"' EXIT; \
+	alone=$$($(GO) list ./internal/sandbox/...); long=$$($(GO) list ./e2e); \
+	others=$$($(GO) list ./internal/session ./e2e/e2b ./e2e/jupyter $(GO_ALL) | awk '!seen[$$0]++' | \
+		grep -vxF -e "$$($(GO) list .)" -e "$$long" -e "$$alone"); \
+	$(GO) list $(RACE_FLAGS) -deps -test -export $$alone $$long $$others >/dev/null; code=0; \
+	deploy/testrun bin/test-alone.log $(RACE) $$alone || code=1; \
+	deploy/testrun bin/test-long.log $(RACE) $$long & long_run=$$!; \
+	deploy/testrun bin/test-others.log $(RACE) $$others || code=1; \
+	wait $$long_run || code=1; \
+	[ $$code = 0 ] || { \
+		cat bin/test-alone.log bin/test-long.log bin/test-others.log >bin/test.log; \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
 		grep -vE ' level=|Unsolicited response' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; \
 		echo; echo "test: the tests that failed:"; grep -E '^ *--- FAIL|^FAIL.*/' bin/test.log | head -60; \
-		deploy/retest bin/test.log $(RACE) -timeout 15m; }
+		deploy/retest bin/test.log $(RACE); }
 
 web: app
 	@echo "web: the TypeScript client and the application, their types and their tests"

@@ -70,7 +70,7 @@ func open(t *testing.T) (context.Context, *Sandbox) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s, err := c.Sandbox(ctx, SandboxOptions{})
 	if err != nil {

@@ -32,6 +32,7 @@ import (
 const routeAnswers = `
 GET /                                                200 200 200 200 200
 GET /assets/{path}                                   * * * * *
+GET /console/{path}                                  200 200 200 200 200
 GET /docs/coding-agents                              200 200 200 200 200
 GET /docs/errors                                     200 200 200 200 200
 GET /docs/{path}                                     * * * * *
@@ -241,6 +242,8 @@ volume.release     not_found permission_denied permission_denied
 
 audit              unsupported unsupported unsupported
 audit.list         unsupported unsupported unsupported
+audit.stored       unsupported unsupported unsupported
+usage.stored       unsupported unsupported unsupported
 session.series     not_found ok permission_denied
 usage.report       unsupported unsupported unsupported
 webhook.create     unsupported unsupported unsupported
@@ -276,6 +279,7 @@ session.adopt      unsupported unsupported unsupported
 session.owner      unsupported unsupported unsupported
 snapshot.discard   unsupported unsupported unsupported
 snapshot.stored    unsupported unsupported unsupported
+template.stored    unsupported unsupported unsupported
 session.parked     unsupported unsupported unsupported
 template.build     unsupported unsupported unsupported
 run.once           unsupported unsupported unsupported
@@ -327,7 +331,7 @@ func bodies() map[string]string {
 // operations of the protocol with credentials that are not sufficient, or not
 // completely. A route or operation that is not in the tables fails.
 func TestEveryRoute(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
 	check(t, err)

@@ -20,7 +20,7 @@ import (
 // notebooks have their versions.
 func TestBackupBringsSessionsBack(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")
 	check(t, err)

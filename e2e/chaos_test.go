@@ -147,10 +147,24 @@ func (a *separateCluster) slowRedis(_ *testing.T, c *crowd) {
 	}
 }
 
+// emptyRedis stops Redis and starts it without its data. Until their leases end, the nodes serve
+// their sessions without it.
 func (a *separateCluster) emptyRedis(t *testing.T, c *crowd) {
 	again := a.claimedAgain(t)
+	goals := map[*worker]int{}
+	for _, w := range c.users {
+		goals[w] = w.done() + 1
+	}
 	a.StopRedis()
-	c.rounds(1)
+	begin := time.Now()
+	eventually(t, "a cell of each user, or the end of the leases", func() bool {
+		for w, goal := range goals {
+			if w.done() < goal {
+				return time.Since(begin) > clusterLease
+			}
+		}
+		return true
+	})
 	a.startRedis()
 	again()
 }

@@ -157,7 +157,7 @@ func containerMain(spec string) error {
 // TestContainerIsEnough runs the server in the tree that the container image is
 // made of, with the capabilities that its page names.
 func TestContainerIsEnough(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	bin, err := Bin("sandgate")
 	check(t, err)
@@ -197,7 +197,7 @@ func TestContainerIsEnough(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(60 * time.Second):
+		case <-time.After(3 * time.Minute):
 			cmd.Process.Kill()
 			t.Error("the server did not end")
 		}

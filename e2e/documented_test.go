@@ -17,7 +17,7 @@ import (
 // TestApartAsDocumented runs the commands of docs/operation.md for separate nodes
 // and gateways, as the page shows them except for addresses and folders.
 func TestApartAsDocumented(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	c := newCluster(t, 0)
 	page, err := os.ReadFile("../docs/operation.md")

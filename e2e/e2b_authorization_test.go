@@ -119,7 +119,7 @@ func e2bRoutes(t *testing.T) []string {
 // TestEveryE2BRoute calls all routes of the E2B control plane with credentials that are not
 // sufficient, or not completely. A route that is not in the table fails.
 func TestEveryE2BRoute(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
 	check(t, err)

@@ -33,7 +33,7 @@ func (s *Server) eventPage(
 // cursor stays valid.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")
 	check(t, err)

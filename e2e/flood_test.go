@@ -77,7 +77,7 @@ func TestFloods(t *testing.T) {
 			check(t, p.Signal(s.ctx, "SIGINT"))
 		}
 	}
-	if took := time.Since(interrupted); took > 30*time.Second {
+	if took := time.Since(interrupted); took > 2*time.Minute {
 		t.Errorf("a flood continued for %s after its interrupt", took)
 	} else {
 		t.Logf("an interrupt ends a flood in %s", took)

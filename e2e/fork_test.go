@@ -216,7 +216,7 @@ func (s *Server) killed(ctx context.Context, t *testing.T) {
 // state in which it last became idle. A connected client learns what is lost.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(
 		ctx, "pool: {size: 1, languages: [python]}\nsessions: {durable: true, durable_every: 1s}")

@@ -38,7 +38,7 @@ func goSandbox(t *testing.T, c *client.Client, o client.SandboxOptions) *client.
 	s, err := c.Sandbox(deadline(t), o)
 	check(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		if err := s.Delete(ctx); err != nil && !fault.Is(err, fault.NotFound) {
 			t.Error(err)

@@ -30,7 +30,7 @@ type answer struct {
 // keyed sends a request with an idempotency key.
 func (s *Server) keyed(t *testing.T, method, path, key, body string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
 	check(t, err)

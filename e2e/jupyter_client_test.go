@@ -24,7 +24,7 @@ type jupyterClient struct {
 // followJupyter returns once the client is connected. It follows one cell.
 func followJupyter(t *testing.T, s *Server, session string) *jupyterClient {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	base := "/jupyter/s/" + session + "/api/kernels"
 	var kernels []struct{ ID string }

@@ -61,7 +61,7 @@ func jupyterKernels() []jupyterKernel {
 // knows only from a template's image.
 func TestJupyterKernels(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	v := debianTemplate(ctx, t, server, "octave")
 	if len(v.Kernelspecs) != 2 {

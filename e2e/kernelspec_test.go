@@ -62,7 +62,7 @@ func buildTemplate(ctx context.Context, t *testing.T, s *Server, file string) {
 // TestKernelspec uses the Jupyter kernel of R, which the server knows only from a template's image.
 func TestKernelspec(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	v := debianTemplate(ctx, t, server, "r")
 	if len(v.Kernelspecs) != 1 {
@@ -90,7 +90,7 @@ func TestKernelspec(t *testing.T) {
 // context.
 func kernelspecByE2B(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var made struct{ SandboxID, EnvdAccessToken string }
 	status, err := server.JSON(ctx, "POST", "/v2/sandboxes",

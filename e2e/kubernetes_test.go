@@ -307,7 +307,7 @@ func (p *pod) end(t *testing.T, what string) {
 		if p.err != nil {
 			t.Errorf("%s: %v", what, p.err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Errorf("%s did not end", what)
 		_ = p.cmd.Process.Kill()
 		<-p.ended
@@ -344,7 +344,7 @@ func TestKubernetesCluster(t *testing.T) {
 			return nil
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(3 * time.Minute))
 		for _, line := range lines {
 			fmt.Fprintf(conn, "%s\r\n", line)
 			b := make([]byte, 512)
@@ -431,7 +431,7 @@ func TestKubernetesCluster(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(3 * time.Minute))
 		if _, err := conn.Read(make([]byte, 1)); err == nil ||
 			errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the node accepts %s", what)

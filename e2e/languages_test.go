@@ -48,7 +48,7 @@ func languageServer(t *testing.T, language string) *wire.Client {
 	t.Helper()
 	url, token := os.Getenv("SANDGATE_URL"), os.Getenv("SANDGATE_TOKEN")
 	if url == "" {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		s, err := Start(
 			ctx, fmt.Sprintf("pool: {size: 1, languages: [%s], memory: 0}\nlimits: {memory: 1GiB}",

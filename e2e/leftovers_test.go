@@ -36,7 +36,7 @@ func leftovers(s *Server) []string {
 // TestNoLeftovers stops one server in order and kills another, and lists what
 // remains on the host.
 func TestNoLeftovers(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	s, err := Start(ctx, "pool: {size: 1}")
 	check(t, err)

@@ -183,6 +183,10 @@ func libreChatPrograms(t *testing.T, c *libreChat) {
 	if r := c.run("rs", "fn main() {}"); !strings.Contains(r.Stderr, "is not installed") {
 		t.Errorf("a missing language: %+v", r)
 	}
+	r = c.run("bash", "head -c 3000000 /dev/zero | tr '\\0' x; echo e >&2")
+	if len(r.Stdout) != 1<<20 || r.Stderr != "e\n1951424 bytes of output over the limit were left out.\n" {
+		t.Errorf("large output: %d bytes, %q", len(r.Stdout), r.Stderr)
+	}
 	run, status := c.try(map[string]any{
 		"lang": "py", "code": "import time\nprint('a', flush=True)\ntime.sleep(60)", "timeout": 1500,
 	})

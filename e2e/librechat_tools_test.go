@@ -145,8 +145,8 @@ func libreChatEnds(t *testing.T, ada *libreChat) {
 		t.Errorf("%+v", a)
 	}
 	a = ada.program("python", "print('x' * 3_000_000, flush=True)\nwhile True: pass",
-		map[string]any{"timeout": 1000})
-	if a.Status != "error" || len(a.Stdout) != 1<<20 || !strings.Contains(a.Stderr, "over 1s") ||
+		map[string]any{"timeout": 5000})
+	if a.Status != "error" || len(a.Stdout) != 1<<20 || !strings.Contains(a.Stderr, "over 5s") ||
 		!strings.Contains(a.Stderr, "bytes of output over the limit") {
 		t.Errorf("%d bytes, %q, %q", len(a.Stdout), a.Stderr, a.Error)
 	}

@@ -100,6 +100,9 @@ func TestLobeHub(t *testing.T) {
 		if a, _ := bob.run("one", "cat ~/kept", nil); a.Code == 0 || !a.Created {
 			t.Errorf("another user has the files of a session: %+v", a)
 		}
+		if a, _ := ada.run("two", "cat ~/kept", nil); a.Code == 0 || !a.Created {
+			t.Errorf("another conversation has the files of a session: %+v", a)
+		}
 		other := &lobeHubUser{t, ctx, ada.token[:len(ada.token)-4] + "AAAA"}
 		if a, status := other.run("one", ":", nil); status != http.StatusUnauthorized {
 			t.Errorf("a wrong token: %d %+v", status, a)
@@ -207,23 +210,30 @@ func lobeHubTasks(t *testing.T, ada, bob *lobeHubUser) {
 
 // lobeHubExport sends files to the object store.
 func lobeHubExport(t *testing.T, ada *lobeHubUser) {
-	ada.run("one", "mkdir -p /mnt/data; echo a,b >/mnt/data/t.csv", nil)
-	put := func(url string) (lobeHubAnswer, int) {
+	ada.run("one", "mkdir -p /mnt/data; cd /mnt/data; echo a,b >t.csv; python3 - <<'E'\n"+
+		"import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('plot.png')\nE", nil)
+	export := func(name, kind, url string) (lobeHubAnswer, int) {
 		return ada.do("tasks", map[string]any{
 			"capability": "terminalResource", "mode": "sync", "wait_ms": 60_000,
 			"input": map[string]any{
-				"action": "export", "session_id": "lobe-one", "file_path": "/mnt/data/t.csv",
+				"action": "export", "session_id": "lobe-one", "file_path": "/mnt/data/" + name,
 				"signed_url": url,
 				"headers": map[string]string{
-					"x-amz-tag": "tag,", "Cookie": "a=b", "Content-Type": "text/csv",
+					"x-amz-tag": "tag,", "Cookie": "a=b", "Content-Type": kind,
 				},
 			},
 		})
 	}
+	put := func(url string) (lobeHubAnswer, int) { return export("t.csv", "text/csv", url) }
 	a, status := put(lobeObjects.url + "/bucket/t.csv?sign=1")
 	if status != 200 || a.Status != "succeeded" || a.Result.Size != 4 ||
 		lobeObjects.stored("/bucket/t.csv") != "tag,text/csv|a,b\n" {
 		t.Errorf("%d %+v %q", status, a, lobeObjects.stored("/bucket/t.csv"))
+	}
+	a, status = export("plot.png", "image/png", lobeObjects.url+"/bucket/plot.png")
+	if status != 200 || a.Result.Mime != "image/png" ||
+		!strings.HasPrefix(lobeObjects.stored("/bucket/plot.png"), "tag,image/png|\x89PNG") {
+		t.Errorf("a picture: %d %+v", status, a)
 	}
 	a, status = put(lobeObjects.url + "/redirect/other")
 	if status != http.StatusServiceUnavailable || lobeObjects.stored("/other") != "" {

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		if strings.HasPrefix(flag.Lookup("test.run").Value.String(), "TestLanguages") {
 			return m.Run()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		keys, err := filepath.Abs("testdata/librechat.pem")
 		if err != nil {
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 		defer lobe.close()
 		server, err = Start(ctx, "pool: {size: 2}\nlimits: {memory: 1GiB}\n"+
 			"webhooks: {allow: [127.0.0.0/8]}\nlibrechat: {jwt_keys: "+keys+"}\n"+
-			lobe.config+"\nsurfaces: {fastgpt: {timeout: 2s}}")
+			lobe.config+"\nsurfaces: {fastgpt: {timeout: 10s}}")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -73,7 +73,7 @@ func TestMain(m *testing.M) {
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	t.Cleanup(cancel)
 	return ctx
 }

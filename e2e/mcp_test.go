@@ -283,7 +283,7 @@ open('made.csv', 'w').write('a,b')`})
 	}
 	begun := time.Now()
 	h.fine("run_code", args{"code": "kept + 1"}, "2") // the cell before was interrupted
-	if d := time.Since(begun); d > 30*time.Second {
+	if d := time.Since(begun); d > 2*time.Minute {
 		t.Errorf("the interrupt took %v", d)
 	}
 }
@@ -320,7 +320,7 @@ func TestMCPIsolation(t *testing.T) {
 // TestMCPGatewayDies kills the gateway during a call of a client with a connection. The response
 // ends, and the next gateway serves the connection with the state that the session has.
 func TestMCPGatewayDies(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	connection := ""
 	post := func(method, params string) *http.Response {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -233,6 +234,10 @@ func openSandboxCode(t *testing.T, d *openSandbox) {
 		x.find("error").Error.Ename != "ZeroDivisionError" {
 		t.Errorf("%+v", x)
 	}
+	x = code(python, "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
+	if r := x.find("result"); r == nil || !strings.HasPrefix(fmt.Sprint(r.Results["image/png"]), "iVBOR") {
+		t.Errorf("a picture: %+v", x)
+	}
 	var own map[string]any
 	if status := d.do("POST", "/code/context", python, &own); status != 200 || own["id"] == "" {
 		t.Fatalf("%d %+v", status, own)
@@ -375,8 +380,20 @@ func openSandboxOthers(t *testing.T, c, d *openSandbox, id string) {
 	if status := wrong.do("GET", "/ping", nil, nil); status != http.StatusUnauthorized {
 		t.Errorf("the token of another sandbox: %d", status)
 	}
-	ada := &openSandbox{t, c.ctx, c.base, map[string]string{"OPEN-SANDBOX-API-KEY": "sgk_no"}}
-	if status := ada.do("GET", "/sandboxes/"+id, nil, nil); status != http.StatusUnauthorized {
-		t.Errorf("a wrong key: %d", status)
+	for key, want := range map[string]int{
+		"sgk_no": http.StatusUnauthorized, otherTenant(t, c.ctx, "opensandbox-other"): 404,
+	} {
+		ada := &openSandbox{t, c.ctx, c.base, map[string]string{"OPEN-SANDBOX-API-KEY": key}}
+		for path, method := range map[string]string{
+			"": "GET", "/endpoints/44772": "GET", "/pause": "POST",
+		} {
+			if status := ada.do(method, "/sandboxes/"+id+path, nil, nil); status != want {
+				t.Errorf("another key: %s %d", path, status)
+			}
+		}
+		var list struct{ Items []openSandboxState }
+		if ada.do("GET", "/sandboxes", nil, &list); len(list.Items) != 0 {
+			t.Errorf("another key sees %+v", list)
+		}
 	}
 }

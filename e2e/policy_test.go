@@ -17,7 +17,7 @@ import (
 // becomes waits until a session has a state.
 func (s *session) becomes(state string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Minute)
 	defer cancel()
 	for {
 		v, err := s.client.Session(ctx, s.id)
@@ -36,7 +36,7 @@ func (s *session) becomes(state string) {
 // TestPolicies checks that each session is paused and hibernated after the times that
 // it asked for. When there is no room, the session that was idle longest is evicted.
 func TestPolicies(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(
 		ctx, "pool: {size: 1, languages: [bash], memory: 0}\nsessions: {max: 2, queue: 0, max_keep_alive: 1, max_idle: 1h}")

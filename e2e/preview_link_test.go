@@ -49,7 +49,7 @@ type previewRig struct {
 
 func newPreviewRig(t *testing.T) *previewRig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	t.Cleanup(cancel)
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")
 	check(t, err)

@@ -117,7 +117,7 @@ os.exit(3)`, "x = = 1", "main.lua:1: unexpected symbol", `for i = 0, 65535 do pr
 // TestPrograms runs programs of each language of the template programs, as files and as code.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	v := debianTemplate(ctx, t, server, "programs")
 	all := programLanguages()

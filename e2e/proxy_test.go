@@ -99,7 +99,7 @@ func proxy(t *testing.T, kind, dir, port, upstream string) *exec.Cmd {
 
 // TestProxies runs the examples of deploy/proxy before a gateway.
 func TestProxies(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}\nallowed_hosts: ["+proxyName+"]")
 	check(t, err)
@@ -256,7 +256,7 @@ func otherTargets(t *testing.T, srv *Server, address string, trusted *x509.CertP
 	} {
 		conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: trusted, ServerName: proxyName})
 		check(t, err)
-		check(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+		check(t, conn.SetDeadline(time.Now().Add(3*time.Minute)))
 		_, err = io.WriteString(conn, "GET "+c.target+"/v1 HTTP/1.1\r\nHost: "+c.host+
 			"\r\nAuthorization: Bearer "+srv.Token+"\r\nConnection: close\r\n\r\n")
 		check(t, err)

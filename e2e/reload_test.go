@@ -18,7 +18,7 @@ import (
 // it can, names those that need a restart, and changes nothing if a setting is
 // invalid. Then a token is rotated. A cell runs all the time, on one connection.
 func TestReload(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}\nsessions: {max: 1, queue: 0}")
 	check(t, err)

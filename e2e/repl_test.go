@@ -57,7 +57,7 @@ func (s *screen) keys(text string) {
 // expect waits until the terminal shows text after the text that was expected before.
 func (s *screen) expect(text string) {
 	s.t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(3 * time.Minute)
 	for {
 		s.mu.Lock()
 		all := s.text.String()

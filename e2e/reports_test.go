@@ -14,7 +14,7 @@ import (
 // TestReports reads the use of a session by its label, as JSON and as CSV, and its entries in the
 // audit log.
 func TestReports(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var v protocol.Session
 	code, err := server.JSON(ctx, http.MethodPost, "/v1/sessions",

@@ -22,7 +22,7 @@ import (
 // missing output. Their next request resumes the session.
 func TestRestartKeepsSessions(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")
 	check(t, err)
@@ -137,7 +137,7 @@ func TestStartAfterKilledSupervisor(t *testing.T) {
 // TestHibernateDiskFull checks that a session whose snapshot does not fit on the disk
 // continues, and that no file of the attempt remains.
 func TestHibernateDiskFull(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")
 	check(t, err)

@@ -129,7 +129,7 @@ func TestExecTimeout(t *testing.T) {
 		"cmd":        "echo begun; trap '' TERM HUP; setsid sleep 4721 & sleep 4722; sleep 4723",
 		"timeout_ms": 500,
 	})
-	if got.Status != "timeout" || got.Stdout != "begun\n" || time.Since(began) > 20*time.Second {
+	if got.Status != "timeout" || got.Stdout != "begun\n" || time.Since(began) > 2*time.Minute {
 		t.Errorf("%+v after %v", got, time.Since(began))
 	}
 	for _, command := range []string{"sleep 4721", "sleep 4722", "sleep 4723"} {

@@ -125,7 +125,7 @@ func TestRunButton(t *testing.T) {
 	_, body = ask("application/json",
 		map[string]any{"language": "python", "code": "while True: pass", "timeout_ms": 300})
 	contains(t, body, "KeyboardInterrupt")
-	if took := time.Since(started); took > 20*time.Second {
+	if took := time.Since(started); took > 2*time.Minute {
 		t.Errorf("a timeout of 300 ms took %v", took)
 	}
 	if status, body := ask("application/json",
@@ -151,7 +151,7 @@ func TestRunButton(t *testing.T) {
 // before the run. The code is interrupted, and the kernel keeps its state.
 func TestRunInASessionIsInterrupted(t *testing.T) {
 	s := open(t, server)
-	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Minute)
 	defer cancel()
 	run := func(code string) *http.Response {
 		t.Helper()

@@ -12,7 +12,7 @@ import (
 // TestRunDisconnects checks that callers of POST /v1/run who disconnect at any moment, also
 // while their session is created, leave no session.
 func TestRunDisconnects(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	s, err := Start(ctx, "pool: {size: 2, languages: [bash], memory: 0}\nsessions: {max: 8}")
 	check(t, err)

@@ -16,7 +16,7 @@ import (
 // after a restart. No read wakes the session.
 func TestSeries(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(
 		ctx, "pool: {size: 1, languages: [python]}\nsessions: {durable: true, durable_every: 1s}")

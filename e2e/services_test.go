@@ -261,7 +261,7 @@ func TestServicesIdle(t *testing.T) {
 // also one whose process the copy on disk does not have.
 func TestServicesOfKilledServer(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(
 		ctx, "pool: {size: 1, languages: [python]}\nsessions: {durable: true, durable_every: 1s}")

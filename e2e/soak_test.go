@@ -82,7 +82,7 @@ func TestSoak(t *testing.T) {
 	var after map[string]int
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-tick.C {
+	for limit := time.Now().Add(5 * time.Minute); time.Now().Before(limit); <-tick.C {
 		http.DefaultClient.CloseIdleConnections()
 		if !s.warm(ctx) {
 			continue

@@ -56,7 +56,7 @@ func buildCommand(args ...string) *exec.Cmd {
 // registry, and runs code in a real sandbox through it: the output streams, and
 // the surface has the server's authorization.
 func TestAddSurface(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	program := buildWithSurface(t, "text.Surface{Node: surfaceNode{g}},",
 		"github.com/sandgate/sandgate/gateway/surface/text")

@@ -24,7 +24,7 @@ const (
 // surfaceCall is a call of a surface with a program, and its next call.
 type surfaceCall struct {
 	*caller
-	surface, key, path string
+	surface, tenant, key, path string
 	// kept is set if the next call is in the same session.
 	kept        bool
 	first, next map[string]any
@@ -68,19 +68,20 @@ func (c surfaceCall) begun() bool {
 	return res.Body.Close() == nil && res.StatusCode == http.StatusOK
 }
 
-// newSurfaceCall returns a call with a key of its own, and more headers.
+// newSurfaceCall returns a call with a key of its own, in a tenant of the test, and more headers.
 func newSurfaceCall(t *testing.T, surface, prefix, path string, more map[string]string,
 ) surfaceCall {
 	t.Helper()
 	ctx := deadline(t)
-	key := otherTenant(t, ctx, "killed-"+surface)
+	tenant := strings.ToLower(t.Name()) + "-" + surface
+	key := otherTenant(t, ctx, tenant)
 	return surfaceCall{caller: &caller{t, ctx, prefix, func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+key)
 		r.Header.Set("X-Api-Key", key)
 		for name, value := range more {
 			r.Header.Set(name, value)
 		}
-	}}, surface: surface, key: key, path: path}
+	}}, surface: surface, tenant: tenant, key: key, path: path}
 }
 
 // sessionCalls returns a call of each surface whose programs run in a session of the client.
@@ -117,15 +118,15 @@ func sessionCalls(t *testing.T) []surfaceCall {
 func oneShotCalls(t *testing.T) []surfaceCall {
 	t.Helper()
 	dify := newSurfaceCall(t, "dify", "/dify", "/v1/sandbox/run", nil)
-	dify.first = difyProgram("import time\ntime.sleep(30)")
+	dify.first = difyProgram("import time\ntime.sleep(300)")
 	dify.next = difyProgram("print(41 + 1)")
 
 	ragflow := newSurfaceCall(t, "ragflow", "/ragflow", "/run", nil)
-	ragflow.first = ragflowProgram("def main():\n    import time\n    time.sleep(30)")
+	ragflow.first = ragflowProgram("def main():\n    import time\n    time.sleep(300)")
 	ragflow.next = ragflowProgram("def main():\n    return 41 + 1")
 
 	chat := newSurfaceCall(t, "librechat-run", "/librechat/v1", "/exec", nil)
-	chat.first, chat.next = libreChatProgram("sleep 30", ""), libreChatProgram("echo $((41 + 1))", "")
+	chat.first, chat.next = libreChatProgram("sleep 300", ""), libreChatProgram("echo $((41 + 1))", "")
 
 	fastGPT := newSurfaceCall(t, "fastgpt", "/fastgpt", "/sandbox/python", nil)
 	fastGPT.first = fastGPTProgram("def main():\n    while True: pass")
@@ -201,9 +202,12 @@ func fastGPTProgram(code string) map[string]any {
 }
 
 // TestSurfacesGatewayDies kills the gateway while a program of each surface runs. Each client sees a
-// cut connection, and its next call works, in the same session if the surface has sessions.
+// cut connection, and its next call works, in the same session if the surface has sessions. A program
+// that waits for the result of a tool gets it from the next gateway.
 func TestSurfacesGatewayDies(t *testing.T) {
 	calls := append(sessionCalls(t), oneShotCalls(t)...)
+	tools := libreChatUser(t, deadline(t), "killed")
+	waits := tools.program("python", "x = 6\nprint((await get_weather(city=7))['city'] * x)", nil)
 	type end struct {
 		surface, text string
 		err           error
@@ -221,6 +225,9 @@ func TestSurfacesGatewayDies(t *testing.T) {
 		if e := <-ended; e.err == nil {
 			t.Errorf("%s: the call was answered: %s", e.surface, e.text)
 		}
+	}
+	if a, _ := tools.answer(waits); a.Status != "completed" || a.Stdout != "42\n" {
+		t.Errorf("a program that waits for a tool: %+v", a)
 	}
 	for _, c := range calls {
 		if c.kept {
@@ -267,7 +274,7 @@ func TestOneShotUsers(t *testing.T) {
 		other := c
 		other.caller = &caller{c.t, c.ctx, c.prefix, nil}
 		for label, secret := range map[string]string{
-			"another key":    otherTenant(t, c.ctx, "killed-"+c.surface),
+			"another key":    otherTenant(t, c.ctx, c.tenant),
 			"another tenant": otherTenant(t, c.ctx, "other-"+c.surface),
 		} {
 			other.caller.key = func(r *http.Request) {

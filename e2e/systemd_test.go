@@ -67,7 +67,7 @@ func TestUnitIsValid(t *testing.T) {
 // terminal, hibernates and resumes, and keeps its session at the end. The test does not
 // cover systemd's seccomp filter.
 func TestUnitIsEnough(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	for _, name := range []string{"NoNewPrivileges", "ProtectHome", "PrivateTmp", "Delegate"} {
 		if unit(t, name) != "yes" {

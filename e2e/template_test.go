@@ -73,7 +73,7 @@ func write(t *testing.T, file, text string) string {
 // finds it again after a restart, also when its snapshot is no longer valid.
 func TestTemplate(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [bash]}")
 	check(t, err)

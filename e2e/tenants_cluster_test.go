@@ -39,7 +39,7 @@ func newPair(t *testing.T, settings string) *pair {
 	dir, err := os.MkdirTemp("", "sandgate-pair-")
 	check(t, err)
 	check(t, os.Chmod(dir, 0o755))
-	ctx, cancel := context.WithTimeout(deadline(t), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	p := &pair{t: t, ctx: ctx, dir: dir, address: freePort(t)}
 	t.Cleanup(func() {
 		for _, s := range p.servers {

@@ -20,7 +20,7 @@ import (
 // TestTenants creates keys with the command line, which survive a reload and a restart and
 // end at once when they are revoked. The objects of one tenant do not exist for another.
 func TestTenants(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
 	check(t, err)
@@ -236,7 +236,7 @@ func sameHeader(a, b http.Header) bool {
 // TestQuotaOfSnapshotsAndDisk checks that the disk space of a tenant is limited too, and
 // that its own idle sessions are evicted for its next session.
 func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
-	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
 	check(t, err)

@@ -94,7 +94,7 @@ func (s *viewer) take() bool {
 // until waits for a condition that is checked with mu held.
 func (s *viewer) until(what string, ok func() bool) {
 	s.t.Helper()
-	late := time.After(60 * time.Second)
+	late := time.After(3 * time.Minute)
 	for {
 		s.mu.Lock()
 		done, err, changed := ok(), s.err, s.changed

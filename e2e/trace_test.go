@@ -90,7 +90,7 @@ func TestTrace(t *testing.T) {
 	c := &spans{all: map[string]spanSeen{}}
 	receiver := httptest.NewServer(c)
 	defer receiver.Close()
-	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
 	defer cancel()
 	srv, err := Start(
 		ctx, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}\ntracing: {endpoint: \""+receiver.URL+"/v1/traces\", sample: 0}")

@@ -27,7 +27,7 @@ func TestUpgradeKeepsSessions(t *testing.T) {
 	check(t, err)
 	c := &cluster{all, t}
 	t.Cleanup(func() { check(t, c.Stop()) })
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	for range 2 {
 		_, err := c.Start(ctx, clusterLease,

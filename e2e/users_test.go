@@ -22,7 +22,6 @@ type crowd struct {
 	t     *testing.T
 	ctx   context.Context
 	end   context.CancelFunc
-	work  sync.WaitGroup
 	h     *history
 	users []*worker
 }
@@ -86,8 +85,8 @@ func insist(ctx context.Context, do func() error) error {
 func newCrowd(t *testing.T, s *Server, h *history, n int) *crowd {
 	t.Helper()
 	c := &crowd{t: t, h: h}
-	c.ctx, c.end = context.WithTimeout(context.Background(), 4*time.Minute)
-	t.Cleanup(func() { c.end(); c.work.Wait() })
+	c.ctx, c.end = context.WithTimeout(context.Background(), 10*time.Minute)
+	t.Cleanup(c.end)
 	for range n {
 		c.join(s)
 	}
@@ -123,6 +122,7 @@ func (c *crowd) start() (stop func()) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	watching, unwatch := context.WithCancel(c.ctx)
 	var work, views sync.WaitGroup
+	c.t.Cleanup(func() { c.end(); work.Wait(); views.Wait() })
 	for _, w := range c.users {
 		work.Go(func() {
 			if err := w.run(ctx); err != nil {
@@ -261,7 +261,7 @@ func (w *worker) run(ctx context.Context) error {
 
 // round executes a cell, types a line in the shell and writes a file.
 func (w *worker) round(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	want := fmt.Sprintf("%s-%d\n", w.name, n)
 	out, err := w.cell(ctx, fmt.Sprint("cell-", n), fmt.Sprintf("ran.append(%d); print('%s-%d')", n,

@@ -21,7 +21,7 @@ import (
 // the retry and a test delivery.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	type arrival struct{ kind, body, signature string }
 	arrived := make(chan arrival, 100)

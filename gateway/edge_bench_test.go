@@ -121,7 +121,7 @@ func TestIdleHTTPMemory(t *testing.T) {
 		}
 		conns = append(conns, c)
 		fmt.Fprintf(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		buf := make([]byte, 4096)
 		if m, err := c.Read(buf); err != nil ||
 			!strings.HasPrefix(string(buf[:m]), "HTTP/1.1 200") {

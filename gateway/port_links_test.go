@@ -308,7 +308,7 @@ func TestLinkEnds(t *testing.T) {
 		},
 	} {
 		l := w.link(x.link, "")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		c, _, err := websocket.Dial(ctx, "ws://"+w.addr+"/ws",
 			&websocket.DialOptions{Host: w.host})

@@ -226,7 +226,7 @@ func rfc6455() []conversation {
 
 // read reads from the server until it has the wanted answers, or too many.
 func (k conversation) read(c net.Conn, br *bufio.Reader) (got []string) {
-	_ = c.SetReadDeadline(time.Now().Add(15 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	for len(got) < len(k.want) {
 		op, p, err := frameFrom(br)
 		switch {

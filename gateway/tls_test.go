@@ -284,7 +284,7 @@ func (w *world) framer() (net.Conn, *http2.Framer) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 	out := bufio.NewWriterSize(c, 64<<10)
 	f := http2.NewFramer(flusher{out}, bufio.NewReader(c))
 	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {

@@ -43,7 +43,7 @@ func (c *clock) Add(d time.Duration) {
 
 // patience replaces stallAfter in tests: on a busy machine the spiller may not run for a second
 // although the disk has not stalled.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 func newLog(t testing.TB, o LogOptions) *Log {
 	t.Helper()
@@ -598,7 +598,7 @@ func TestNextWakes(t *testing.T) {
 		if got := <-results; !fault.Is(got.err, fault.Canceled) {
 			t.Errorf("after cancel: %v", got.err)
 		}
-		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Minute)
 		wait(ctx, r)
 		if got := <-results; !fault.Is(got.err, fault.DeadlineExceeded) {
 			t.Errorf("after the deadline: %v", got.err)
@@ -1003,7 +1003,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	write(100)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	r := l.Reader(0, 0, 5*size)
 	defer r.Close()

@@ -35,7 +35,7 @@ func TestSaveLog(t *testing.T) {
 		}
 	}
 	read := func(l *Log, epoch uint64, offset int64) ([]byte, int64) {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		end := l.Bounds().End
 		r := l.Reader(epoch, offset, 0)

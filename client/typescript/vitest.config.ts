@@ -5,8 +5,8 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['test/*.test.ts'], testTimeout: 30_000 } },
-      { test: { name: 'server', include: ['test/server/*.test.ts'], testTimeout: 180_000, hookTimeout: 60_000, fileParallelism: false } },
+      { test: { name: 'unit', include: ['test/*.test.ts'], testTimeout: 120_000 } },
+      { test: { name: 'server', include: ['test/server/*.test.ts'], testTimeout: 900_000, hookTimeout: 300_000, fileParallelism: false } },
     ],
   },
 })

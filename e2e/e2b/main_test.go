@@ -80,7 +80,7 @@ var started atomic.Bool
 
 // shared starts the server of the tests that do not change it, once.
 var shared = sync.OnceValues(func() (*deployment, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	started.Store(true)
 	return deploy(ctx)
@@ -118,7 +118,7 @@ func server(t *testing.T) *deployment {
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -29,7 +29,7 @@ var started atomic.Bool
 
 // shared starts the server of the tests that do not change it, once.
 var shared = sync.OnceValues(func() (*e2e.Server, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	started.Store(true)
 	return e2e.Start(ctx, settings)
@@ -67,7 +67,7 @@ func server(t *testing.T) *e2e.Server {
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -4,7 +4,7 @@ import { chromium } from 'playwright-core'
 
 const url = process.argv[2]
 const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell',
   args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
 })
 const expect = (ok, what) => {

@@ -163,7 +163,7 @@ func provider(t *testing.T, public string) *httptest.Server {
 // TestSignInWithARealProvider follows all steps: to the provider and back, to a cookie, to a
 // token, to a session of the user's tenant. A code is valid once.
 func TestSignInWithARealProvider(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	id := provider(t, "http://localhost")
 	file := filepath.Join(t.TempDir(), "secret")
@@ -246,7 +246,7 @@ oidc:
 // TestSignInInChromium signs in and out as a user does, with the cookies that a browser
 // accepts.
 func TestSignInInChromium(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, public := serve(ctx, t, "role: viewer")
 	out, err := exec.CommandContext(ctx, "node", "browser.mjs", public).CombinedOutput()
@@ -274,7 +274,7 @@ func TestSignInInChromium(t *testing.T) {
 // TestAccessTokensOfAHost connects hosts of MCP that know only the server's address: they find the
 // provider, send the user there, and use its access token. A user without a role is refused.
 func TestAccessTokensOfAHost(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	srv, public := serve(ctx, t, "role_claim: groups")
 	out, err := exec.CommandContext(ctx, "node", "host.mjs", public, hostReturn).CombinedOutput()

@@ -74,7 +74,7 @@ func (n *scriptedNode) outcome(t *testing.T) protocol.WebhookOutcome {
 	select {
 	case o := <-n.outcomes:
 		return o
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no outcome was reported")
 	}
 	return protocol.WebhookOutcome{}

@@ -71,7 +71,7 @@ func startAgent(t testing.TB, env ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	r := &rig{
 		t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: p.Cmd, in: p.In, out: p.Out,
 		sink: agenttest.NewRecorder(),
@@ -86,7 +86,7 @@ func startAgent(t testing.TB, env ...string) *rig {
 			if err != nil && !r.killed() {
 				t.Errorf("the agent ended with %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			p.Cmd.Process.Kill()
 			t.Errorf("the agent did not end with its input")
 		}

@@ -375,7 +375,7 @@ func TestInterruptDuringFlood(t *testing.T) {
 	if reply := <-done; reply.EValue != "interrupted" {
 		t.Errorf("the flood answers %+v", reply)
 	}
-	if took := time.Since(start); took > 20*time.Second {
+	if took := time.Since(start); took > 2*time.Minute {
 		t.Errorf("the interrupt took %s", took)
 	}
 }

@@ -41,7 +41,7 @@ func agentMain() int {
 		UID:   uid,
 		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"),
 		MachineID:    filepath.Join(root, "machine-id"),
-		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
+		ReadyTimeout: 2 * time.Minute, KillGrace: 300 * time.Millisecond,
 		SetHostname: func(name string) error {
 			return os.WriteFile(filepath.Join(root, "hostname"), []byte(name), 0o644)
 		},

@@ -58,7 +58,7 @@ func (c *cli) run(t *testing.T, stdin string, args ...string) (stdout, stderr st
 		_ = feed.Close()
 	}()
 	var out, errs lockedBuffer
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	code = Main(ctx, &console.Invocation{
 		In: in, Out: &out, Err: &errs, Env: c.env,

@@ -65,7 +65,7 @@ func (s *screen) keys(keys string) {
 // await waits for text after the text of the last call, and returns all output up to its end.
 func (s *screen) await(text string) string {
 	s.t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		s.mu.Lock()
 		i := strings.Index(s.text[s.seen:], text)

@@ -68,7 +68,7 @@ const (
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -550,7 +550,7 @@ func conformEvents(t *testing.T, d directory) {
 				t.Fatal("the events ended")
 			}
 			return e
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("no event came")
 		}
 		return cluster.Event{}

@@ -152,7 +152,7 @@ func TestRedisPaused(t *testing.T) {
 			ctx, claimOf("a", a, cluster.SessionID("s_"+how), cluster.ClaimNew, 0),
 		)
 		_, errs[1] = joinImpatiently.Find(ctx, "s_1")
-		if took := time.Since(begin); took > 20*time.Second {
+		if took := time.Since(begin); took > 2*time.Minute {
 			t.Errorf("%s: two steps took %s", how, took)
 		}
 		return errs

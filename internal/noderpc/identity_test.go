@@ -61,7 +61,7 @@ func TestMutualTLS(t *testing.T) {
 	call := func(i Identity, name string, wait time.Duration) error {
 		c := NewClient(credentials(t, i).Dial(name, address), ClientOptions{ConnectTimeout: wait})
 		defer func() { _ = c.Close() }()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		var who Principal
 		err := c.Call(ctx, alice, "who", nil, &who)
@@ -89,7 +89,7 @@ func TestMutualTLS(t *testing.T) {
 	// Without a certificate, and without TLS at all.
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err == nil {
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 		if _, err := conn.Read(make([]byte, 1)); err == nil {
 			t.Error("a stranger was answered")
 		}
@@ -100,7 +100,7 @@ func TestMutualTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = plain.Close() }()
-	_ = plain.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = plain.SetDeadline(time.Now().Add(2 * time.Minute))
 	_, _ = plain.Write(make([]byte, 64))
 	for buf := make([]byte, 256); ; {
 		if _, err := plain.Read(buf); err != nil { // the peer received at most an alert
@@ -283,7 +283,7 @@ func handshake(t *testing.T, n, g Identity, name string) error {
 	}
 	a, b := net.Pipe()
 	defer func() { _ = a.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	said := make(chan error, 1)
 	go func() {
@@ -296,7 +296,7 @@ func handshake(t *testing.T, n, g Identity, name string) error {
 	if err != nil {
 		_ = a.Close()
 	} else {
-		_ = a.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = a.SetDeadline(time.Now().Add(2 * time.Minute))
 		// until the server closes: an alert that nobody reads blocks it
 		_, _ = io.Copy(io.Discard, a)
 	}

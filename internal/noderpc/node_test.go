@@ -108,7 +108,7 @@ func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node")
 	serve(t, path, echo)
 	c := client(t, path, ClientOptions{})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 
 	var who Principal
@@ -170,7 +170,7 @@ func TestReconnectAfterRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node")
 	stop := serve(t, path, echo)
 	c := client(t, path, ClientOptions{})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	l, err := c.Open(ctx, alice)
 	if err != nil {
@@ -202,7 +202,7 @@ func TestUnavailableInTime(t *testing.T) {
 	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("got %v, want unavailable", err)
 	}
-	if took := time.Since(begin); took > 20*time.Second {
+	if took := time.Since(begin); took > 2*time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -260,7 +260,7 @@ func TestGarbageOnTheSocket(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = conn.(*net.UnixConn).CloseWrite()
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(),
 			"reset") {
 			t.Errorf("%s: the node kept the connection: %v", name, err)
@@ -329,7 +329,7 @@ func TestOversizeFrameEndsTheLinkAlone(t *testing.T) {
 		return err
 	})
 	c := client(t, path, ClientOptions{})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	other, err := c.Open(ctx, alice)
 	if err != nil {
@@ -375,7 +375,7 @@ func TestSlowPeer(t *testing.T) {
 		return err
 	})
 	c := client(t, path, ClientOptions{})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	l, err := c.Open(ctx, alice)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestSmallFramesOvertake(t *testing.T) {
 		_, err := l.Next()
 		return err
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	l, err := client(t, path, ClientOptions{}).Open(ctx, alice)
 	if err != nil {

@@ -24,7 +24,7 @@ func (a *asker) Notify(r kernel.Request) error { a.answers <- r; return nil }
 // TestInputAnswersItsRequest: an answer reaches only the request that it names. A repeat of an
 // answer has no effect, also after the cell's end and in a queue that was saved meanwhile.
 func TestInputAnswersItsRequest(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	d := &asker{
 		sleeper{make(chan kernel.Request, 8), make(chan message.Reply, 8)},

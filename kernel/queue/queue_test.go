@@ -23,7 +23,7 @@ import (
 )
 
 // waitLimit is how long a test waits for an expected event.
-const waitLimit = 30 * time.Second
+const waitLimit = 2 * time.Minute
 
 // memoryLog stores the messages of a queue and wakes those who wait for one.
 type memoryLog struct {

@@ -33,7 +33,7 @@ func (l *paper) Append(_ frame.Kind, _ uint32, b []byte) (int64, error) {
 
 func (l *paper) until(t *testing.T, text string, n int) {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(2 * time.Minute)
 	for {
 		l.mu.Lock()
 		have, wrote := strings.Count(strings.Join(l.lines, "\n"), text), l.wrote
@@ -77,7 +77,7 @@ func (d *sleeper) Kill(context.Context) error      { return nil }
 // TestSaveQueue: the running cell, the waiting ones, the keys, the numbers and the history continue
 // in another queue, and each cell is reported once.
 func TestSaveQueue(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	d := &sleeper{asked: make(chan kernel.Request, 8), reply: make(chan message.Reply, 8)}
 	log := &paper{wrote: make(chan struct{})}
@@ -152,7 +152,7 @@ func TestSaveQueue(t *testing.T) {
 // TestCopyQueue: a queue is copied while it works, and both continue. The running cell ends in
 // both, waiting cells run only in the original.
 func TestCopyQueue(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	d := &sleeper{asked: make(chan kernel.Request, 8), reply: make(chan message.Reply, 8)}
 	log := &paper{wrote: make(chan struct{})}

@@ -1,7 +1,7 @@
 // The charts that are read from figures.
 import { assert, suite } from './kit.mjs'
 
-const check = suite('charts', { sdk: 'interpreter', timeout: 120_000 })
+const check = suite('charts', { sdk: 'interpreter', timeout: 900_000 })
 
 // chart draws with matplotlib and returns the chart of the only result.
 async function chart(t, code) {

@@ -116,10 +116,8 @@ check('background-fails', ['CommandHandle#wait', 'CommandHandle#exitCode', 'Comm
 
 check('timeout', ['Commands#run(timeoutMs)'], async (t) => {
   const s = await t.shared()
-  const began = Date.now()
-  await fails(s.commands.run('echo $$ > pid-of-timeout; exec sleep 50', { timeoutMs: 1000 }),
+  await fails(s.commands.run('echo $$ > pid-of-timeout; exec sleep 3600', { timeoutMs: 1000 }),
     e2b.TimeoutError)
-  assert.ok(Date.now() - began < 40_000)
   await until('the command ends', async () => (await s.commands.run(
     'kill -0 $(cat pid-of-timeout) 2>/dev/null && echo there || echo gone')).stdout === 'gone\n')
 })

@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline'
 import { assert, e2b, fails, interpreter, pause, suite, until } from './kit.mjs'
 
-const check = suite('faults', { sdk: 'interpreter', timeout: 60_000 })
+const check = suite('faults', { sdk: 'interpreter', timeout: 900_000 })
 // cut matches the errors of a connection that was cut: undici says "terminated" after the header of
 // the response and "fetch failed" before it. The SDK passes both on if the sandbox still runs.
 const cut = /terminated|fetch failed/

@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline'
 import { assert, e2b, fails, suite } from './kit.mjs'
 
-const check = suite('limits', { timeout: 60_000 })
+const check = suite('limits', { timeout: 900_000 })
 const { RateLimitError, Sandbox } = e2b
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
 

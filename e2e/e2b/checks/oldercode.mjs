@@ -29,14 +29,14 @@ check('language', [], async (t) => {
   const s = await t.shared()
   const e = await s.runCode('console.log(1 + 1)', { language: 'js' })
   assert.equal(e.logs.stdout.join(''), '2\n')
-}, { timeout: 90_000 })
+})
 
 check('chart', [], async (t) => {
   const s = await t.shared()
   const e = await s.runCode('import matplotlib.pyplot as plt\nplt.bar(["a"], [1])\nplt.show()')
   assert.equal(e.results[0].chart.type, 'bar')
   assert.ok(e.results[0].png)
-}, { timeout: 120_000 })
+})
 
 check('timeout', [], async (t) => {
   const s = await interpreter.Sandbox.create()

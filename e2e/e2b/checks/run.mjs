@@ -21,7 +21,7 @@ class Shared {
 
   open(check) {
     this.#sandbox ??= (check.sdk === 'interpreter' ? interpreter : e2b).Sandbox.create({
-      timeoutMs: 600_000
+      timeoutMs: 3_600_000, requestTimeoutMs: 300_000
     })
     return this.#sandbox
   }
@@ -44,7 +44,7 @@ async function run(check, shared) {
   const began = Date.now()
   let error
   try {
-    await Promise.race([check.run(context), timeout(check.timeout ?? 120_000)])
+    await Promise.race([check.run(context), timeout(check.timeout ?? 600_000)])
   } catch (err) {
     error = `${err?.constructor?.name}: ${err?.stack ?? err}`
     if (err?.cause) {

@@ -198,7 +198,7 @@ check('set-timeout', ['Sandbox#setTimeout'], async (t) => {
   await s.setTimeout(900_000)
   near((await s.getInfo()).endAt - Date.now(), 900_000)
   await s.setTimeout(30_000)
-  near((await s.getInfo()).endAt - Date.now(), 30_000, 10_000)
+  near((await s.getInfo()).endAt - Date.now(), 30_000)
 })
 
 check('set-timeout-by-id', ['Sandbox.setTimeout'], async (t) => {

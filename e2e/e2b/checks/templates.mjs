@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { assert, e2b, fails, refused, suite, until } from './kit.mjs'
 
 const { Template, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL } = e2b
-const check = suite('templates', { timeout: 180_000 })
+const check = suite('templates', { timeout: 900_000 })
 
 function name(t) {
   return t.check.name.replace('/', '-') + '-' + Math.random().toString(36).slice(2, 10)

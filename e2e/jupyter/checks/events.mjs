@@ -17,7 +17,7 @@ async function listen() {
     changed()
   })
   const next = async (what, test) => {
-    const end = Date.now() + 60_000
+    const end = Date.now() + 300_000
     for (;;) {
       const at = got.findIndex(test)
       if (at >= 0) {

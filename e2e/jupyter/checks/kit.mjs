@@ -67,7 +67,7 @@ export function until(signal, test, what) {
       resolve()
       return
     }
-    const timer = setTimeout(() => reject(new Error(`${what} did not happen`)), 60_000)
+    const timer = setTimeout(() => reject(new Error(`${what} did not happen`)), 300_000)
     const slot = (_, value) => {
       if (test(value)) {
         clearTimeout(timer)

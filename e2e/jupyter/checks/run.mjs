@@ -27,7 +27,7 @@ for (const check of checks) {
   const began = Date.now()
   let error
   try {
-    await Promise.race([check.run(), timeout(120_000)])
+    await Promise.race([check.run(), timeout(600_000)])
   } catch (err) {
     error = String(err?.stack ?? err)
   }

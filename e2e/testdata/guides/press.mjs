@@ -4,7 +4,7 @@ import { chromium } from 'playwright-core'
 
 const [address, ...texts] = process.argv.slice(2)
 const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell',
   args: [
     '--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking',
     // A page of the test counts as one from the internet, which may not connect to 127.0.0.1.

@@ -18,7 +18,7 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(20 * time.Second)
+	end := time.After(2 * time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:
@@ -84,7 +84,7 @@ func (r *Recorder) Exit(ch uint32, e wire.Exit) {
 // Until waits for a condition, which it checks with Mu held.
 func (r *Recorder) Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	end := time.After(40 * time.Second)
+	end := time.After(2 * time.Minute)
 	for {
 		r.Mu.Lock()
 		done, changed := ok(), r.Changed

@@ -132,7 +132,7 @@ func TestEveryWaiterLearnsOfTheEnd(t *testing.T) {
 		select {
 		case err := <-errs:
 			agenttest.WantKind(t, err, fault.SandboxLost)
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("somebody waits for ever")
 		}
 	}
@@ -250,7 +250,7 @@ func FuzzClient(f *testing.F) {
 		r, w := io.Pipe()
 		c := New(r, io.Discard, agenttest.NewRecorder())
 		done := make(chan struct{}, 2)
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		go func() { c.StartProcess(ctx, 1, wire.StartProcess{}); done <- struct{}{} }()
 		go func() {

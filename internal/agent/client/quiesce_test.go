@@ -91,7 +91,7 @@ func (f *far) want(op string) wire.Request {
 			f.t.Fatalf("asked for %s, want %s", r.Op, op)
 		}
 		return r
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		f.t.Fatalf("nobody asks for %s", op)
 	}
 	panic("unreachable")
@@ -130,7 +130,7 @@ func stdout(n uint32, text string) []byte {
 // in between, a cut frame, a request under way and waiting frames continue over the next wire, in
 // this process or in another.
 func TestQuiesce(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for _, other := range []bool{false, true} {
 		sink := &taken{}
@@ -270,7 +270,7 @@ func TestParkEnds(t *testing.T) {
 // TestCapture: a client is copied while its sandbox is paused. Both clients continue from within a
 // cut frame. Only the first client sends the frames that were queued meanwhile.
 func TestCapture(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	sink := &taken{}
 	f := newFar(t)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // A child that is killed before it executes its program must not block the agent. If it were
 // stopped instead, it would block a thread that the garbage collector waits for.
 func TestKillWhileSpawning(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe)
 	cmd.Env = append(os.Environ(), "SANDGATE_TEST=spawner")

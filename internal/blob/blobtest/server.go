@@ -69,7 +69,7 @@ func (s *Server) Run(t testing.TB) {
 		"ROOT_SECRET_ACCESS_KEY=no-secret-of-anybody")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(t, s.cmd.Start())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint, nil)

@@ -29,7 +29,7 @@ import (
 )
 
 // patience is how long a test waits for an event.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // receive waits for a value of an event.
 func receive[T any](t *testing.T, what string, events <-chan T) T {

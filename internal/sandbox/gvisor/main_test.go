@@ -169,7 +169,7 @@ func (g guest) write(line string) {
 
 func (g guest) read() string {
 	g.tb.Helper()
-	if err := g.Stdout().SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := g.Stdout().SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		g.tb.Fatal(err)
 	}
 	line, err := g.out.ReadString('\n')
@@ -191,7 +191,7 @@ func (g guest) awaitEnd() Exit {
 	select {
 	case <-g.Done():
 		return g.Exit()
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		buf := make([]byte, 1<<20)
 		g.tb.Fatalf("the sandbox does not end; %+v, processes %v\n%s\nthe sentry:\n%s",
 			g.group.read(),
@@ -213,7 +213,7 @@ func (g guest) sentry() string {
 	select {
 	case stacks := <-said:
 		return stacks
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		return "does not answer"
 	}
 }

@@ -41,7 +41,7 @@ it('says when the answer breaks off, feeds and stops by what start said', async 
   await expect(all(run)).rejects.toThrow('broke')
   await run.input('Ada')
   run.stop()
-  await vi.waitFor(() => expect(asked).toHaveLength(3), { timeout: 20_000 })
+  await vi.waitFor(() => expect(asked).toHaveLength(3), { timeout: 100_000 })
   expect(asked[1]).toMatchObject({ url: 'https://gw/v1/run/s/input', body: { channel: 'k1', cell: 4, value: 'Ada', eof: false } })
   expect(asked[2]!.url).toBe('https://gw/v1/run/s/interrupt')
 })

@@ -7,7 +7,7 @@ import { Cutter } from '../rig.js'
 
 const url = process.env.SANDGATE_URL!
 const token = process.env.SANDGATE_TOKEN!
-const binary = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const binary = process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell'
 
 // The functions below are sent to the page, where this is the bundle.
 declare const Sandgate: new (o: object) => Client
