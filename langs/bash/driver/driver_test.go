@@ -286,7 +286,9 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 		}
 		r.interrupt(uint32(id))
 		reply, ok := r.reply(id)
-		if !ok || reply.EName != "Interrupted" {
+		// The signal may end sleep before Bash starts cat, which then ends by itself.
+		byItself := cells[i%len(cells)] == "sleep 1000 | cat" && reply.Status == "ok"
+		if !ok || reply.EName != "Interrupted" && !byItself {
 			t.Fatalf("%q: %+v", cells[i%len(cells)], reply)
 		}
 		if reply := r.ask(kernel.Request{
