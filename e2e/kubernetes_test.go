@@ -55,6 +55,11 @@ type kubeContainer struct {
 		Privileged bool
 		ReadOnly   bool `yaml:"readOnlyRootFilesystem"`
 	} `yaml:"securityContext"`
+	Lifecycle struct {
+		PreStop struct {
+			Exec struct{ Command []string }
+		} `yaml:"preStop"`
+	}
 	Startup   kubeProbe `yaml:"startupProbe"`
 	Liveness  kubeProbe `yaml:"livenessProbe"`
 	Readiness kubeProbe `yaml:"readinessProbe"`
@@ -84,6 +89,7 @@ type kubeVolume struct {
 	Claim struct {
 		Name string `yaml:"claimName"`
 	} `yaml:"persistentVolumeClaim"`
+	Host struct{ Path string } `yaml:"hostPath"`
 }
 
 // kubelet starts the containers of deploy/kubernetes/cluster like a kubelet: with the
@@ -171,6 +177,8 @@ func (k *kubelet) fill(pod string, v kubeVolume, group int) string {
 	dir := filepath.Join(k.dir, pod, v.Name)
 	if v.Claim.Name != "" {
 		dir = filepath.Join(k.dir, "claims", v.Claim.Name) // one for all pods
+	} else if v.Host.Path == "" {
+		check(k.t, os.RemoveAll(dir)) // an earlier pod may have left it
 	}
 	check(k.t, os.MkdirAll(dir, 0o755))
 	files, mode := k.configs[v.ConfigMap.Name], 0o644
@@ -279,11 +287,7 @@ func (p *pod) started(t *testing.T, url string) {
 func (p *pod) ask(t *testing.T, probe kubeProbe, url string) bool {
 	t.Helper()
 	if len(probe.Exec.Command) > 0 {
-		pid := strconv.Itoa(p.cmd.Process.Pid)
-		cmd := exec.Command("nsenter", append([]string{"-t", pid, "-m", "-p", "--"},
-			probe.Exec.Command...)...)
-		cmd.Env = p.env
-		return cmd.Run() == nil
+		return p.exec(probe.Exec.Command).Run() == nil
 	}
 	req, err := http.NewRequestWithContext(deadline(t), http.MethodGet, url+probe.HTTP.Path, nil)
 	check(t, err)
@@ -298,9 +302,26 @@ func (p *pod) ask(t *testing.T, probe kubeProbe, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// end ends the pod like a kubelet, unless it has ended.
+// exec returns a command in the pod's container.
+func (p *pod) exec(command []string) *exec.Cmd {
+	pid := strconv.Itoa(p.cmd.Process.Pid)
+	cmd := exec.Command("nsenter", append([]string{"-t", pid, "-m", "-p", "--"}, command...)...)
+	cmd.Env = p.env
+	return cmd
+}
+
+// end ends the pod like a kubelet, after its hook, unless it has ended.
 func (p *pod) end(t *testing.T, what string) {
 	t.Helper()
+	select {
+	case <-p.ended:
+	default:
+		if hook := p.main.Lifecycle.PreStop.Exec.Command; len(hook) > 0 {
+			if out, err := p.exec(hook).CombinedOutput(); err != nil {
+				t.Errorf("the hook of %s: %v: %s", what, err, out)
+			}
+		}
+	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
@@ -460,9 +481,23 @@ func TestKubernetesCluster(t *testing.T) {
 		g.end(t, fmt.Sprint("gateway ", i))
 	}
 	other.end(t, "the second node")
-	if saved, _ := filepath.Glob(filepath.Join(k.dir, "machine-2", "data", "node", "sessions",
-		one.id, "session.json")); len(saved) != 1 {
+	isOnDisk := func() bool {
+		saved, _ := filepath.Glob(filepath.Join(k.dir, "machine-2", "data", "node", "sessions",
+			one.id, "session.json"))
+		return len(saved) == 1
+	}
+	if !isOnDisk() {
 		t.Error("the last node did not keep its session on the machine's disk")
+	}
+	// The hook of the component node-autoscaling moves the session also if no other node takes it.
+	last, _ := startNode("machine-2")
+	last.started(t, "")
+	last.main.Lifecycle = readManifest[manifest](t,
+		"components/node-autoscaling/statefulset.yaml").Spec.Template.Spec.Containers[0].Lifecycle
+	last.end(t, "the node with a hook")
+	if _, err := os.Stat(filepath.Join(k.dir, "claims", "sandgate-blobs", "sessions", one.id,
+		"about")); err != nil || isOnDisk() {
+		t.Errorf("%v, or the session is on the disk of a machine that is removed", err)
 	}
 	if _, err := Sandgate("node", "check", "--run-dir", "/run/no-sandgate"); err == nil {
 		t.Error("a node that has ended answers")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -321,14 +322,23 @@ type pods struct {
 						Port int `yaml:"containerPort"`
 					}
 					Lifecycle struct {
-						PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
+						PreStop struct {
+							Sleep struct{ Seconds int }
+							Exec  struct{ Command []string }
+						} `yaml:"preStop"`
 					}
+					Startup   probe `yaml:"startupProbe"`
+					Liveness  probe `yaml:"livenessProbe"`
 					Resources struct{ Limits struct{ Memory string } }
 					Mounts    []mount `yaml:"volumeMounts"`
 				}
 			}
 		}
 	}
+}
+
+type probe struct {
+	Grace int `yaml:"terminationGracePeriodSeconds"`
 }
 
 type mount struct {
@@ -447,6 +457,7 @@ func TestSettingsLoad(t *testing.T) {
 		stop; p.Spec.Template.Spec.Grace < least {
 		t.Errorf("a node has %d s to end, and may need %d", p.Spec.Template.Spec.Grace, least)
 	}
+	checkScaledNodes(t, n, time.Duration(n.Cluster.Drain)+stop*time.Second)
 	stores := 0
 	patches, _ := filepath.Glob("components/*/node.yaml")
 	for _, file := range patches {
@@ -463,5 +474,127 @@ func TestSettingsLoad(t *testing.T) {
 	if g.Cluster.Redis != n.Cluster.Redis || g.Cluster.User != n.Cluster.User ||
 		g.Cluster.Name != n.Cluster.Name || g.Cluster.Redis != "redis://sandgate-redis:6379/0" {
 		t.Errorf("the gateways' directory is %+v, the nodes' %+v", g.Cluster, n.Cluster)
+	}
+}
+
+// checkScaledNodes checks that the component node-autoscaling agrees with the settings of a node,
+// whose shutdown takes a time, and with the rules for Prometheus.
+func checkScaledNodes(t *testing.T, n *config.Config, shutdown time.Duration) {
+	t.Helper()
+	spec := workload(t, "components/node-autoscaling/statefulset.yaml").Spec.Template.Spec
+	c := spec.Containers[0]
+	command := c.Lifecycle.PreStop.Exec.Command
+	drain, err := time.ParseDuration(command[len(command)-1])
+	if err != nil || !slices.Equal(command[:len(command)-1],
+		[]string{"/usr/bin/sandgate", "node", "drain", "--timeout"}) {
+		t.Errorf("before the end of a node: %q, %v", command, err)
+	}
+	if least := drain + shutdown; time.Duration(spec.Grace)*time.Second < least {
+		t.Errorf("a node has %d s to end, and may need %s", spec.Grace, least)
+	}
+	for _, p := range []probe{c.Startup, c.Liveness} {
+		if g := time.Duration(p.Grace) * time.Second; g < shutdown || g > shutdown+time.Minute {
+			t.Errorf("a node that does not answer has %s to end", g)
+		}
+	}
+	var scaler struct {
+		Spec struct {
+			Triggers []struct {
+				Metadata struct{ Query, Threshold string }
+			}
+		}
+	}
+	text, err := os.ReadFile("components/node-autoscaling/scaler.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &scaler)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.ReadFile("../monitoring/capacity.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range scaler.Spec.Triggers {
+		m := one.Metadata
+		places, err := strconv.Atoi(m.Threshold)
+		if err != nil || places*10 > n.Sessions.Max*8 ||
+			!strings.Contains(string(rules), "- record: "+m.Query+"\n") {
+			t.Errorf("for %d sessions of a node: %+v", n.Sessions.Max, m)
+		}
+	}
+}
+
+// TestScaling renders the components for autoscaling, in any order with others, and checks that each
+// fault in them, in priorities, in requests of disk space and in budgets is found.
+func TestScaling(t *testing.T) {
+	check := kubecheck(t)
+	made := secrets(t, filepath.Join(t.TempDir(), "cluster"))
+	for _, components := range [][]string{
+		{"gateway-autoscaling"},
+		{"folder", "node-autoscaling"},
+		{"node-autoscaling", "redis-elsewhere", "folder", "gateway-autoscaling"},
+		{"redis-elsewhere", "folder", "egress", "gateway-autoscaling", "node-autoscaling"},
+	} {
+		if _, wrong := check(with(t, components...), made); wrong != "" {
+			t.Errorf("%q: %s", components, wrong)
+		}
+	}
+	if _, wrong := check(with(t, "node-autoscaling"), made); !strings.Contains(wrong,
+		"no blob store") {
+		t.Errorf("nodes that come and go without a blob store: %q", wrong)
+	}
+	const nodes, gateways = "components/node-autoscaling/", "components/gateway-autoscaling/"
+	all := [3]string{
+		"cluster/kustomization.yaml", "components: []",
+		"components: [../components/folder, ../" + nodes + ", ../" + gateways + "]",
+	}
+	for _, c := range [][4]string{
+		{nodes + "kind.yaml", "value: StatefulSet", "value: Deployment", "unknown field"},
+		{nodes + "scaler.yaml", "kind: StatefulSet", "kind: DaemonSet", "there is no DaemonSet"},
+		{nodes + "scaler.yaml", `"false"`, `"true"`, "would count as 0"},
+		{nodes + "scaler.yaml", `threshold: "11"`, `threshold: "0"`, "not complete"},
+		{nodes + "scaler.yaml", "metricType: AverageValue", "metricType: Value", "not complete"},
+		{nodes + "scaler.yaml", "minReplicaCount", "minReplicas", "unknown field"},
+		{nodes + "scaler.yaml", "minReplicaCount: 2", "minReplicaCount: 1", "from 1 to 20"},
+		{nodes + "scaler.yaml", "periodSeconds: 900", "periodSeconds: 300", "12m20s to end"},
+		{nodes + "scaler.yaml", "value: 1\n", "value: 2\n", "2 may end"},
+		{nodes + "scaler.yaml", "component: node", "component: gateway", "no disruption budget"},
+		{nodes + "statefulset.yaml", `"drain"`, `"check"`, "no preStop hook that moves them"},
+		{nodes + "statefulset.yaml", "kubernetes.io/hostname", "zone", "may share the folder"},
+		{nodes + "service.yaml", "targetPort: node", "targetPort: http", "has no port"},
+		{
+			gateways + "kustomization.yaml", "op: remove\n        path: /spec/replicas",
+			"op: replace\n        path: /spec/replicas\n        value: 3", "would restore",
+		},
+		{gateways + "scaler.yaml", "name: memory", "name: storage", "requests no storage"},
+		{gateways + "scaler.yaml", "kind: Deployment", "kind: StatefulSet", "there is no"},
+		{"cluster/gateway.yaml", "              cpu: 500m\n", "", "requests no cpu"},
+		{"cluster/gateway.yaml", "kind: PodDisruptionBudget", "kind: Budget", "unknown kind"},
+		{"cluster/gateway.yaml", "priorityClassName: sandgate", "priority: 5", "no priority"},
+		{"cluster/redis.yaml", "priorityClassName: sandgate\n", "priority: 5\n", "no priority"},
+		{"base/priority.yaml", "name: sandgate-sessions", "name: sessions", "no priority"},
+		{"base/priority.yaml", "value: 1000000", "value: -1", "no priority"},
+		{
+			"base/priority.yaml", "value: 1000100",
+			"value: 1000100\npreemptionPolicy: Never", "no priority",
+		},
+		{
+			"cluster/gateway.yaml", "ephemeral-storage: 256Mi", "ephemeral-storage: 32Mi",
+			"may exceed the limit",
+		},
+		{
+			"cluster/node.yaml", "              ephemeral-storage: 16Mi\n", "",
+			"join has no request or limit for ephemeral-storage",
+		},
+		{
+			"cluster/node.yaml", "emptyDir:\n            sizeLimit: 1Gi", "emptyDir: {}",
+			"may fill the disk",
+		},
+	} {
+		dir := filepath.Join(tree(t, all, [3]string(c[:3])), "cluster")
+		if _, wrong := check(dir, made); !strings.Contains(wrong, c[3]) {
+			t.Errorf("%s with %q: %q, want %q", c[0], c[2], wrong, c[3])
+		}
 	}
 }

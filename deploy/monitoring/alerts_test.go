@@ -67,6 +67,45 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestCapacityRules runs promtool's tests of the recording rules, checks that each is tested and is
+// explained in docs/metrics.md, and that its metrics and labels exist.
+func TestCapacityRules(t *testing.T) {
+	if out, err := exec.Command("promtool", "test", "rules",
+		"capacity_test.yaml").CombinedOutput(); err != nil {
+		t.Errorf("promtool: %v\n%s", err, out)
+	}
+	var doc struct {
+		Groups []struct {
+			Rules []struct{ Record, Expr string }
+		}
+	}
+	read(t, "capacity.yaml", &doc)
+	tests, err := os.ReadFile("capacity_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var queries []string
+	for _, g := range doc.Groups {
+		for _, r := range g.Rules {
+			queries = append(queries, r.Expr)
+			if !strings.Contains(string(tests), "expr: "+r.Record) {
+				t.Errorf("capacity_test.yaml has no test of %s", r.Record)
+			}
+			if !strings.Contains(string(page), "\n| `"+r.Record+"` |") {
+				t.Errorf("docs/metrics.md has no %s", r.Record)
+			}
+		}
+	}
+	if len(queries) < 4 {
+		t.Errorf("capacity.yaml has %d rules", len(queries))
+	}
+	checkQueries(t, queries)
+}
+
 // TestAlertMetricsExist checks the metrics and labels of the alerts. The alert about a gateway that
 // does not answer is about a metric of Prometheus.
 func TestAlertMetricsExist(t *testing.T) {

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
@@ -12,14 +11,9 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// drainLimit is how long the sessions of a node may take to move.
-const drainLimit = 10 * time.Minute
-
 // DrainNode moves the sessions away from the node of this machine, through its socket. It prints what
 // has moved and what stays.
 func DrainNode(ctx context.Context, a *console.Invocation, cfg *config.Config) error {
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
-	defer cancel()
 	var d protocol.Drained
 	if err := callNode(ctx, cfg, "drain", protocol.OpDrain, &d); err != nil {
 		return err

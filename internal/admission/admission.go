@@ -160,6 +160,24 @@ func (c *Controller) Places() (taken, most int) {
 	return c.taken(), c.maxSessions
 }
 
+// PlacesByState returns how many places are in each state. Those with a sandbox or a reservation are
+// "taken". The others are "free", or "no_memory" if the node lacks the memory for one more sandbox,
+// or "draining" if it takes no sessions. The sum is the maximum, unless more places are taken.
+func (c *Controller) PlacesByState(draining bool) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[string]int{"taken": c.taken(), "free": 0, "no_memory": 0, "draining": 0}
+	rest := "free"
+	switch {
+	case draining || c.closed:
+		rest = "draining"
+	case c.cfg.Node.MemoryShort():
+		rest = "no_memory"
+	}
+	all[rest] = max(0, c.maxSessions-all["taken"])
+	return all
+}
+
 // Reserved returns how many reservations there are.
 func (c *Controller) Reserved() int {
 	c.mu.Lock()

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -406,6 +407,38 @@ func TestMaxSessions(t *testing.T) {
 			t.Errorf("%d of %d places are taken", taken, most)
 		}
 	})
+}
+
+// TestPlacesByState: the places that are not taken are in one state, which says whether a session
+// could have them.
+func TestPlacesByState(t *testing.T) {
+	r := newRig(t)
+	r.SetMaxSessions(5)
+	want := func(draining bool, taken int, state string, rest int) {
+		t.Helper()
+		all := map[string]int{"taken": taken, "free": 0, "no_memory": 0, "draining": 0}
+		all[state] = rest
+		if got := r.PlacesByState(draining); !maps.Equal(got, all) {
+			t.Errorf("the places are %v, want %v", got, all)
+		}
+	}
+	want(false, 0, "free", 5)
+	r.node.sandboxes = 2
+	x, err := r.Reserve(t.Context(), "op", "full", ForSession(Holder{"a", "a"}, tenant.Use{}),
+		func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(false, 3, "free", 2)
+	want(true, 3, "draining", 2)
+	x.Release()
+	r.node.short = true
+	want(false, 2, "no_memory", 3)
+	want(true, 2, "draining", 3)
+	r.SetMaxSessions(1)
+	want(false, 2, "no_memory", 0)
+	r.Close()
+	want(false, 2, "draining", 0)
 }
 
 // withTenants gives the controller a key table.

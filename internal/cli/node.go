@@ -47,9 +47,13 @@ func nodeDrain(a *app) *cobra.Command {
 		Long: `
 Run it as root on the node's machine. The node accepts no further sessions and moves its sessions to
 cluster.blobs, from where other nodes resume them. Their clients reconnect automatically.`,
-		Example: "  sudo sandgate node drain",
+		Example: "  sudo sandgate node drain --timeout 2m",
 	}
+	limit := c.Flags().Duration("timeout", 10*time.Minute,
+		"how long the sessions may take to move (a `duration`)")
 	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, _ []string) error {
+		ctx, cancel := context.WithTimeout(ctx, *limit)
+		defer cancel()
 		return admin.DrainNode(ctx, a.Invocation, cfg)
 	})
 }

@@ -25,9 +25,9 @@ func newStats(cfg Config) *stats.Stats {
 // attachStats connects the counters with the manager's services. Preconditions: all of them exist.
 func (m *Manager) attachStats() {
 	m.stats.Attach(stats.Sources{
-		Volumes:  m.volumes.Counts,
-		Waits:    m.admission.Counts,
-		Waiting:  m.admission.Waiting,
+		Volumes: m.volumes.Counts,
+		Waits:   m.admission.Counts, Waiting: m.admission.Waiting,
+		Places:   func() map[string]int { return m.admission.PlacesByState(m.owner.Refusing()) },
 		Egress:   func() stats.Egress { return stats.Egress(m.egress.Counts()) },
 		Spans:    m.cfg.Tracer.Counts,
 		Sessions: m.sessionsByState,

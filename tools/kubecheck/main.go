@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -30,12 +31,13 @@ func main() {
 	}
 	c := &checker{
 		configs: map[string]corev1.ConfigMap{}, secrets: map[string]corev1.Secret{},
-		services: map[string]corev1.Service{},
+		services: map[string]corev1.Service{}, priorities: map[string]schedulingv1.PriorityClass{},
 	}
 	if err := c.read(os.Args[1], os.Args[2:]); err != nil {
 		c.say("%v", err)
 	}
 	c.refer()
+	c.scaling()
 	if c.wrong > 0 {
 		os.Exit(1)
 	}
@@ -57,6 +59,8 @@ type checker struct {
 	ingresses  []networkingv1.Ingress
 	policies   []networkingv1.NetworkPolicy
 	budgets    []policyv1.PodDisruptionBudget
+	priorities map[string]schedulingv1.PriorityClass
+	scalers    []scaler
 }
 
 // workload is the common part of the kinds that create pods.
@@ -67,6 +71,7 @@ type workload struct {
 	claims     []corev1.PersistentVolumeClaim
 	replicas   bool
 	service    string // set for a StatefulSet
+	count      *int32 // how many pods there are; nil if the manifest does not say it
 }
 
 func (c *checker) say(format string, args ...any) {
@@ -119,7 +124,7 @@ func (c *checker) object(doc []byte) error {
 	if err := yaml.Unmarshal(doc, &is); err != nil {
 		return err
 	}
-	if is.Kind != "Namespace" && !slices.Contains(c.spaces, is.Metadata.Namespace) {
+	if is.Kind != "Namespace" && is.Kind != "PriorityClass" && !slices.Contains(c.spaces, is.Metadata.Namespace) {
 		c.spaces = append(c.spaces, is.Metadata.Namespace)
 	}
 	switch is.APIVersion + " " + is.Kind {
@@ -151,21 +156,21 @@ func (c *checker) object(doc []byte) error {
 		v, err := strict[appsv1.Deployment](doc)
 		c.workloads = append(c.workloads, workload{
 			is.Kind, v.Name, v.Spec.Selector,
-			v.Spec.Template, nil, true, "",
+			v.Spec.Template, nil, true, "", v.Spec.Replicas,
 		})
 		return err
 	case "apps/v1 DaemonSet":
 		v, err := strict[appsv1.DaemonSet](doc)
 		c.workloads = append(c.workloads, workload{
 			is.Kind, v.Name, v.Spec.Selector,
-			v.Spec.Template, nil, false, "",
+			v.Spec.Template, nil, false, "", nil,
 		})
 		return err
 	case "apps/v1 StatefulSet":
 		v, err := strict[appsv1.StatefulSet](doc)
 		c.workloads = append(c.workloads, workload{
 			is.Kind, v.Name, v.Spec.Selector,
-			v.Spec.Template, v.Spec.VolumeClaimTemplates, true, v.Spec.ServiceName,
+			v.Spec.Template, v.Spec.VolumeClaimTemplates, true, v.Spec.ServiceName, v.Spec.Replicas,
 		})
 		return err
 	case "networking.k8s.io/v1 Ingress":
@@ -181,7 +186,7 @@ func (c *checker) object(doc []byte) error {
 		c.budgets = append(c.budgets, v)
 		return err
 	}
-	return fmt.Errorf("%s %s has an unknown kind", is.APIVersion, is.Kind)
+	return c.schedulingObject(is.APIVersion+" "+is.Kind, doc)
 }
 
 // refer checks that referenced objects exist.

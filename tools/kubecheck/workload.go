@@ -56,6 +56,7 @@ func (c *checker) workload(w workload) {
 			container.Resources.Limits.Memory().IsZero() {
 			c.say("%s: %s has no memory request or limit", name, container.Name)
 		}
+		c.disk(name, spec, container)
 	}
 	for v := range known {
 		if !used[v] {
@@ -68,6 +69,27 @@ func (c *checker) workload(w workload) {
 			container.ReadinessProbe,
 		} {
 			c.probe(name, w.pod, p)
+		}
+	}
+}
+
+// disk checks that the use of the machine's disk by a container has a request, and a limit that no
+// volume can exceed alone: a pod over its limit ends at once.
+func (c *checker) disk(name string, spec corev1.PodSpec, container corev1.Container) {
+	r := container.Resources
+	limit := r.Limits.StorageEphemeral()
+	if r.Requests.StorageEphemeral().IsZero() || limit.IsZero() {
+		c.say("%s: %s has no request or limit for ephemeral-storage", name, container.Name)
+	}
+	for _, v := range spec.Volumes {
+		if v.EmptyDir == nil || v.EmptyDir.Medium == corev1.StorageMediumMemory ||
+			!slices.ContainsFunc(container.VolumeMounts,
+				func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
+			continue
+		}
+		if v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Cmp(*limit) >= 0 {
+			c.say("%s: the volume %q may fill the disk, or may exceed the limit of %s", name,
+				v.Name, container.Name)
 		}
 	}
 }

@@ -19,6 +19,8 @@ type Sources struct {
 	Waits func() (served, refused, over int64)
 	// Waiting returns how many requests wait for a place now.
 	Waiting func() int
+	// Places returns the number of places for sandboxes of sessions by state, with all states.
+	Places func() map[string]int
 	// Egress returns the counts of outbound connections.
 	Egress func() Egress
 	// Spans returns how many trace spans were sent and dropped.
@@ -102,13 +104,21 @@ func (s *Stats) Attach(from Sources) {
 			Name: prefix + "waiting",
 			Help: "Requests to create or resume a session that wait for a place.",
 		}, func() float64 { return float64(from.Waiting()) }),
-		sessions(from), sandboxes(from), pools(from), turns(from), logs(from), journals(from),
+		sessions(from), places(from), sandboxes(from), pools(from), turns(from), logs(from),
+		journals(from),
 	)
 }
 
 func sessions(from Sources) prometheus.Collector {
 	c := collector[int]{label: "state", all: from.Sessions}
 	c.gauge("sessions", "Sessions by state.", func(n int) float64 { return float64(n) })
+	return &c
+}
+
+func places(from Sources) prometheus.Collector {
+	c := collector[int]{label: "state", all: from.Places}
+	c.gauge("places", "Places for sandboxes of sessions, by state. Their sum is sessions.max.",
+		func(n int) float64 { return float64(n) })
 	return &c
 }
 

@@ -93,6 +93,7 @@ func TestSources(t *testing.T) {
 		},
 		Spans:     func() (int64, int64) { return 12, 13 },
 		Sessions:  func() map[string]int { return map[string]int{"running": 14, "lost": 0} },
+		Places:    func() map[string]int { return map[string]int{"taken": 25, "free": 0} },
 		Sandboxes: func() int { return 15 },
 		Pools: func() map[string]pool.Stats {
 			return map[string]pool.Stats{
@@ -125,6 +126,8 @@ sandgate_node_trace_spans_sent_total 12
 sandgate_node_trace_spans_dropped_total 13
 sandgate_node_sessions{state="running"} 14
 sandgate_node_sessions{state="lost"} 0
+sandgate_node_places{state="taken"} 25
+sandgate_node_places{state="free"} 0
 sandgate_node_sandboxes{use="session"} 15
 sandgate_node_sandboxes{use="pool"} 5
 sandgate_node_pool_size{template="python"} 16
