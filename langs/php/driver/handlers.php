@@ -1,13 +1,17 @@
 <?php
 namespace Sandgate;
 
-/** The user's error handlers. Without one, a handler of the driver prints errors. */
+/**
+ * The user's error handlers. A handler of the driver prints the errors that the user's handler leaves
+ * to PHP: it returns false, or was set for other levels.
+ */
 final class ErrorHandlers
 {
     /** PHP's own functions. */
     private \Closure $set;
     private \Closure $restore;
-    private int $depth = 0; // handlers that restore_error_handler can remove
+    /** What the user set and restore_error_handler can remove; null for the driver's handler. */
+    private array $handlers = [];
 
     public function __construct(private \Closure $own)
     {
@@ -22,22 +26,36 @@ final class ErrorHandlers
      */
     public function set(mixed $handler, int $levels, ?string $class): mixed
     {
-        $set = $this->set;
-        if ($handler === null) {
-            [$handler, $levels] = [$this->own, E_ALL];
-        } elseif ($class !== null && !(new \ReflectionClass($class))->isInternal()) {
-            $set = \Closure::bind(static fn (...$values) => $set(...$values), null, $class);
+        $called = $this->own;
+        if ($handler !== null) {
+            [$set, $close] = [$this->set, static fn ($callable) => \Closure::fromCallable($callable)];
+            if ($class !== null && !(new \ReflectionClass($class))->isInternal()) {
+                $set = \Closure::bind(static fn (...$values) => $set(...$values), null, $class);
+                $close = \Closure::bind($close, null, $class);
+            }
+            $set($handler, $levels); // throws PHP's own error if it is not a callable
+            ($this->restore)();
+            $called = $this->before($close($handler), $levels);
         }
-        $before = $set($handler, $levels);
-        $this->depth++;
-        return $before === $this->own ? null : $before;
+        $before = end($this->handlers) ?: null;
+        ($this->set)($called);
+        $this->handlers[] = $handler;
+        return $before;
     }
 
     public function restore(): void
     {
-        if ($this->depth > 0) {
-            $this->depth--;
+        if ($this->handlers !== []) {
+            array_pop($this->handlers);
             ($this->restore)();
         }
+    }
+
+    /** Returns a handler that calls the user's one before the driver's. */
+    private function before(\Closure $handler, int $levels): \Closure
+    {
+        $own = $this->own;
+        return static fn (int $level, string $message, string $file, int $line): bool =>
+            $level & $levels && $handler($level, $message, $file, $line) !== false || $own($level, $message, $file, $line);
     }
 }
