@@ -4,13 +4,20 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import jdk.jshell.ImportSnippet;
 import jdk.jshell.Snippet;
 
-/** The commands of jshell that make sense in a cell, and %classpath. */
+/** The commands of jshell that make sense in a cell, and %classpath and %maven. */
 final class Commands {
+    private static final String CENTRAL = "https://repo.maven.apache.org/maven2";
+    private static final Pattern COORDINATES = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._-]*(:[A-Za-z0-9_][A-Za-z0-9._+-]*){2,3}");
     private static final String HELP = """
         /vars  /methods  /types  /imports    what is declared
         /list [NAME]                         its source
@@ -18,6 +25,8 @@ final class Commands {
         /open FILE                           run a file as a cell
         /save FILE                           write what is declared to a file
         /env -class-path PATH, %classpath PATH…    use jars and folders of classes; dir/* means all jars in it
+        /env --enable-preview                allow preview features from now on
+        %maven GROUP:ARTIFACT:VERSION…       fetch jars with their dependencies, and use them
         /exit [STATUS]                       end the cell
         Shown with: display(x), table(rows), html(s), markdown(s), json(x), image(i), svg(s), chart(mark, rows, x, y), vegaLite(spec)
         """;
@@ -54,10 +63,12 @@ final class Commands {
             case "/save" -> save(args);
             case "/edit" -> throw wrong("there is no editor: change the declaration in a cell, or use /save and /open");
             case "/env" -> {
-                if (args.size() != 2 || !args.getFirst().matches("-?-class-?path")) throw wrong("use /env -class-path PATH");
-                classPath(List.of(args.get(1).split(File.pathSeparator)));
+                if (args.size() == 1 && args.getFirst().matches("-?-enable-preview")) session.preview();
+                else if (args.size() == 2 && args.getFirst().matches("-?-class-?path")) classPath(List.of(args.get(1).split(File.pathSeparator)));
+                else throw wrong("use /env -class-path PATH or /env --enable-preview");
             }
             case "%classpath" -> classPath(args);
+            case "%maven" -> maven(cell, args);
             case "/help", "/?" -> System.out.print(HELP);
             case "/exit" -> exit(cell, args);
             default -> throw wrong("there is no command " + words[0] + "; /help lists them");
@@ -139,6 +150,49 @@ final class Commands {
             }
         }
         found.forEach(session::addPath);
+    }
+
+    /**
+     * Fetches jars into the folder of jars, and adds all that are new there to the class path. An
+     * argument with a slash is the address of a repository.
+     */
+    private void maven(Cell cell, List<String> args) throws Failure {
+        if (args.stream().allMatch(a -> a.contains("/"))) throw wrong("use %maven GROUP:ARTIFACT:VERSION");
+        for (String a : args) {
+            if (!a.contains("/") && !COORDINATES.matcher(a).matches()) throw wrong(a + " is not GROUP:ARTIFACT:VERSION");
+        }
+        var folder = Path.of(System.getProperty("user.home"), ".local/share/java");
+        var command = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            "-XX:-UsePerfData", "-cp", System.getProperty("java.class.path"), "sandgate.driver.Maven", folder.toString()));
+        command.addAll(args);
+        if (args.stream().noneMatch(a -> a.contains("/"))) command.add(System.getenv().getOrDefault("MAVEN_REPOSITORY", CENTRAL));
+        try {
+            Files.createDirectories(folder);
+            var before = jars(folder);
+            var process = new ProcessBuilder(command).inheritIO().redirectInput(new File("/dev/null")).start();
+            while (!process.waitFor(20, TimeUnit.MILLISECONDS)) {
+                if (cell.stop == null) continue;
+                process.destroyForcibly();
+                throw session.stopped(cell, cell.stop);
+            }
+            if (process.exitValue() != 0) throw wrong("the jars were not fetched");
+            var fetched = jars(folder);
+            fetched.entrySet().removeAll(before.entrySet());
+            fetched.keySet().forEach(session::addPath);
+        } catch (IOException e) {
+            throw wrong("the jars were not fetched: " + e.getMessage());
+        } catch (InterruptedException e) {
+            throw wrong("the jars were not fetched: the command was interrupted");
+        }
+    }
+
+    /** The jars of a folder, with the times of their last changes. */
+    private static Map<String, FileTime> jars(Path folder) throws IOException {
+        var found = new HashMap<String, FileTime>();
+        try (var list = Files.newDirectoryStream(folder, "*.jar")) {
+            for (Path jar : list) found.put(jar.toString(), Files.getLastModifiedTime(jar));
+        }
+        return found;
     }
 
     private static void exit(Cell cell, List<String> args) throws Failure {

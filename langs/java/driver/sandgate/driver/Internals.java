@@ -53,6 +53,8 @@ final class Internals {
     private final Map<String, Object> variables;
     private final Imported imported = new Imported();
     private final Field bytes;
+    private final JShell shell;
+    private final Field options;
 
     /**
      * JShell's list of snippets. JShell iterates over it only to import each snippet into the
@@ -137,6 +139,8 @@ final class Internals {
 
     @SuppressWarnings("unchecked")
     Internals(JShell shell) throws ReflectiveOperationException {
+        this.shell = shell;
+        options = open(JShell.class.getDeclaredField("extraCompilerOptions"));
         Field maps = open(JShell.class.getDeclaredField("maps"));
         wraps = open(JShell.class.getDeclaredField("outerMap")).get(shell);
         outer = open(wraps.getClass().getDeclaredMethod("getOuter", String.class));
@@ -163,6 +167,15 @@ final class Internals {
         Object files = open(tasks.getClass().getDeclaredField("fileManager")).get(tasks);
         bytes = open(Class.forName("jdk.jshell.MemoryFileManager$OutputMemoryJavaFileObject").getDeclaredField("bytes"));
         open(files.getClass().getDeclaredField("classObjects")).set(files, new Generated());
+    }
+
+    /** Sets the options with which JShell's compiler parses and compiles from now on. */
+    void options(List<String> list) {
+        try {
+            options.set(shell, list);
+        } catch (IllegalAccessException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private static <T extends AccessibleObject> T open(T member) {

@@ -91,7 +91,9 @@ public final class Maven {
             System.err.println(e.getMessage());
             System.exit(1);
         } catch (IOException e) {
-            System.err.println("the jars could not be fetched: " + e);
+            Throwable cause = e;
+            while (cause.getCause() != null) cause = cause.getCause(); // java.net.http wraps it
+            System.err.println("the jars could not be fetched: " + cause);
             System.exit(1);
         }
     }

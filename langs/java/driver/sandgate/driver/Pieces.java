@@ -13,7 +13,7 @@ final class Pieces {
     private static final int MAX_LINES = 100;
     /** Text that may precede a snippet. JShell counts lines from its end. */
     private static final Pattern BLANK = Pattern.compile("(?:\\s+|//[^\\n]*|/\\*(?s:.*?)\\*/)*+");
-    /** /vars and similar commands, and %classpath: each takes a whole line. */
+    /** /vars and similar commands, %classpath and %maven: each takes a whole line. */
     private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
     /** An expression that is a statement: a call, an assignment, an increment. */
     private static final Pattern STATEMENT = Pattern.compile("(?s).*(?:\\)|\\+\\+|--)\\s*;\\s*|(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*");

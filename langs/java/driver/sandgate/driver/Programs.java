@@ -13,6 +13,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.net.URI;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -44,11 +45,13 @@ final class Programs {
     private final JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
     private final StandardJavaFileManager files = compiler.getStandardFileManager(null, Locale.ENGLISH, null);
 
-    /** Returns the program in the code, or null if it is an ordinary cell. */
-    Program find(String code) {
+    /** Returns the program in the code, or null if it is an ordinary cell. more are options of the compiler. */
+    Program find(String code, List<String> more) {
         if (!LIKELY.matcher(code).find()) return null;
         var errors = new DiagnosticCollector<JavaFileObject>();
-        var task = (JavacTask) compiler.getTask(null, files, errors, List.of("-proc:none"), null, List.of(new Source(code)));
+        var options = new ArrayList<>(more);
+        options.add("-proc:none");
+        var task = (JavacTask) compiler.getTask(null, files, errors, options, null, List.of(new Source(code)));
         CompilationUnitTree tree;
         try {
             tree = task.parse().iterator().next();
@@ -83,7 +86,8 @@ final class Programs {
     java.util.concurrent.Callable<Object> compile(Program p, Cell cell, Session session, Runner runner) throws Failure {
         var errors = new DiagnosticCollector<JavaFileObject>();
         var output = new Classes(files);
-        var options = List.of("-proc:none", "-parameters", "-Xlint:none", "-classpath", session.classPath());
+        var options = new ArrayList<>(session.options());
+        options.addAll(List.of("-proc:none", "-parameters", "-Xlint:none", "-classpath", session.classPath()));
         Boolean done = compiler.getTask(null, output, errors, options, null, List.of(new Source(cell.code))).call();
         if (!done) {
             var list = new Compiling(cell.file(), cell.code);

@@ -263,7 +263,7 @@ final class Server implements Control.Caller {
 
     private Failure run(Cell cell, Map<String, Object> request) {
         try {
-            Programs.Program program = programs.find(cell.code);
+            Programs.Program program = programs.find(cell.code, session.options());
             if (program != null) return program(cell, program);
             Session.Result result = session.run(cell);
             if (Boolean.TRUE.equals(request.get("program"))) join(cell);

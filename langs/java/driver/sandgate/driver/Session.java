@@ -63,6 +63,7 @@ final class Session {
     private Origin origin = new Origin("cell 0", 0, 0);
     private int resultNumber;
     private String classPath = System.getProperty("java.class.path");
+    private List<String> options = List.of();
 
     Session(Loader loader, Control.Caller caller, Compilation compilation) throws ReflectiveOperationException {
         this.loader = loader;
@@ -116,6 +117,17 @@ final class Session {
             sourceSize += code.length();
             for (var i = sources.values().iterator(); sourceSize > MAX_SOURCES && i.hasNext(); i.remove()) sourceSize -= i.next().length();
         }
+    }
+
+    /** The options of the compiler, beside the class path. */
+    List<String> options() {
+        return options;
+    }
+
+    /** Allows preview features of the language and of the JDK from now on. */
+    void preview() {
+        options = List.of("--enable-preview", "--source", String.valueOf(Runtime.version().feature()));
+        internals.options(options);
     }
 
     String sourceLine(String file, int line) {
