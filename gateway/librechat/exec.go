@@ -146,10 +146,16 @@ func (s *Surface) runIn(ctx context.Context, u store.User, q *request, inputs []
 	return a, nil, s.collect(ctx, u, at, a, inputs, &g)
 }
 
-// open returns the request that starts the program.
+// open returns the request that starts the program, whose code is in the file source of the working
+// folder, or an argument if source is empty.
 func open(session string, q *request, source string) protocol.ChannelOpen {
 	c := protocol.ChannelOpen{
 		Session: session, Kind: "process", Cwd: folder, Env: q.language.environment(),
+	}
+	if source == "" {
+		c.Argv = append(slices.Clone(q.language.inline), q.Code, folder+"/"+q.language.source)
+		c.Argv = append(c.Argv, q.Args...)
+		return c
 	}
 	if q.language.command != nil {
 		c.Argv = append(append(slices.Clone(q.language.command), folder+"/"+source), q.Args...)

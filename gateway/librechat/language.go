@@ -21,6 +21,9 @@ type language struct {
 	command []string
 	// plots is true if programs can draw with matplotlib.
 	plots bool
+	// inline starts code of at most maxInline bytes that follows as an argument; nil means that code
+	// always is in a file.
+	inline []string
 }
 
 // languages returns the languages by the names that clients use.
@@ -29,7 +32,7 @@ func languages() map[string]language {
 		"py":   {name: "python", source: "main.py", plots: true},
 		"js":   {name: "javascript", source: "main.js"},
 		"ts":   {name: "javascript", source: "main.ts"},
-		"bash": {name: "bash", source: "main.sh", plots: true},
+		"bash": {name: "bash", source: "main.sh", plots: true, inline: []string{"bash", "-c"}},
 		"php":  {name: "php", source: "main.php"},
 		"go":   {name: "go", source: "main.go"},
 		"java": {name: "java", source: "Main.java"},
@@ -47,6 +50,9 @@ const (
 	folder   = "/mnt/data" // the working folder and home of programs
 	plotsDir = "/tmp/.librechat"
 )
+
+// maxInline is the most code in an argument, in bytes. Linux allows 128 KiB.
+const maxInline = 64 << 10
 
 // environment returns the environment of a program.
 func (l language) environment() map[string]string {

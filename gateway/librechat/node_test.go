@@ -194,7 +194,9 @@ func (s *session) list(folder string, depth int) (any, error) {
 			}
 		}
 	}
-	if len(found) == 0 {
+	// A folder stays without its files.
+	there := func(name string) bool { return strings.HasPrefix(name, folder+"/") }
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(s.times)), there) && len(found) == 0 {
 		return nil, missing("path")
 	}
 	page := protocol.FileListing{Path: folder}

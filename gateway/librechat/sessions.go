@@ -56,6 +56,8 @@ type place struct {
 	// before. Both are empty for a run with a session of its own.
 	runtime string
 	reused  bool
+	// before has the files of the working folder, if they were listed already.
+	before map[string]entry
 	// release ends the turn in a session that stays.
 	release func()
 }
@@ -69,7 +71,10 @@ func (s *Surface) place(ctx context.Context, u store.User, q *request, template 
 		if template != "" {
 			policy.Template, parts = template, append(parts, template)
 		}
-		return s.stays.place(ctx, u, digest(parts...), policy)
+		return s.stays.place(ctx, u, digest(parts...), policy,
+			func(ctx context.Context, session string) (map[string]entry, error) {
+				return s.list(ctx, u, session)
+			})
 	}
 	life := q.timeout + runSpare
 	if s.cfg.MaxLifetime > 0 {

@@ -17,12 +17,12 @@ type stage struct {
 	known  known            // nil if it was not needed yet
 	stored known            // known as the session has it
 	before map[string]entry // its files
-	source string           // the file with the code, which no file of the folder had
+	source string           // the file with the code, which no file of the folder had; empty for none
 }
 
 // prepare writes the inputs and the code into a session, and lists its files. With an error, source
 // is the file that may have been written. The requests that do not depend on each other are made at
-// the same time.
+// the same time. Short code of some languages needs no file, but the working folder.
 func (s *Surface) prepare(ctx context.Context, u store.User, at place, q *request, inputs []input,
 ) (g stage, err error) {
 	if len(inputs) > 0 {
@@ -33,20 +33,27 @@ func (s *Surface) prepare(ctx context.Context, u store.User, at place, q *reques
 	}
 	var all sync.WaitGroup
 	var listing, showing error
-	all.Go(func() { g.before, listing = s.list(ctx, u, at.session) })
+	var code entry
+	if g.before = at.before; g.before == nil || len(inputs) > 0 {
+		all.Go(func() { g.before, listing = s.list(ctx, u, at.session) })
+	}
 	if q.language.plots {
 		all.Go(func() { showing = s.writeShow(ctx, u, at) })
 	}
-	source, code, err := s.writeCode(ctx, u, at.session, q)
+	if at.before == nil || q.language.inline == nil || len(q.Code) > maxInline {
+		g.source, code, err = s.writeCode(ctx, u, at.session, q)
+	}
 	all.Wait()
-	g.source = source
 	for _, e := range []error{listing, showing} {
 		if err == nil {
 			err = e
 		}
 	}
-	if err == nil {
-		g.before[source] = code
+	if g.before == nil {
+		g.before = map[string]entry{}
+	}
+	if err == nil && g.source != "" {
+		g.before[g.source] = code
 	}
 	return g, err
 }

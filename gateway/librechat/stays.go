@@ -33,11 +33,13 @@ type stays struct {
 }
 
 // place returns a session, and waits for its turn. While the node looks for the session, the run
-// already waits for its turn in the session that it was the last time.
+// already waits for its turn in the session that it was the last time, and lists its files.
 func (x *stays) place(ctx context.Context, u store.User, runtime string, policy conversation.Policy,
+	list func(ctx context.Context, session string) (map[string]entry, error),
 ) (place, error) {
 	type taken struct {
 		release func()
+		before  map[string]entry
 		err     error
 	}
 	last := x.get(runtime).session
@@ -46,8 +48,11 @@ func (x *stays) place(ctx context.Context, u store.User, runtime string, policy 
 	defer leave()
 	if last != "" {
 		go func() {
-			release, err := x.turns.TakeTurn(waiting, u.Who, last, x.wait)
-			early <- taken{release, err}
+			var t taken
+			if t.release, t.err = x.turns.TakeTurn(waiting, u.Who, last, x.wait); t.err == nil {
+				t.before, _ = list(waiting, last) // without it the run lists them later
+			}
+			early <- t
 		}()
 	}
 	ensuring, cancel := context.WithTimeout(ctx, x.call)
@@ -71,7 +76,7 @@ func (x *stays) place(ctx context.Context, u store.User, runtime string, policy 
 		t.release, t.err = x.turns.TakeTurn(ctx, u.Who, v.ID, x.wait)
 		x.set(runtime, staying{session: v.ID})
 	}
-	return place{v.ID, runtime, !v.Created, t.release}, t.err
+	return place{v.ID, runtime, !v.Created, t.before, t.release}, t.err
 }
 
 // get returns a session; the zero value if it is not remembered.

@@ -36,18 +36,33 @@ func TestRequestsOfRun(t *testing.T) {
 		return x.node.requests
 	}
 	least := []string{
-		"attach", "channel.open", "file.list /mnt/data", "file.list /mnt/data",
-		"file.remove /mnt/data/main.sh", "file.write /mnt/data/main.sh", "repeat.begin", "repeat.end",
-		"session.ensure",
+		"attach", "channel.open", "file.list /mnt/data", "file.list /mnt/data", "repeat.begin",
+		"repeat.end", "session.ensure",
 	}
-	show := "file.write " + plotsDir + "/librechat_show.py"
-	first := slices.Sorted(slices.Values(append(slices.Clone(least), show)))
+	first := slices.Sorted(slices.Values(append(slices.Clone(least), "file.remove /mnt/data/main.sh",
+		"file.write /mnt/data/main.sh", "file.write "+plotsDir+"/librechat_show.py")))
 	if got := run(nil); !slices.Equal(got, first) {
 		t.Errorf("the first run: %q", got)
 	}
 	if got := run(nil); !slices.Equal(got, least) {
 		t.Errorf("the second run: %q", got)
 	}
+	argv := func() []string {
+		for _, s := range x.node.sessions {
+			if len(s.opened) > 0 {
+				return s.opened[len(s.opened)-1].Argv
+			}
+		}
+		return nil
+	}
+	if a := argv(); !slices.Equal(a, []string{"bash", "-c", "true", folder + "/main.sh"}) {
+		t.Errorf("the program of the second run: %q", a)
+	}
+	body["code"] = "true #" + strings.Repeat("x", maxInline)
+	if got := run(nil); !slices.Contains(got, "file.write /mnt/data/main.sh") || argv() != nil {
+		t.Errorf("a run of long code: %q, %d arguments", got, len(argv()))
+	}
+	body["code"] = "true"
 	got := run(func(files map[string]string) { files[folder+"/a.txt"] = "x" })
 	if !slices.Contains(got, "file.read "+knownFile) || !slices.Contains(got, "file.write "+knownFile) {
 		t.Errorf("a run with a result: %q", got)

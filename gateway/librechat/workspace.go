@@ -29,7 +29,7 @@ type entry struct {
 }
 
 // list returns the files of the working folder by their names, without hidden files, caches and
-// packages.
+// packages; nil if there is no folder.
 func (s *Surface) list(ctx context.Context, u store.User, session string,
 ) (map[string]entry, error) {
 	q := protocol.FileList{
@@ -41,7 +41,7 @@ func (s *Surface) list(ctx context.Context, u store.User, session string,
 		var page protocol.FileListing
 		err := s.call(ctx, u, protocol.OpFileList, q, &page)
 		if fault.Is(err, fault.NotFound) {
-			return all, nil // no file was written there yet
+			return nil, nil // no file was written there yet
 		}
 		if err != nil {
 			return nil, err
