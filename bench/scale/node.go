@@ -255,7 +255,7 @@ func (k *node) park(ctx context.Context) ([]string, error) {
 		k.parked.mu.Lock()
 		k.parked.all[id] = name
 		k.parked.mu.Unlock()
-		if err := k.holder.Release(ctx, cluster.SessionID(id), false); err != nil {
+		if err := k.holder.Release(ctx, cluster.SessionID(id), cluster.ReleaseInfo{}); err != nil {
 			return nil, err
 		}
 		ids = append(ids, id)

@@ -306,7 +306,7 @@ func startNodesSeen(
 	credentials, err := noderpc.NewCredentials(gateway)
 	must(err)
 	seen := see(dir)
-	placer := cluster.NewPlacer(seen, 30*time.Second)
+	placer := cluster.NewPlacer(seen, cluster.PlacerOptions{Lease: 30 * time.Second})
 	var f *Router
 	resolver := cluster.NewResolver(seen, placer, func(e cluster.Event) { f.Moved(e) })
 	f = New(Options{Resolver: resolver, Placer: placer, Names: dir, Dial: credentials.Dial})
@@ -474,7 +474,7 @@ func TestLateSessionIsServed(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	id := all[1].make(t)
 	all[1].mu.Lock() // the node answers nothing
-	if err := all[1].keeper.Release(within(t), cluster.SessionID(id), false); err != nil {
+	if err := all[1].keeper.Release(within(t), cluster.SessionID(id), cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range all[:1] {
@@ -532,7 +532,7 @@ func TestLinkFollowsTheOwner(t *testing.T) {
 		return l
 	}
 	ends, other := open(moves), open(stays)
-	if err := a.keeper.Release(within(t), cluster.SessionID(moves), false); err != nil {
+	if err := a.keeper.Release(within(t), cluster.SessionID(moves), cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.keeper.Own(within(t), cluster.SessionID(moves), cluster.ClaimTakeOver, 0,
@@ -644,7 +644,7 @@ func TestCalls(t *testing.T) {
 	(*a.parked)[ids[0]] = "alice"
 	delete(a.sessions, ids[0])
 	a.mu.Unlock()
-	if err := a.keeper.Release(ctx, cluster.SessionID(ids[0]), false); err != nil {
+	if err := a.keeper.Release(ctx, cluster.SessionID(ids[0]), cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -706,7 +706,7 @@ func TestMovesAreNeverUnknown(t *testing.T) {
 		}
 	}
 	park("")
-	if err := a.keeper.Release(ctx, cluster.SessionID(id), false); err != nil {
+	if err := a.keeper.Release(ctx, cluster.SessionID(id), cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	// The record says that the session is parked, and the store does not have it any more.
