@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -33,7 +34,7 @@ const (
 	// node. So not all may choose the one node that had the least load.
 	spreadChoices = 3
 	// packedNodes is the number of nodes for each of which Pack has one more to choose from.
-	packedNodes = 20
+	packedNodes = 10
 	// settleTime is how long before a heartbeat a session may have been placed that the heartbeat
 	// does not count yet.
 	settleTime = 200 * time.Millisecond
@@ -85,21 +86,23 @@ type ranked struct {
 const (
 	roomFree = iota
 	roomReserved
+	roomBusy
 	roomNone
 )
 
 // HasRoom reports whether a node has room for a session that needs some memory. A resource that the
 // node does not report has room.
-func (n NodeInfo) HasRoom(memory int64) bool {
+func (n NodeInfo) HasRoom(memory int64) bool { return n.HasPlace(memory) && n.Processors < 1 }
+
+// HasPlace is HasRoom, but the processors may be busy: a session would run there, slowly.
+func (n NodeInfo) HasPlace(memory int64) bool {
 	return n.fits(memory, 1) && (n.Disk == 0 || n.DiskFree >= max(memory, ExpectedMemory))
 }
 
-// fits reports whether a node uses at most a share of each resource with one more session. Processors
-// fit while some are idle.
+// fits reports whether a node uses at most a share of its places and its memory with one more session.
 func (n NodeInfo) fits(memory int64, share float64) bool {
-	return float64(n.Sessions+1) <= max(share*float64(n.Most), 1) && n.Processors < share &&
-		(n.Memory == 0 ||
-			float64(n.MemoryUsed+max(memory, ExpectedMemory)) <= share*float64(n.Memory))
+	return float64(n.Sessions+1) <= max(share*float64(n.Most), 1) && (n.Memory == 0 ||
+		float64(n.MemoryUsed+max(memory, ExpectedMemory)) <= share*float64(n.Memory))
 }
 
 // sessionShare returns the part of the places that is taken.
@@ -135,12 +138,16 @@ func (p *Placer) rank(n Node, need Need) rank {
 	if need.Image != "" && n.Image != need.Image {
 		r.image = 1
 	}
-	if !n.HasRoom(need.Memory) {
+	switch pack := p.o.Policy == Pack; {
+	case !n.HasPlace(need.Memory):
 		return r // the node with the least load is best, because idle sessions have to give way
-	}
-	r.room = roomFree
-	if p.o.Policy == Pack && !n.fits(need.Memory, packedShare) {
+	case n.Processors >= 1:
+		// The average changes while nodes report it, so only large differences count.
+		r.room, r.load = roomBusy, math.Floor(math.Log2(n.Processors))
+	case pack && (n.Processors >= packedShare || !n.fits(need.Memory, packedShare)):
 		r.room = roomReserved
+	default:
+		r.room = roomFree
 	}
 	if p.o.Zone != "" && n.Zone != p.o.Zone {
 		r.zone = 1

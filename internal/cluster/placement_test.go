@@ -96,6 +96,21 @@ func TestPlacement(t *testing.T) {
 			b:    func(n *cluster.NodeInfo) { n.MemoryUsed, n.Processors = 80*gib, 3 },
 			want: "a",
 		},
+		{
+			name: "busy everywhere", a: func(n *cluster.NodeInfo) { n.Processors = 9.7 },
+			b:    func(n *cluster.NodeInfo) { n.Processors, n.Sessions = 10.2, 24 },
+			want: "b",
+		},
+		{
+			name: "very busy", a: func(n *cluster.NodeInfo) { n.Processors = 9.7 },
+			b:    func(n *cluster.NodeInfo) { n.Processors, n.Sessions = 1.2, 80 },
+			want: "b",
+		},
+		{
+			name: "busy before full", a: func(n *cluster.NodeInfo) { n.Sessions = 100 },
+			b:    func(n *cluster.NodeInfo) { n.Processors = 9 },
+			want: "b",
+		},
 		{name: "an earlier version", a: func(n *cluster.NodeInfo) {
 			*n = cluster.NodeInfo{Sessions: 20, Most: 100}
 		}, need: cluster.Need{Memory: 4 * gib}, want: "a"},
@@ -321,7 +336,7 @@ func TestSpread(t *testing.T) {
 		})
 		largest, mean := s.shares()
 		t.Logf("the largest share is %.2f, the mean is %.2f", largest, mean)
-		if largest > mean+0.15 {
+		if largest > mean+0.2 {
 			t.Errorf("the largest share is %.2f, the mean is %.2f", largest, mean)
 		}
 	})
@@ -352,7 +367,7 @@ func TestSpreadToNewNode(t *testing.T) {
 func TestPack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(emptyNodes(100), 20, cluster.PlacerOptions{Policy: cluster.Pack})
-		s.place(t, 1500, 20, func(int) int64 { return cluster.ExpectedMemory })
+		s.place(t, 1500, 10, func(int) int64 { return cluster.ExpectedMemory })
 		empty := 0
 		for _, n := range s.now {
 			if n.Sessions == 0 {
@@ -363,7 +378,7 @@ func TestPack(t *testing.T) {
 			}
 		}
 		t.Logf("%d nodes are empty", empty)
-		if empty < 80 {
+		if empty < 75 {
 			t.Errorf("%d nodes are empty", empty)
 		}
 	})

@@ -283,13 +283,21 @@ func startNodesSeen(
 		credentials, err := noderpc.NewCredentials(id)
 		must(err)
 		secured := credentials.Secure(ln, nil)
+		var memory int64 // unknown
+		if name == "small" {
+			memory = 1 << 30
+		}
 		k := &testNode{
 			id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100),
 			sessions: map[string]string{}, volumes: map[string]bool{}, parked: &parked,
 		}
 		k.keeper, err = cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
 			Node: k.id, Instance: name, Lease: 30 * time.Second, Names: dir,
-			Info: func() cluster.NodeInfo { return cluster.NodeInfo{Address: address, Most: 100} },
+			Info: func() cluster.NodeInfo {
+				return cluster.NodeInfo{
+					Address: address, Most: 100, Image: "image-of-" + name, Memory: memory,
+				}
+			},
 		})
 		must(err)
 		k.keeper.Heartbeat(ctx)
