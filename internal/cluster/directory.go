@@ -70,10 +70,11 @@ type NodeInfo struct {
 	Draining bool `json:"draining,omitempty"`
 	// Zone is the label of the place where the node is, such as a data centre; may be empty.
 	Zone string `json:"zone,omitempty"`
-	// Image is a key of what the node needs to resume a session: the image and the runtime.
+	// Image is a key of the node's image and runtime. Another node can resume its sessions if it has
+	// the same key.
 	Image string `json:"image,omitempty"`
-	// Memory is the number of bytes that all sandboxes may have; 0 for unknown. MemoryUsed is what
-	// they have.
+	// Memory is the number of bytes that all sandboxes may have; 0 for unknown. MemoryUsed is the
+	// number that they have.
 	Memory     int64 `json:"memory,omitempty"`
 	MemoryUsed int64 `json:"memory_used,omitempty"`
 	// Processors is the part of the machine's processors that is in use. It is more than 1 if work

@@ -436,7 +436,7 @@ func conformRelease(t *testing.T, d directory) {
 	}
 	_, err = d.Claim(ctx, claimOf("a", a, "s_1", cluster.ClaimTakeOver, 0))
 	wantKind(t, err, fault.Conflict)
-	// A node that could not adopt it knows nothing of it.
+	// A node that could not adopt it does not know them.
 	if err := d.Release(ctx, "s_1", next, cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
@@ -550,7 +550,8 @@ func conformNames(t *testing.T, d directory) {
 			Node: cluster.NodeID(bad), Instance: "x", Lease: long,
 		})
 		wantKind(t, err, fault.InvalidArgument)
-		wantKind(t, d.Release(ctx, cluster.SessionID(bad), 1, cluster.ReleaseInfo{}), fault.InvalidArgument)
+		wantKind(t, d.Release(ctx, cluster.SessionID(bad), 1, cluster.ReleaseInfo{}),
+			fault.InvalidArgument)
 	}
 	var named *fault.Error
 	if err := cluster.CheckSession("a:b"); !errors.As(err, &named) || named.Field != "session" {

@@ -40,7 +40,7 @@ const (
 	settleTime = 200 * time.Millisecond
 )
 
-// Need is what a new or parked session needs of its node.
+// Need describes the needs of a new or parked session.
 type Need struct {
 	// Language is the language for which a node may have warm sandboxes; may be empty.
 	Language string
@@ -116,8 +116,8 @@ func (n NodeInfo) memoryShare() float64 {
 	return float64(n.MemoryUsed) / float64(n.Memory)
 }
 
-// load returns the part in use of the resource that is scarcest.
-func (n NodeInfo) load() float64 {
+// scarcity returns the part in use of the resource that is scarcest.
+func (n NodeInfo) scarcity() float64 {
 	return max(n.sessionShare(), n.memoryShare(), n.Processors)
 }
 
@@ -134,13 +134,15 @@ func (p *Placer) expected(n Node) Node {
 // rank returns the rank of a node for a session. Preconditions: mu is held.
 func (p *Placer) rank(n Node, need Need) rank {
 	sent := len(p.placed[n.ID])
-	r := rank{sessions: n.sessionShare(), load: float64(int(n.load() * loadSteps)), room: roomNone}
+	r := rank{
+		sessions: n.sessionShare(), load: math.Floor(n.scarcity() * loadSteps), room: roomNone,
+	}
 	if need.Image != "" && n.Image != need.Image {
 		r.image = 1
 	}
 	switch pack := p.o.Policy == Pack; {
 	case !n.HasPlace(need.Memory):
-		return r // the node with the least load is best, because idle sessions have to give way
+		return r // the node with the least load is best, because it has to evict a session
 	case n.Processors >= 1:
 		// The average changes while nodes report it, so only large differences count.
 		r.room, r.load = roomBusy, math.Floor(math.Log2(n.Processors))

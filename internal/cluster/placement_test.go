@@ -164,7 +164,9 @@ func TestPlacement(t *testing.T) {
 		},
 		{
 			name: "packed to the reserve of processors",
-			a:    func(n *cluster.NodeInfo) { n.Sessions, n.Processors = 60, 0.9 }, o: pack, want: "b",
+			a:    func(n *cluster.NodeInfo) { n.Sessions, n.Processors = 60, 0.9 },
+			o:    pack,
+			want: "b",
 		},
 		{
 			name: "packed without a reserve", a: func(n *cluster.NodeInfo) { n.Sessions = 97 },
@@ -172,7 +174,9 @@ func TestPlacement(t *testing.T) {
 		},
 		{
 			name: "packed while empty", a: func(n *cluster.NodeInfo) { n.Sessions = 1 },
-			b: func(n *cluster.NodeInfo) { n.Sessions, n.MemoryUsed = 0, 20*gib }, o: pack, want: "a",
+			b:    func(n *cluster.NodeInfo) { n.Sessions, n.MemoryUsed = 0, 20*gib },
+			o:    pack,
+			want: "a",
 		},
 		{name: "packed in the order of names", o: pack, want: "a"},
 		{
@@ -315,7 +319,8 @@ func emptyNodes(n int) (all []cluster.Node) {
 		all = append(all, cluster.Node{
 			ID: cluster.NodeID(fmt.Sprintf("n%02d", i)),
 			NodeInfo: cluster.NodeInfo{
-				Most: 100 * size, Memory: int64(32*size) * gib, Disk: 500 * gib, DiskFree: 500 * gib,
+				Most: 100 * size, Memory: int64(32*size) * gib,
+				Disk: 500 * gib, DiskFree: 500 * gib,
 			},
 		})
 	}

@@ -109,7 +109,8 @@ func TestPlace(t *testing.T) {
 		// A placed session counts before the node reports it.
 		f = cluster.NewPlacer(d, cluster.PlacerOptions{Lease: long})
 		for i, want := range []cluster.NodeID{"busy", "idle"} {
-			if n, err := f.Place(within(t), cluster.Need{Language: "python"}); err != nil || n.ID != want {
+			n, err := f.Place(within(t), cluster.Need{Language: "python"})
+			if err != nil || n.ID != want {
 				t.Errorf("session %d is placed on %s (%v), want %s", i, n.ID, err, want)
 			}
 		}

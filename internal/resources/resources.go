@@ -15,8 +15,8 @@ import (
 
 // Meter measures the resources of a node.
 type Meter struct {
-	// Memory is the number of bytes that all sandboxes may have, and Used returns what they have. A
-	// Memory of 0 means that there is no bound.
+	// Memory is the number of bytes that all sandboxes may have, and Used returns the number that they
+	// have. A Memory of 0 means that there is no bound.
 	Memory int64
 	Used   func() int64
 	// Dir is a folder on the file system of the sessions.
@@ -27,8 +27,8 @@ type Meter struct {
 	Zone string
 }
 
-// Describe adds the resources of the node to its description. What cannot be measured stays 0, which
-// means unknown.
+// Describe adds the resources of the node to its description. A number that cannot be measured
+// stays 0, which means unknown.
 func (m Meter) Describe(info *cluster.NodeInfo) {
 	info.Zone, info.Image = m.Zone, m.Image
 	if m.Memory > 0 {

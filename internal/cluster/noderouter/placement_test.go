@@ -10,7 +10,7 @@ import (
 )
 
 // TestPlaceByMemory: a session that asks for more memory than a node has is created on another node.
-// One that asks for little is created on both.
+// A session that asks for little is created on the node with fewer sessions.
 func TestPlaceByMemory(t *testing.T) {
 	f, _ := startNodes(t, "small", "large")
 	create := func(memory int64) string {

@@ -482,7 +482,8 @@ func TestLateSessionIsServed(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	id := all[1].make(t)
 	all[1].mu.Lock() // the node answers nothing
-	if err := all[1].keeper.Release(within(t), cluster.SessionID(id), cluster.ReleaseInfo{}); err != nil {
+	if err := all[1].keeper.Release(within(t), cluster.SessionID(id),
+		cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range all[:1] {
@@ -540,7 +541,8 @@ func TestLinkFollowsTheOwner(t *testing.T) {
 		return l
 	}
 	ends, other := open(moves), open(stays)
-	if err := a.keeper.Release(within(t), cluster.SessionID(moves), cluster.ReleaseInfo{}); err != nil {
+	if err := a.keeper.Release(within(t), cluster.SessionID(moves),
+		cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.keeper.Own(within(t), cluster.SessionID(moves), cluster.ClaimTakeOver, 0,
