@@ -217,6 +217,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/cluster/local":   {"internal/cluster"},
 		"internal/certificate":     {},
 		"internal/cluster/redis":   {"internal/cluster"},
+		"internal/resources":       {"internal/cluster"},
 		"internal/cluster/noderouter": {
 			"stream", "protocol", "internal/noderpc", "internal/cluster", "internal/trace",
 			"internal/session/listing", "internal/report/join",

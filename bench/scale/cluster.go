@@ -104,7 +104,7 @@ func (s *simulation) directory() redis.Directory {
 
 func (s *simulation) startGateway(ctx context.Context) {
 	d := s.directory()
-	placer := cluster.NewPlacer(d, s.o.lease)
+	placer := cluster.NewPlacer(d, cluster.PlacerOptions{Lease: s.o.lease})
 	var r *noderouter.Router
 	resolver := cluster.NewResolver(d, placer, func(e cluster.Event) { r.Moved(e) })
 	r = noderouter.New(noderouter.Options{

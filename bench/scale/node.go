@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -19,6 +20,10 @@ import (
 
 // sessionLife is how long the directory keeps a session that nobody ends.
 const sessionLife = 24 * time.Hour
+
+// nodeMemory is the memory of a node's sandboxes. A session uses smallSession of it, and every tenth
+// one, by chance, largeSession.
+const nodeMemory, smallSession, largeSession = 256 << 30, 64 << 20, 2 << 30
 
 // leaveWait is how long a node that has left still answers, as a real one does.
 const leaveWait = cluster.NodesLife + 100*time.Millisecond
@@ -38,6 +43,7 @@ type node struct {
 	sessions map[string]string
 	uses     map[string]int
 	made     int
+	used     int64 // the memory of sessions
 }
 
 // parked are the sessions in the blob store, with their tenants.
@@ -54,7 +60,10 @@ func startNode(ctx context.Context, s *simulation, id cluster.NodeID, address st
 	k.holder, err = cluster.NewLeaseHolder(s.directory(), cluster.LeaseHolderOptions{
 		Node: id, Instance: fmt.Sprint(id, "-", time.Now().UnixNano()), Lease: s.o.lease,
 		Info: func() cluster.NodeInfo {
-			return cluster.NodeInfo{Address: address, Sessions: k.Sandboxes(), Most: s.o.sessions}
+			return cluster.NodeInfo{
+				Address: address, Sessions: k.Sandboxes(), Most: s.o.sessions,
+				Memory: nodeMemory, MemoryUsed: k.memory(),
+			}
 		},
 	})
 	if err != nil {
@@ -207,9 +216,20 @@ func (k *node) newSession(ctx context.Context, name string) (protocol.Session, e
 	return protocol.Session{ID: id}, nil
 }
 
+// memory returns the memory of the node's sessions.
+func (k *node) memory() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.used
+}
+
 func (k *node) add(id, name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.used += smallSession
+	if rand.IntN(10) == 0 {
+		k.used += largeSession - smallSession
+	}
 	k.sessions[id] = name
 	k.uses[name]++
 }
@@ -248,14 +268,14 @@ func (k *node) adopt(ctx context.Context, id string) (protocol.Session, error) {
 func (k *node) park(ctx context.Context) ([]string, error) {
 	k.mu.Lock()
 	all := k.sessions
-	k.sessions, k.uses = map[string]string{}, map[string]int{}
+	k.sessions, k.uses, k.used = map[string]string{}, map[string]int{}, 0
 	k.mu.Unlock()
 	ids := make([]string, 0, len(all))
 	for id, name := range all {
 		k.parked.mu.Lock()
 		k.parked.all[id] = name
 		k.parked.mu.Unlock()
-		if err := k.holder.Release(ctx, cluster.SessionID(id), false); err != nil {
+		if err := k.holder.Release(ctx, cluster.SessionID(id), cluster.ReleaseInfo{}); err != nil {
 			return nil, err
 		}
 		ids = append(ids, id)

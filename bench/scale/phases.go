@@ -55,11 +55,14 @@ func (s *simulation) createAll(ctx context.Context, r *report) error {
 	r.add("processor of Redis for a creation", "%.0f µs",
 		1e6*(now.cpu-before.cpu)/float64(len(all)))
 	most, least := 0, s.o.sessions
+	mostMemory, leastMemory := int64(0), int64(nodeMemory)
 	for _, k := range s.nodes {
-		n := k.Sandboxes()
+		n, memory := k.Sandboxes(), k.memory()
 		most, least = max(most, n), min(least, n)
+		mostMemory, leastMemory = max(mostMemory, memory), min(leastMemory, memory)
 	}
 	r.add("sessions of a node", "%d to %d", least, most)
+	r.add("memory of a node's sessions", "%d to %d GiB", leastMemory>>30, mostMemory>>30)
 	return nil
 }
 

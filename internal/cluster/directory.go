@@ -28,8 +28,7 @@ type Ownership interface {
 	// Claim makes a node the owner of a session.
 	Claim(ctx context.Context, c Claim) (Token, error)
 	// Release ends the ownership of a session whose state every node can now read.
-	// busy reports that the session was running code.
-	Release(ctx context.Context, id SessionID, token Token, busy bool) error
+	Release(ctx context.Context, id SessionID, token Token, as ReleaseInfo) error
 	// Forget removes a session that has ended.
 	Forget(ctx context.Context, id SessionID, token Token) error
 	// End records why a session has ended, frees its name, and removes its record after keep. Until
@@ -69,6 +68,31 @@ type NodeInfo struct {
 	Ready map[string]int `json:"ready,omitempty"`
 	// Draining nodes receive no sessions.
 	Draining bool `json:"draining,omitempty"`
+	// Zone is the label of the place where the node is, such as a data centre; may be empty.
+	Zone string `json:"zone,omitempty"`
+	// Image is a key of the node's image and runtime. Another node can resume its sessions if it has
+	// the same key.
+	Image string `json:"image,omitempty"`
+	// Memory is the number of bytes that all sandboxes may have; 0 for unknown. MemoryUsed is the
+	// number that they have.
+	Memory     int64 `json:"memory,omitempty"`
+	MemoryUsed int64 `json:"memory_used,omitempty"`
+	// Processors is the part of the machine's processors that is in use. It is more than 1 if work
+	// waits for them.
+	Processors float64 `json:"processors,omitempty"`
+	// Disk is the size of the file system of the sessions in bytes; 0 for unknown.
+	Disk     int64 `json:"disk,omitempty"`
+	DiskFree int64 `json:"disk_free,omitempty"`
+}
+
+// ReleaseInfo describes a session whose node releases it.
+type ReleaseInfo struct {
+	// Busy reports that the session was running code.
+	Busy bool
+	// Memory is the number of bytes that its state takes, and Image the NodeInfo.Image of the node.
+	// Without an image, those of an earlier release stay.
+	Memory int64
+	Image  string
 }
 
 // Heartbeat renews a node's lease.
@@ -155,6 +179,9 @@ type Owner struct {
 	Address string
 	// Ended is the reason why the session has ended; empty for a session that lives.
 	Ended string
+	// Memory and Image are those of the ReleaseInfo of a released session.
+	Memory int64
+	Image  string
 }
 
 // Node is a node of the cluster as a gateway sees it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -324,7 +325,7 @@ func conformOlder(t *testing.T, d directory) {
 	}
 	_, err = d.Claim(ctx, claimOf("a", a, "s_kept", cluster.ClaimRenew, old))
 	wantKind(t, err, fault.Conflict)
-	if err := d.Release(ctx, "s_parked", newer+100, false); err != nil {
+	if err := d.Release(ctx, "s_parked", newer+100, cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	if o, err := d.Find(ctx, "s_parked"); err != nil || o.Node != "" || o.Token != newer+100 {
@@ -415,32 +416,49 @@ func conformRelease(t *testing.T, d directory) {
 	ctx := within(t)
 	a, b := register(t, d, heartbeatOf("a")), register(t, d, heartbeatOf("b"))
 	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
-	wantKind(t, d.Release(ctx, "s_1", token-1, false), fault.Conflict)
-	if err := d.Release(ctx, "s_1", token, true); err != nil {
+	wantKind(t, d.Release(ctx, "s_1", token-1, cluster.ReleaseInfo{}), fault.Conflict)
+	as := cluster.ReleaseInfo{Busy: true, Memory: 3 << 40, Image: "key"}
+	if err := d.Release(ctx, "s_1", token, as); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := d.Find(ctx, "s_1"); err != nil || o.Node != "" || o.Live || o.Token != token {
+	if o, err := d.Find(ctx, "s_1"); err != nil || o.Node != "" || o.Live || o.Token != token ||
+		o.Memory != as.Memory || o.Image != as.Image {
 		t.Fatalf("parked: %+v %v", o, err)
 	}
 	_, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimNew, 0))
 	wantKind(t, err, fault.Conflict)
-	if next := takeOver(t, d, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0)); next <= token {
+	next := takeOver(t, d, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0))
+	if next <= token {
 		t.Errorf("token %d after %d", next, token)
+	}
+	if o, err := d.Find(ctx, "s_1"); err != nil || o.Node != "b" || o.Memory != 0 || o.Image != "" {
+		t.Errorf("adopted: %+v %v", o, err)
 	}
 	_, err = d.Claim(ctx, claimOf("a", a, "s_1", cluster.ClaimTakeOver, 0))
 	wantKind(t, err, fault.Conflict)
+	// A node that could not adopt it does not know them.
+	if err := d.Release(ctx, "s_1", next, cluster.ReleaseInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := d.Find(ctx, "s_1"); err != nil || o.Memory != as.Memory || o.Image != as.Image {
+		t.Errorf("parked again: %+v %v", o, err)
+	}
 }
 
 func conformHeartbeat(t *testing.T, d directory) {
 	ctx := within(t)
 	a := register(t, d, heartbeatOf("a"))
 	b := heartbeatOf("a")
-	b.Incarnation, b.Info.Sessions, b.Info.Ready = a, 3, map[string]int{"python": 2}
+	b.Incarnation, b.Info = a, cluster.NodeInfo{
+		Address: "a:1", Sessions: 3, Most: 4, Ready: map[string]int{"python": 2}, Zone: "z.1",
+		Image: "key", Memory: 3 << 40, MemoryUsed: 3<<40 - 1, Processors: 1.25, Disk: 5 << 40,
+		DiskFree: 1,
+	}
 	if again := register(t, d, b); again != a {
 		t.Errorf("a heartbeat changed the incarnation from %d to %d", a, again)
 	}
 	all, err := d.Nodes(ctx)
-	if err != nil || len(all) != 1 || all[0].Sessions != 3 || all[0].Ready["python"] != 2 ||
+	if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0].NodeInfo, b.Info) ||
 		all[0].Age > 10*time.Second {
 		t.Fatalf("nodes: %+v %v", all, err)
 	}
@@ -532,7 +550,8 @@ func conformNames(t *testing.T, d directory) {
 			Node: cluster.NodeID(bad), Instance: "x", Lease: long,
 		})
 		wantKind(t, err, fault.InvalidArgument)
-		wantKind(t, d.Release(ctx, cluster.SessionID(bad), 1, false), fault.InvalidArgument)
+		wantKind(t, d.Release(ctx, cluster.SessionID(bad), 1, cluster.ReleaseInfo{}),
+			fault.InvalidArgument)
 	}
 	var named *fault.Error
 	if err := cluster.CheckSession("a:b"); !errors.As(err, &named) || named.Field != "session" {
@@ -582,7 +601,7 @@ func conformEvents(t *testing.T, d directory) {
 		id = cluster.SessionID(fmt.Sprint("s_", n))
 		token = mustClaim(t, d, claimOf("a", a, id, cluster.ClaimNew, 0))
 	}
-	if err := d.Release(ctx, id, token, true); err != nil {
+	if err := d.Release(ctx, id, token, cluster.ReleaseInfo{Busy: true}); err != nil {
 		t.Fatal(err)
 	}
 	e := next()

@@ -149,7 +149,8 @@ func fillRedis(t *testing.T, r redisCluster) {
 		Info: cluster.NodeInfo{
 			Address: "host:1", Sessions: 1, Most: 2, Hibernated: 3,
 			Ready:    map[string]int{"python": 4},
-			Draining: true,
+			Draining: true, Zone: "z", Image: "key", Memory: 9, MemoryUsed: 5, Processors: 0.25,
+			Disk: 8, DiskFree: 6,
 		},
 	})
 	named := cluster.NameClaim{
@@ -162,7 +163,7 @@ func fillRedis(t *testing.T, r redisCluster) {
 	token := mustClaim(t, r, claimOf("n1", n, "s_parked", cluster.ClaimNew, 0))
 	vault := r.KeyTableStore()
 	for _, err := range []error{
-		r.Release(ctx, "s_parked", token, true),
+		r.Release(ctx, "s_parked", token, cluster.ReleaseInfo{Busy: true, Memory: 7, Image: "key"}),
 		vault.Restore(ctx, 7, []byte("table")),
 		r.OneTimeStore().Put(ctx, "name", []byte("thing"), time.Hour),
 		r.RunTokenStore().Add(ctx, cluster.RunToken{
@@ -205,11 +206,13 @@ func readRedis(t *testing.T, r redisCluster) {
 	if is, err := r.FindName(ctx, "a:b", "work"); err != nil || is.Session != "s_kept" {
 		t.Errorf("the session with the name: %+v, %v", is, err)
 	}
-	if o, err = r.Find(ctx, "s_parked"); err != nil || o.Node != "" || o.Token == 0 {
+	if o, err = r.Find(ctx, "s_parked"); err != nil || o.Node != "" || o.Token == 0 ||
+		o.Memory != 7 || o.Image != "key" {
 		t.Errorf("the parked session's owner: %+v, %v", o, err)
 	}
 	nodes, err := r.Nodes(ctx)
-	if err != nil || len(nodes) != 1 || nodes[0].Ready["python"] != 4 || !nodes[0].Draining {
+	if err != nil || len(nodes) != 1 || nodes[0].Ready["python"] != 4 || !nodes[0].Draining ||
+		nodes[0].Zone != "z" || nodes[0].MemoryUsed != 5 || nodes[0].Processors != 0.25 {
 		t.Errorf("nodes: %+v, %v", nodes, err)
 	}
 	if is, data, err := r.KeyTableStore().Load(ctx, 0); err != nil || is != 7 ||
@@ -268,7 +271,8 @@ func TestGoldenLocalDirectory(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Release(ctx, "s_parked", mustClaim(t, e, parked), true); err != nil {
+	if err := e.Release(ctx, "s_parked", mustClaim(t, e, parked),
+		cluster.ReleaseInfo{Busy: true, Memory: 7, Image: "key"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Close(); err != nil {

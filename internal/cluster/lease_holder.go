@@ -250,15 +250,14 @@ func (l *LeaseHolder) Owns(id SessionID) (Token, bool) {
 	return h.token, time.Now().Before(h.grace)
 }
 
-// Release ends the ownership of a session whose state every node can now read. busy
-// reports that the session was running code.
-func (l *LeaseHolder) Release(ctx context.Context, id SessionID, works bool) error {
+// Release ends the ownership of a session whose state every node can now read.
+func (l *LeaseHolder) Release(ctx context.Context, id SessionID, as ReleaseInfo) error {
 	t := l.remove(id)
 	if t == 0 {
 		return nil
 	}
 	l.log.Debug("session parked", "session", id, "token", t)
-	err := l.dir.Release(ctx, id, t, works)
+	err := l.dir.Release(ctx, id, t, as)
 	if fault.Is(err, fault.Conflict) {
 		return nil // another node owns it already
 	}

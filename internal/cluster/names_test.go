@@ -84,7 +84,7 @@ func namesBelongToOne(t *testing.T, d namedDirectory) {
 	wantKind(t, err, fault.Conflict)
 
 	// A session that moves keeps its name, and its new owner can change it.
-	if err := d.Release(ctx, "s_1", tokens["s_1"], false); err != nil {
+	if err := d.Release(ctx, "s_1", tokens["s_1"], cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	holds("a", "y", "s_1")

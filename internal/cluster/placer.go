@@ -1,10 +1,10 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -24,18 +24,28 @@ const (
 	avoidLife = 5 * time.Second
 )
 
+// PlacerOptions are the options of a Placer.
+type PlacerOptions struct {
+	// Lease is the lease time of the cluster; default DefaultLease.
+	Lease time.Duration
+	// Policy is the rule for sessions; default Spread.
+	Policy Policy
+	// Zone is the zone whose nodes are preferred while they have room; empty for none.
+	Zone string
+}
+
 // Placer lists the nodes of a cluster and chooses nodes for new sessions.
 type Placer struct {
-	dir   Lookup
-	lease time.Duration
+	dir Lookup
+	o   PlacerOptions
 
 	mu     sync.Mutex // guards all below; leaf
 	nodes  []Node
 	listed time.Time // the time of nodes; zero for never
 	// lapsed are nodes that were listed and are not listed now.
 	lapsed map[NodeID]lapsedNode
-	// placed counts the sessions that were placed on a node since listed.
-	placed map[NodeID]int
+	// placed are the sessions that were placed on a node and that its last heartbeat does not count.
+	placed map[NodeID][]placed
 	// avoided are nodes that could not be reached, with the time of the attempt.
 	avoided map[NodeID]time.Time
 }
@@ -46,14 +56,14 @@ type lapsedNode struct {
 	at time.Time
 }
 
-// NewPlacer returns a Placer over dir. lease is the lease time of the cluster.
-func NewPlacer(dir Lookup, lease time.Duration) *Placer {
-	if lease <= 0 {
-		lease = DefaultLease
+// NewPlacer returns a Placer over dir.
+func NewPlacer(dir Lookup, o PlacerOptions) *Placer {
+	if o.Lease <= 0 {
+		o.Lease = DefaultLease
 	}
 	return &Placer{
-		dir: dir, lease: lease,
-		lapsed: map[NodeID]lapsedNode{}, placed: map[NodeID]int{}, avoided: map[NodeID]time.Time{},
+		dir: dir, o: o, lapsed: map[NodeID]lapsedNode{}, placed: map[NodeID][]placed{},
+		avoided: map[NodeID]time.Time{},
 	}
 }
 
@@ -103,8 +113,23 @@ func (p *Placer) refresh(ctx context.Context) ([]Node, error) {
 		delete(p.lapsed, n.ID)
 	}
 	p.nodes, p.listed = fresh, now
-	clear(p.placed)
+	p.settle()
 	return fresh, nil
+}
+
+// settle removes the placed sessions that their nodes have reported. Preconditions: mu is held.
+func (p *Placer) settle() {
+	unreported := map[NodeID][]placed{}
+	for _, n := range p.nodes {
+		reported := p.listed.Add(-n.Age - settleTime)
+		left := slices.DeleteFunc(p.placed[n.ID], func(s placed) bool {
+			return s.at.Before(reported)
+		})
+		if len(left) > 0 {
+			unreported[n.ID] = left
+		}
+	}
+	p.placed = unreported
 }
 
 // Lapsed lists, for the time of a lease, nodes that Nodes no longer lists. They may still have
@@ -115,7 +140,7 @@ func (p *Placer) Lapsed() []Node {
 	defer p.mu.Unlock()
 	var all []Node
 	for id, l := range p.lapsed {
-		if time.Since(l.at) > p.lease {
+		if time.Since(l.at) > p.o.Lease {
 			delete(p.lapsed, id)
 			continue
 		}
@@ -124,66 +149,52 @@ func (p *Placer) Lapsed() []Node {
 	return all
 }
 
-// Place chooses the node for a new session: a node with a warm sandbox of the
-// language before one without, and among these the node with the least load. It is
+// Place chooses the node for a new or parked session. Nodes without room are chosen only if no other
+// node has room. Among the others, the Placer prefers those in its zone, then those that have the
+// template or the snapshot, then those with a warm sandbox of the language. The policy decides
+// between the rest. Nodes with the image of a parked session come before all others. Place is
 // unavailable when no node takes sessions.
-func (p *Placer) Place(ctx context.Context, language string) (Node, error) {
-	return p.PlaceNear(ctx, language, nil)
-}
-
-// PlaceNear is Place, but prefers nodes that have something already while they have places.
-func (p *Placer) PlaceNear(ctx context.Context, language string, have []NodeID) (Node, error) {
-	return p.choose(ctx, func(n Node) [2]float64 {
-		sent := p.placed[n.ID]
-		rank := [2]float64{1, float64(n.Sessions+sent) / float64(max(n.Most, 1))}
-		if n.Ready[language] > sent {
-			rank[0] = 0
-		}
-		if slices.Contains(have, n.ID) {
-			rank[0] = -1
-		}
-		if rank[1] >= 1 {
-			rank[0] = 2 // it may still hibernate an idle session
-		}
-		return rank
-	}, func(n Node) { p.placed[n.ID]++ })
+func (p *Placer) Place(ctx context.Context, need Need) (Node, error) {
+	need.Memory = max(need.Memory, ExpectedMemory)
+	return p.choose(ctx, func(nodes []Node) Node {
+		n := p.best(nodes, need)
+		p.placed[n.ID] = append(p.placed[n.ID], placed{time.Now(), need.Memory})
+		return n
+	})
 }
 
 // PlaceByName chooses the node for something that is unique by its name. All gateways
 // choose the same node while they know the same nodes, so that this node can refuse
 // the second of two.
 func (p *Placer) PlaceByName(ctx context.Context, name string) (Node, error) {
-	return p.choose(ctx, func(n Node) [2]float64 {
+	key := func(n Node) []byte {
 		sum := sha256.Sum256([]byte(string(n.ID) + "\x00" + name))
-		return [2]float64{float64(binary.BigEndian.Uint64(sum[:8]))}
-	}, func(Node) {})
+		return sum[:]
+	}
+	return p.choose(ctx, func(nodes []Node) Node {
+		return slices.MinFunc(nodes, func(a, b Node) int { return bytes.Compare(key(a), key(b)) })
+	})
 }
 
-// choose returns the node of the lowest rank among those that take sessions. rank and
-// chosen are called with mu held.
-func (p *Placer) choose(
-	ctx context.Context, rank func(Node) [2]float64, chosen func(Node),
-) (Node, error) {
+// Any chooses a node for a request that each node can answer.
+func (p *Placer) Any(ctx context.Context) (Node, error) {
+	return p.choose(ctx, func(nodes []Node) Node { return nodes[rand.IntN(len(nodes))] })
+}
+
+// choose returns the node that pick picks from those that take sessions, in the order of their
+// names. There is at least one. pick is called with mu held.
+func (p *Placer) choose(ctx context.Context, pick func([]Node) Node) (Node, error) {
 	all, err := p.Nodes(ctx)
 	if err != nil {
 		return Node{}, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var best Node
-	var bestRank [2]float64
-	found := false
-	for _, i := range rand.Perm(len(all)) { // so that equal nodes take turns
-		n := all[i]
-		late := n.Age > maxMissedHeartbeats*p.lease/heartbeatsPerLease
-		if n.Draining || late || time.Since(p.avoided[n.ID]) < avoidLife {
-			continue
-		}
-		if r := rank(n); !found || slices.Compare(r[:], bestRank[:]) < 0 {
-			best, bestRank, found = n, r, true
-		}
-	}
-	if !found {
+	nodes := slices.DeleteFunc(slices.Clone(all), func(n Node) bool {
+		return n.Draining || n.Age > maxMissedHeartbeats*p.o.Lease/heartbeatsPerLease ||
+			time.Since(p.avoided[n.ID]) < avoidLife
+	})
+	if len(nodes) == 0 {
 		message := "no node of the cluster can be reached"
 		if len(all) > 0 {
 			message = "no node of the cluster takes sessions now"
@@ -192,6 +203,5 @@ func (p *Placer) choose(
 			Kind: fault.Unavailable, Op: "cluster.place", Message: message, RetryAfter: 2,
 		}
 	}
-	chosen(best)
-	return best, nil
+	return pick(nodes), nil
 }

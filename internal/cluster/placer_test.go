@@ -32,7 +32,7 @@ func (d *fakeLookup) Watch(context.Context) <-chan cluster.Event { return d.even
 func TestLapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &fakeLookup{nodes: []cluster.Node{{ID: "a"}}, events: make(chan cluster.Event)}
-		p := cluster.NewPlacer(d, long)
+		p := cluster.NewPlacer(d, cluster.PlacerOptions{Lease: long})
 		f := cluster.NewResolver(d, p, nil)
 		var done sync.WaitGroup
 		done.Go(func() { f.Run(t.Context()) })
@@ -81,15 +81,15 @@ func TestPlace(t *testing.T) {
 			register(t, d, b)
 		}
 		place := func(language string) cluster.NodeID {
-			f := cluster.NewPlacer(d, long)
-			n, err := f.Place(within(t), language)
+			f := cluster.NewPlacer(d, cluster.PlacerOptions{Lease: long})
+			n, err := f.Place(within(t), cluster.Need{Language: language})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return n.ID
 		}
-		f := cluster.NewPlacer(d, long)
-		if _, err := f.Place(within(t), "python"); !fault.Is(err, fault.Unavailable) {
+		f := cluster.NewPlacer(d, cluster.PlacerOptions{Lease: long})
+		if _, err := f.Place(within(t), cluster.Need{}); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("without nodes: %v", err)
 		}
 		say("draining", cluster.NodeInfo{
@@ -107,9 +107,10 @@ func TestPlace(t *testing.T) {
 			}
 		}
 		// A placed session counts before the node reports it.
-		f = cluster.NewPlacer(d, long)
+		f = cluster.NewPlacer(d, cluster.PlacerOptions{Lease: long})
 		for i, want := range []cluster.NodeID{"busy", "idle"} {
-			if n, err := f.Place(within(t), "python"); err != nil || n.ID != want {
+			n, err := f.Place(within(t), cluster.Need{Language: "python"})
+			if err != nil || n.ID != want {
 				t.Errorf("session %d is placed on %s (%v), want %s", i, n.ID, err, want)
 			}
 		}
@@ -127,7 +128,7 @@ func TestPlaceByName(t *testing.T) {
 	}
 	const names = 300
 	place := func() (all [names]cluster.NodeID) {
-		p := cluster.NewPlacer(d, long)
+		p := cluster.NewPlacer(d, cluster.PlacerOptions{Lease: long})
 		for n := range all {
 			node, err := p.PlaceByName(within(t), fmt.Sprint("volume-", n))
 			if err != nil {

@@ -69,7 +69,7 @@ func conformQuota(t *testing.T, d directory) {
 	}
 
 	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
-	if err := d.Release(ctx, "s_1", token, false); err != nil {
+	if err := d.Release(ctx, "s_1", token, cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	report(t, d, "a", a, cluster.NodeUsage{Holder: who, Released: &cluster.ReleasedSession{

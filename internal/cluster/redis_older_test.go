@@ -71,7 +71,7 @@ func olderData(t *testing.T, s *redisServer, copyData func() (restore func())) {
 	b, _ := holdLeases(t, r, cluster.LeaseHolderOptions{Node: "b", Lease: lease, Lost: never})
 	own(t, a, "s_1", cluster.ClaimNew)
 	restore := copyData()
-	if err := a.Release(within(t), "s_1", false); err != nil {
+	if err := a.Release(within(t), "s_1", cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	o, err := r.Find(within(t), "s_1")

@@ -214,7 +214,7 @@ func TestRedisKeysEnd(t *testing.T) {
 		id := cluster.SessionID(fmt.Sprint("s_", n))
 		token := mustClaim(t, r, claimOf("a", a, id, cluster.ClaimNew, 0))
 		if n == 1 {
-			if err := r.Release(ctx, id, token, false); err != nil {
+			if err := r.Release(ctx, id, token, cluster.ReleaseInfo{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -19,7 +19,7 @@ func TestResolver(t *testing.T) {
 	r := s.join(t, "c")
 	look := &countedLookup{Lookup: r}
 	told := make(chan cluster.Event, 100)
-	f := cluster.NewResolver(look, cluster.NewPlacer(look, long),
+	f := cluster.NewResolver(look, cluster.NewPlacer(look, cluster.PlacerOptions{Lease: long}),
 		func(e cluster.Event) { told <- e })
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
@@ -43,7 +43,7 @@ func TestResolver(t *testing.T) {
 		}
 		return look.n.Load() == before
 	})
-	if err := r.Release(within(t), "s_1", token, false); err != nil {
+	if err := r.Release(within(t), "s_1", token, cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, "b's claim", func() bool {

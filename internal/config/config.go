@@ -165,18 +165,20 @@ type Templates struct {
 
 // Cluster configures several nodes and gateways that work as one server.
 type Cluster struct {
-	Redis    string   `yaml:"redis" doc:"Address of the Redis server, 7 or later, that keeps the cluster's directory, such as redis://10.0.0.5:6379/0, or rediss:// with TLS. Empty: this is no cluster, and the directory is a file in data_dir."`
-	User     string   `yaml:"redis_user" doc:"User at that server; empty for its default."`
-	Password string   `yaml:"redis_password_file" doc:"File with the password at that server, mode 0600; empty for none."`
-	Name     string   `yaml:"name" default:"sandgate" doc:"Name of the cluster, with which its keys begin: letters, digits, dots and dashes."`
-	Node     string   `yaml:"node" doc:"Name of this node, unlike that of any other: letters, digits, dots and dashes. Empty means the host name."`
-	Listen   string   `yaml:"listen" doc:"Address and port on which the node answers the cluster's gateways, over TLS with certificates on both sides. Empty: only the gateway of this machine reaches it."`
-	Address  string   `yaml:"address" doc:"Address and port at which gateways reach this node. Empty means the address in listen, which must then be a specific one."`
-	Dir      string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
-	Lease    Duration `yaml:"lease" default:"45s" min:"1s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
-	Grace    Duration `yaml:"keys_grace" default:"10m" min:"1s" doc:"How long API keys that a gateway knows are good while it cannot ask whether another has revoked them, at least 1s. Keys that it does not know are answered with 503 meanwhile."`
-	Drain    Duration `yaml:"drain_limit" default:"30s" min:"0" max:"10m" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
-	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them, and snapshots of users, so that each node can use them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own, and snapshots can be used on the node that took them."`
+	Redis     string   `yaml:"redis" doc:"Address of the Redis server, 7 or later, that keeps the cluster's directory, such as redis://10.0.0.5:6379/0, or rediss:// with TLS. Empty: this is no cluster, and the directory is a file in data_dir."`
+	User      string   `yaml:"redis_user" doc:"User at that server; empty for its default."`
+	Password  string   `yaml:"redis_password_file" doc:"File with the password at that server, mode 0600; empty for none."`
+	Name      string   `yaml:"name" default:"sandgate" doc:"Name of the cluster, with which its keys begin: letters, digits, dots and dashes."`
+	Node      string   `yaml:"node" doc:"Name of this node, unlike that of any other: letters, digits, dots and dashes. Empty means the host name."`
+	Zone      string   `yaml:"zone" doc:"Label of the place where this machine is, such as a data centre: letters, digits, dots and dashes. A gateway prefers nodes of its zone for new sessions while they have room. Empty: it prefers none."`
+	Listen    string   `yaml:"listen" doc:"Address and port on which the node answers the cluster's gateways, over TLS with certificates on both sides. Empty: only the gateway of this machine reaches it."`
+	Address   string   `yaml:"address" doc:"Address and port at which gateways reach this node. Empty means the address in listen, which must then be a specific one."`
+	Dir       string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
+	Lease     Duration `yaml:"lease" default:"45s" min:"1s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
+	Grace     Duration `yaml:"keys_grace" default:"10m" min:"1s" doc:"How long API keys that a gateway knows are good while it cannot ask whether another has revoked them, at least 1s. Keys that it does not know are answered with 503 meanwhile."`
+	Drain     Duration `yaml:"drain_limit" default:"30s" min:"0" max:"10m" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
+	Placement string   `yaml:"placement" default:"spread" oneof:"spread pack" doc:"How a gateway divides sessions between nodes that have room: spread chooses nodes with little load, pack fills nodes up to nine tenths, so that others stay empty."`
+	Blobs     string   `yaml:"blobs" doc:"Where sessions lie while no node has them, and snapshots of users, so that each node can use them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own, and snapshots can be used on the node that took them."`
 
 	Records Duration `yaml:"records" default:"2160h" min:"1h" doc:"How long cluster.blobs keeps the record of use and the audit log of a node that has gone, at least 1h. Reports have them for as long."`
 
@@ -437,6 +439,12 @@ func (c *Config) Validate() error {
 	return c.validateReferences(op)
 }
 
+// notInLabel reports whether a label may not have a character.
+func notInLabel(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' &&
+		r != '-'
+}
+
 // validateReferences checks the settings that name something: addresses, folders,
 // networks and other settings.
 func (c *Config) validateReferences(op string) error {
@@ -446,6 +454,10 @@ func (c *Config) validateReferences(op string) error {
 	}
 	if strings.HasPrefix(c.Cluster.Blobs, "s3://") && c.Cluster.S3Credentials == "" {
 		return fault.Invalid(op, "cluster.s3_credentials_file", "a bucket takes credentials")
+	}
+	if z := c.Cluster.Zone; len(z) > 64 || strings.ContainsFunc(z, notInLabel) {
+		return fault.Invalid(op, "cluster.zone",
+			"%.70q is not a label of at most 64 letters, digits, dots and dashes", z)
 	}
 	if r := c.Egress.Resolver; r != "" {
 		if _, err := netip.ParseAddrPort(r); err != nil {

@@ -98,6 +98,9 @@ func TestStrict(t *testing.T) {
 		},
 		{"port of TLS", "tls: {listen: 443}\n", "tls.listen"},
 		{"sample", "tracing: {sample: 2}\n", "tracing.sample"},
+		{"zone", "cluster: {zone: a/b}\n", "cluster.zone"},
+		{"long zone", "cluster: {zone: " + strings.Repeat("z", 65) + "}\n", "cluster.zone"},
+		{"placement", "cluster: {placement: random}\n", "cluster.placement"},
 		{"syntax", "listen: [\n", "line"},
 		{"surface", "surfaces: {jupiter: {timeout: 1m}}\n", "surfaces.jupiter"},
 		{"setting of a surface", "surfaces:\n  mcp:\n    timeuot: 1m\n", "surfaces.mcp.timeout"},
@@ -157,6 +160,8 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 		"tls.listen":                          ":443",
 		"tracing.endpoint":                    "http://127.0.0.1:4318/v1/traces",
 		"tracing.sample":                      "0.5",
+		"cluster.zone":                        "dc-1.a",
+		"cluster.placement":                   "pack",
 	}
 	for _, f := range Fields(Default()) {
 		value := sample[f.Type]

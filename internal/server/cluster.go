@@ -161,6 +161,6 @@ func hasRoom(ctx context.Context, dir cluster.Lookup, self cluster.NodeID,
 ) bool {
 	all, err := dir.Nodes(ctx)
 	return err == nil && slices.ContainsFunc(all, func(n cluster.Node) bool {
-		return n.ID != self && !n.Draining && n.Age < lease/3 && n.Sessions < n.Most
+		return n.ID != self && !n.Draining && n.Age < lease/3 && n.HasPlace(0)
 	})
 }

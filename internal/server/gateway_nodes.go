@@ -124,7 +124,10 @@ func reachNodes(cfg *config.Config, access *clusterAccess, credentials *noderpc.
 		}
 		return credentials.Dial(name, address)
 	}
-	placer := cluster.NewPlacer(server.Directory(), time.Duration(cfg.Cluster.Lease))
+	placer := cluster.NewPlacer(server.Directory(), cluster.PlacerOptions{
+		Lease: time.Duration(cfg.Cluster.Lease), Zone: cfg.Cluster.Zone,
+		Policy: cluster.Policy(cfg.Cluster.Placement),
+	})
 	resolver := cluster.NewResolver(server.Directory(), placer, notice)
 	all = noderouter.New(noderouter.Options{
 		Resolver: resolver, Placer: placer, Names: server.Directory(), Keys: server.Directory(),

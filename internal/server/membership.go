@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/resources"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
@@ -49,8 +50,9 @@ type membership struct {
 	// room reports whether another node has a place for a session; nil without a cluster.
 	room func(context.Context) bool
 
-	mu      sync.Mutex // guards manager
+	mu      sync.Mutex // guards all below
 	manager *session.Manager
+	meter   resources.Meter
 }
 
 // namedRegistry is the part of a directory that a node uses.
@@ -161,10 +163,7 @@ func (ms *membership) newLeases(cfg *config.Config, id, former, address string,
 			}
 		},
 		Info: func() cluster.NodeInfo {
-			var info cluster.NodeInfo
-			if m := ms.sessions(); m != nil {
-				info = m.Info()
-			}
+			info := ms.info()
 			info.Address = address
 			// Gateways that connect now cannot reach the node.
 			info.Draining = info.Draining || ms.isExpired()
@@ -184,6 +183,18 @@ func (ms *membership) newLeases(cfg *config.Config, id, former, address string,
 	})
 }
 
+// info describes the node, if it is open.
+func (ms *membership) info() (info cluster.NodeInfo) {
+	ms.mu.Lock()
+	m, meter := ms.manager, ms.meter
+	ms.mu.Unlock()
+	if m != nil {
+		info = m.Info()
+		meter.Describe(&info)
+	}
+	return info
+}
+
 // isExpired reports whether the certificate of the node has expired.
 func (ms *membership) isExpired() bool {
 	return ms.identity != nil && time.Now().After(ms.identity.Until())
@@ -196,9 +207,9 @@ func (ms *membership) sessions() *session.Manager {
 }
 
 // run keeps the node in the directory until stop is called.
-func (ms *membership) run(m *session.Manager) (stop func()) {
+func (ms *membership) run(m *session.Manager, meter resources.Meter) (stop func()) {
 	ms.mu.Lock()
-	ms.manager = m
+	ms.manager, ms.meter = m, meter
 	ms.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	// The node should be registered before its first session, if the directory answers.

@@ -25,6 +25,8 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/notebook"
 	"github.com/sandgate/sandgate/internal/report/archive"
+	"github.com/sandgate/sandgate/internal/resources"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/settings"
@@ -91,6 +93,7 @@ type node struct {
 	events     *event.Feed
 	webhooks   *webhook.Manager
 	notebooks  *notebook.Store
+	meter      resources.Meter
 	manager    *session.Manager
 	handler    noderpc.Handler
 	// archive has the journals of the cluster; nil without a cluster or a blob store.
@@ -212,6 +215,12 @@ func (n *node) openSessions() error {
 		return err
 	}
 	c.Disk = []settings.DiskUser{n.notebooks}
+	n.meter = resources.Meter{
+		Memory: c.Memory, Used: n.backend.Memory, Dir: n.cfg.DataDir, Zone: n.cfg.Cluster.Zone,
+	}
+	if n.meter.Image, err = n.backend.Key(sandbox.Spec{}); err != nil {
+		return err
+	}
 	n.manager, err = session.New(c)
 	return err
 }
@@ -237,7 +246,7 @@ func (n *node) openAPI() error {
 		n.cleanup.add(n.manager.Close)
 		return err
 	}
-	n.cleanup.do(n.membership.run(n.manager))
+	n.cleanup.do(n.membership.run(n.manager, n.meter))
 	n.cleanup.add(n.manager.Close)
 	return nil
 }

@@ -48,6 +48,9 @@ type entry struct {
 	Name   string `json:"name,omitempty"`
 	// Ended is the reason why the session has ended.
 	Ended string `json:"ended,omitempty"`
+	// Memory and Image are set for a released session.
+	Memory int64  `json:"memory,omitempty"`
+	Image  string `json:"image,omitempty"`
 }
 
 // openWait is how long OpenDirectory waits for another process to close the file.
@@ -294,17 +297,20 @@ func (d *Directory) isReleased(id cluster.SessionID) (is bool) {
 
 // Release ends the ownership of a session whose state every node can now read.
 func (d *Directory) Release(
-	_ context.Context, id cluster.SessionID, token cluster.Token, busy bool,
+	_ context.Context, id cluster.SessionID, token cluster.Token, as cluster.ReleaseInfo,
 ) error {
 	err := d.change("local.release", id, token, func(tx *bolt.Tx, x entry) error {
 		x.Node, x.Incarnation, x.Token = "", 0, token
+		if as.Image != "" {
+			x.Memory, x.Image = as.Memory, as.Image
+		}
 		if err := reach(tx, token); err != nil {
 			return err
 		}
 		return put(tx, id, x)
 	})
 	if err == nil {
-		d.events.Publish(cluster.Event{Session: id, Busy: busy})
+		d.events.Publish(cluster.Event{Session: id, Busy: as.Busy})
 	}
 	return err
 }
@@ -409,6 +415,9 @@ func (d *Directory) Find(_ context.Context, id cluster.SessionID) (cluster.Owner
 		}
 		o.Node, o.Token, o.Live = x.Node, x.Token, d.live(x.Node, x.Incarnation)
 		o.Ended = x.Ended
+		if x.Node == "" {
+			o.Memory, o.Image = x.Memory, x.Image
+		}
 		if o.Live {
 			o.Address = d.nodes[x.Node].info.Address
 		}

@@ -142,7 +142,7 @@ func (r *Router) choose(
 ) (*nodeConn, error) {
 	switch row.Target {
 	case protocol.AnyNode:
-		return r.place(ctx, "")
+		return r.any(ctx)
 	case protocol.SessionNode:
 		return r.owner(ctx, who, fieldsOf(params).Session)
 	case protocol.PlacedNode:

@@ -104,7 +104,7 @@ func (r *Router) isKnown(
 }
 
 // placeRepeat chooses the node that has the reply of an operation of the gateway: the node of its
-// session, or else one with capacity.
+// session, or else any.
 func placeRepeat(
 	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
 ) (*nodeConn, error) {
@@ -113,5 +113,5 @@ func placeRepeat(
 			return n, err
 		}
 	}
-	return r.place(ctx, "")
+	return r.any(ctx)
 }

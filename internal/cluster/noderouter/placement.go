@@ -38,17 +38,19 @@ func decode[P any](params json.RawMessage) (p P) {
 }
 
 // placeSession chooses the node of a new session: a node for its snapshot, or the node that has its
-// template and volumes, or else the node with the least load.
+// template and volumes, or else the one that the placement chooses.
 func placeSession(
 	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
 ) (*nodeConn, error) {
 	p := decode[protocol.SessionCreate](params)
 	if p.Snapshot != "" {
-		return snapshotRouter{r}.nodeFor(ctx, who, protocol.SnapshotRef{Snapshot: p.Snapshot})
+		return snapshotRouter{r}.nodeFor(ctx, who, protocol.SnapshotRef{Snapshot: p.Snapshot},
+			cluster.Need{Memory: memoryNeed(p.Limits, protocol.Limits{})})
 	}
 	var nodes *nodeSet
 	mounts := p.Volumes
-	var have []cluster.NodeID
+	need := cluster.Need{Language: p.Language}
+	var defaults protocol.Limits
 	if p.Template != "" {
 		t, owners, err := templateRouter{r}.find(ctx, who, p.Template)
 		if err != nil {
@@ -58,8 +60,9 @@ func placeSession(
 			nodes = newNodeSet(fmt.Sprintf("the template %.64q", p.Template), owners)
 		}
 		for _, o := range owners {
-			have = append(have, o.of.id)
+			need.Near = append(need.Near, o.of.id)
 		}
+		defaults = t.Spec.Limits
 		mounts = append(slices.Clone(mounts), t.Spec.Volumes...)
 	}
 	if len(mounts) > 0 {
@@ -71,18 +74,24 @@ func placeSession(
 	if nodes != nil {
 		return nodes.all[0], nil
 	}
-	if p.Language == "" {
-		p.Language = defaultLanguage
+	if need.Language == "" {
+		need.Language = defaultLanguage
 	}
-	n, err := r.placer.PlaceNear(ctx, p.Language, have)
-	if err != nil {
-		return nil, err
+	need.Memory = memoryNeed(p.Limits, defaults)
+	return r.place(ctx, need)
+}
+
+// memoryNeed returns the memory in bytes that a request for a session asks for, or else the defaults
+// of its template; 0 if neither does.
+func memoryNeed(asked *protocol.Limits, defaults protocol.Limits) int64 {
+	if asked != nil && asked.MemoryBytes > 0 {
+		return asked.MemoryBytes
 	}
-	return r.conn(n.ID, n.Address)
+	return max(defaults.MemoryBytes, 0)
 }
 
 // placeTemplate chooses the node that builds a template: the node that has a template of
-// this name, which it replaces, or else the node with the least load.
+// this name, which it replaces, or else the one that the placement chooses.
 func placeTemplate(
 	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
 ) (*nodeConn, error) {
@@ -93,7 +102,7 @@ func placeTemplate(
 	case err != nil && !fault.Is(err, fault.NotFound) && !t.Stored:
 		return nil, err
 	}
-	return r.place(ctx, "")
+	return r.place(ctx, cluster.Need{})
 }
 
 // placeVolume chooses the node of a new volume: the node that has a volume of this name,

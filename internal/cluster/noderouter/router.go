@@ -151,7 +151,7 @@ func (r *Router) owner(ctx context.Context, who noderpc.Principal, id string) (*
 		if err == nil && o.Ended != "" {
 			return nil, fault.New(fault.SandboxLost, op, "the session has ended: %s", o.Ended)
 		}
-		n, aerr := r.adopt(ctx, who, id)
+		n, aerr := r.adopt(ctx, who, id, o)
 		// The store lacks a session whose record says that it is there.
 		absent := err == nil && o.Node == "" && isAbsent(aerr)
 		switch {
@@ -224,15 +224,18 @@ func (r *Router) missed(
 	}
 }
 
-// adopt makes a node take over a session without a node.
-func (r *Router) adopt(ctx context.Context, who noderpc.Principal, id string) (*nodeConn, error) {
-	n, err := r.place(ctx, "")
+// adopt makes a node take over a session without a node. o has what is known of the session.
+func (r *Router) adopt(
+	ctx context.Context, who noderpc.Principal, id string, o cluster.Owner,
+) (*nodeConn, error) {
+	need := cluster.Need{Memory: o.Memory, Image: o.Image}
+	n, err := r.place(ctx, need)
 	if err != nil {
 		return nil, err
 	}
 	err = n.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
 	if r.unreached(n, err) {
-		if n, err = r.place(ctx, ""); err == nil {
+		if n, err = r.place(ctx, need); err == nil {
 			err = n.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
 		}
 	}
@@ -254,15 +257,27 @@ func (r *Router) unreached(n *nodeConn, err error) bool {
 // several gateways try, one succeeds.
 func (r *Router) Adopt(ctx context.Context, id cluster.SessionID) {
 	who := noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway"}
-	if _, err := r.adopt(ctx, who, string(id)); err != nil && !fault.Is(err, fault.Conflict) {
+	o, _ := r.resolver.Find(ctx, id) // without it, any node may have the session
+	if o.Live {
+		return
+	}
+	if _, err := r.adopt(ctx, who, string(id), o); err != nil && !fault.Is(err, fault.Conflict) {
 		r.log.Warn("a session that was running code was not adopted", "session", id, "error", err)
 	}
 }
 
-// place returns the node with the least load, and preferably with a warm sandbox of
-// the language.
-func (r *Router) place(ctx context.Context, language string) (*nodeConn, error) {
-	n, err := r.placer.Place(ctx, language)
+// place chooses a node for a session.
+func (r *Router) place(ctx context.Context, need cluster.Need) (*nodeConn, error) {
+	n, err := r.placer.Place(ctx, need)
+	if err != nil {
+		return nil, err
+	}
+	return r.conn(n.ID, n.Address)
+}
+
+// any chooses a node for a request that each node can answer.
+func (r *Router) any(ctx context.Context) (*nodeConn, error) {
+	n, err := r.placer.Any(ctx)
 	if err != nil {
 		return nil, err
 	}

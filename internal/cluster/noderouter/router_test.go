@@ -283,13 +283,21 @@ func startNodesSeen(
 		credentials, err := noderpc.NewCredentials(id)
 		must(err)
 		secured := credentials.Secure(ln, nil)
+		var memory int64 // unknown
+		if name == "small" {
+			memory = 1 << 30
+		}
 		k := &testNode{
 			id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100),
 			sessions: map[string]string{}, volumes: map[string]bool{}, parked: &parked,
 		}
 		k.keeper, err = cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
 			Node: k.id, Instance: name, Lease: 30 * time.Second, Names: dir,
-			Info: func() cluster.NodeInfo { return cluster.NodeInfo{Address: address, Most: 100} },
+			Info: func() cluster.NodeInfo {
+				return cluster.NodeInfo{
+					Address: address, Most: 100, Image: "image-of-" + name, Memory: memory,
+				}
+			},
 		})
 		must(err)
 		k.keeper.Heartbeat(ctx)
@@ -306,7 +314,7 @@ func startNodesSeen(
 	credentials, err := noderpc.NewCredentials(gateway)
 	must(err)
 	seen := see(dir)
-	placer := cluster.NewPlacer(seen, 30*time.Second)
+	placer := cluster.NewPlacer(seen, cluster.PlacerOptions{Lease: 30 * time.Second})
 	var f *Router
 	resolver := cluster.NewResolver(seen, placer, func(e cluster.Event) { f.Moved(e) })
 	f = New(Options{Resolver: resolver, Placer: placer, Names: dir, Dial: credentials.Dial})
@@ -474,7 +482,8 @@ func TestLateSessionIsServed(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	id := all[1].make(t)
 	all[1].mu.Lock() // the node answers nothing
-	if err := all[1].keeper.Release(within(t), cluster.SessionID(id), false); err != nil {
+	if err := all[1].keeper.Release(within(t), cluster.SessionID(id),
+		cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range all[:1] {
@@ -532,7 +541,8 @@ func TestLinkFollowsTheOwner(t *testing.T) {
 		return l
 	}
 	ends, other := open(moves), open(stays)
-	if err := a.keeper.Release(within(t), cluster.SessionID(moves), false); err != nil {
+	if err := a.keeper.Release(within(t), cluster.SessionID(moves),
+		cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.keeper.Own(within(t), cluster.SessionID(moves), cluster.ClaimTakeOver, 0,
@@ -644,7 +654,7 @@ func TestCalls(t *testing.T) {
 	(*a.parked)[ids[0]] = "alice"
 	delete(a.sessions, ids[0])
 	a.mu.Unlock()
-	if err := a.keeper.Release(ctx, cluster.SessionID(ids[0]), false); err != nil {
+	if err := a.keeper.Release(ctx, cluster.SessionID(ids[0]), cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -706,7 +716,7 @@ func TestMovesAreNeverUnknown(t *testing.T) {
 		}
 	}
 	park("")
-	if err := a.keeper.Release(ctx, cluster.SessionID(id), false); err != nil {
+	if err := a.keeper.Release(ctx, cluster.SessionID(id), cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	// The record says that the session is parked, and the store does not have it any more.

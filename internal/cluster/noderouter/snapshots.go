@@ -112,9 +112,9 @@ func (r snapshotRouter) remove(
 }
 
 // nodeFor chooses the node of a session that starts from a snapshot: the one that has it, while
-// only that one does, or else a node with a copy and a free place, or else any.
+// only that one does, or else the one that the placement chooses.
 func (r snapshotRouter) nodeFor(
-	ctx context.Context, who noderpc.Principal, ref protocol.SnapshotRef,
+	ctx context.Context, who noderpc.Principal, ref protocol.SnapshotRef, need cluster.Need,
 ) (*nodeConn, error) {
 	owners, err := r.owners(ctx, who, protocol.OpSnapshotGet, ref)
 	var found []protocol.Snapshot
@@ -135,9 +135,6 @@ func (r snapshotRouter) nodeFor(
 	if len(found) == 0 {
 		return nil, err
 	}
-	n, err := r.placer.PlaceNear(ctx, found[0].Language, have)
-	if err != nil {
-		return nil, err
-	}
-	return r.conn(n.ID, n.Address)
+	need.Language, need.Near = found[0].Language, have
+	return r.place(ctx, need)
 }

@@ -96,14 +96,14 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 
 // Release ends the ownership of a session whose state every node can now read.
 func (d Directory) Release(
-	ctx context.Context, id cluster.SessionID, token cluster.Token, busy bool,
+	ctx context.Context, id cluster.SessionID, token cluster.Token, as cluster.ReleaseInfo,
 ) error {
-	return d.endSession(ctx, "redis.release", id, token, "park", busy, "", 0)
+	return d.endSession(ctx, "redis.release", id, token, "park", as, "", 0)
 }
 
 // Forget removes a session that has ended.
 func (d Directory) Forget(ctx context.Context, id cluster.SessionID, token cluster.Token) error {
-	return d.endSession(ctx, "redis.forget", id, token, "forget", false, "", 0)
+	return d.endSession(ctx, "redis.forget", id, token, "forget", cluster.ReleaseInfo{}, "", 0)
 }
 
 // End records why a session has ended, and removes its record after keep.
@@ -111,7 +111,7 @@ func (d Directory) End(
 	ctx context.Context, id cluster.SessionID, token cluster.Token, reason string,
 	keep time.Duration,
 ) error {
-	return d.endSession(ctx, "redis.end", id, token, "end", false, reason, keep)
+	return d.endSession(ctx, "redis.end", id, token, "end", cluster.ReleaseInfo{}, reason, keep)
 }
 
 // EndLease ends the lease of a node that has nothing that others could miss.
@@ -151,15 +151,15 @@ func (d Directory) Verify(
 
 func (d Directory) endSession(
 	ctx context.Context, op string, id cluster.SessionID, token cluster.Token, how string,
-	busy bool, reason string, keep time.Duration,
+	as cluster.ReleaseInfo, reason string, keep time.Duration,
 ) error {
 	if err := cluster.CheckSession(id); err != nil {
 		return err
 	}
 	out, err := d.c.run(ctx, op, d.c.scripts.release, []string{
 		d.c.directoryKey(), d.c.session(id),
-	}, string(id), number(token), how, d.c.eventsChannel(), flag(busy), reason,
-		max(keep, time.Millisecond).Milliseconds())
+	}, string(id), number(token), how, d.c.eventsChannel(), flag(as.Busy), reason,
+		max(keep, time.Millisecond).Milliseconds(), as.Memory, as.Image)
 	if err == nil && out[0] == "taken" {
 		err = cluster.OwnedByAnother(op, cluster.NodeID(out[1]))
 	}
@@ -196,6 +196,11 @@ func (d Directory) Find(ctx context.Context, id cluster.SessionID) (cluster.Owne
 			return o, fault.Wrap(fault.Malformed, op, err)
 		}
 		o.Address = info.Address
+	}
+	if o.Node == "" {
+		// Nodes of earlier versions release sessions without these.
+		o.Memory, _ = strconv.ParseInt(out[6], 10, 64)
+		o.Image = out[7]
 	}
 	return o, nil
 }

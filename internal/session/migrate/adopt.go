@@ -158,7 +158,8 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 	if err != nil {
 		m.log.Error("a session could not be fetched from the blob store",
 			"session", from.ID, "parked", from.parked, "error", err)
-		if err := m.cfg.Owner.HandOver(context.WithoutCancel(work), from.ID, false); err != nil {
+		if err := m.cfg.Owner.HandOver(context.WithoutCancel(work), from.ID,
+			cluster.ReleaseInfo{}); err != nil {
 			m.log.Warn("the ownership of a session could not be handed over", "session", from.ID,
 				"error", err)
 		}

@@ -396,8 +396,10 @@ func (d slowDirectory) Own(
 	return d.LeaseHolder.Own(ctx, id, mode, last, until)
 }
 
-func (d slowDirectory) Release(ctx context.Context, id cluster.SessionID, busy bool) error {
-	return d.n.answer(func() error { return d.LeaseHolder.Release(ctx, id, busy) })
+func (d slowDirectory) Release(
+	ctx context.Context, id cluster.SessionID, as cluster.ReleaseInfo,
+) error {
+	return d.n.answer(func() error { return d.LeaseHolder.Release(ctx, id, as) })
 }
 
 func (d slowDirectory) Forget(ctx context.Context, id cluster.SessionID) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -122,7 +123,10 @@ func (m *Migrator) park(ctx context.Context, s Movable) error {
 		}
 	}
 	m.cfg.Departures.MarkLeft(d.ID, d.Tenant)
-	err = m.cfg.Owner.HandOver(ctx, d.ID, f.Works)
+	image, _ := m.cfg.Keys.Key(sandbox.Spec{}) // without it, gateways choose any node
+	err = m.cfg.Owner.HandOver(ctx, d.ID, cluster.ReleaseInfo{
+		Busy: f.Works, Memory: f.Stored, Image: image,
+	})
 	s.Forget()
 	if err != nil {
 		return err

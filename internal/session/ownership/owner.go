@@ -21,7 +21,7 @@ type Directory interface {
 	) (cluster.Token, error)
 	// Release ends the ownership of a session whose state is in the blob store.
 	// busy reports that the session was running code.
-	Release(ctx context.Context, id cluster.SessionID, busy bool) error
+	Release(ctx context.Context, id cluster.SessionID, as cluster.ReleaseInfo) error
 	Ender
 	// Resume adds a session that the node had before its start.
 	Resume(id cluster.SessionID, last cluster.Token, until time.Time)
@@ -126,10 +126,10 @@ func (o *Owner) Resume(id string, last cluster.Token, created, expires time.Time
 // HandOver ends the ownership of a session whose state is in the blob store, so
 // that another node may adopt it. It takes at most 15 s. After an error it is
 // unknown whether the node still owns the session.
-func (o *Owner) HandOver(ctx context.Context, id string, busy bool) error {
+func (o *Owner) HandOver(ctx context.Context, id string, as cluster.ReleaseInfo) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
-	return o.cfg.Directory.Release(ctx, cluster.SessionID(id), busy)
+	return o.cfg.Directory.Release(ctx, cluster.SessionID(id), as)
 }
 
 // Forget ends the ownership of a session that has ended, or that could not be

@@ -1,5 +1,6 @@
 -- Returns the owner of a session. KEYS: directory, session. ARGV: prefix of nodes.
-local known = redis.call('HMGET', KEYS[2], 'node', 'incarnation', 'token', 'ended')
+local known = redis.call('HMGET', KEYS[2], 'node', 'incarnation', 'token', 'ended', 'memory',
+  'image')
 if not known[3] then
   -- For one lease after the server may have lost data, the session's owner may not have claimed it
   -- again.
@@ -21,4 +22,4 @@ end
 if node[1] and node[1] == known[2] then
   return { 'ok', known[1], known[3], 'live', node[2], known[4] or '' }
 end
-return { 'ok', known[1], known[3], '', '', known[4] or '' }
+return { 'ok', known[1], known[3], '', '', known[4] or '', known[5] or '', known[6] or '' }
