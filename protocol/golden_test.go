@@ -103,7 +103,8 @@ func TestGoldenMessages(t *testing.T) {
 		"repeat.end params": RepeatEnd{},
 
 		"exit record": Exit{}, "limit reached": Reached{},
-		"lost event": Lost{}, "state event": StateChange{}, "presence event": Presence{},
+		"detached event": Detached{}, "lost event": Lost{}, "state event": StateChange{},
+		"presence event": Presence{},
 		"error event": fault.Public{}, "file event": FileChanges{}, "port event": PortChange{},
 	}
 	golden.Records(t, "messages.json", types, Network{Allow: []string{"example.org"}})
