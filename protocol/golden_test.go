@@ -105,7 +105,7 @@ func TestGoldenMessages(t *testing.T) {
 		"exit record": Exit{}, "limit reached": Reached{},
 		"detached event": Detached{}, "lost event": Lost{}, "state event": StateChange{},
 		"presence event": Presence{},
-		"error event": fault.Public{}, "file event": FileChanges{}, "port event": PortChange{},
+		"error event":    fault.Public{}, "file event": FileChanges{}, "port event": PortChange{},
 	}
 	golden.Records(t, "messages.json", types, Network{Allow: []string{"example.org"}})
 	golden.Covers(t, types, "networkAllow")

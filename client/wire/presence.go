@@ -66,7 +66,9 @@ func (w *presenceWatch) subscribe(on *link) {
 			switch {
 			case err == nil:
 				w.accept(protocol.EventPresence, result)
-			case !fault.Is(err, fault.Unavailable): // then the next link begins the watch again
+			case fault.Is(err, fault.Unavailable): // the next link may begin the watch again before
+				w.conn.subscribeLater(on, w.ch, watchRetry)
+			default:
 				w.fail(err)
 			}
 		})

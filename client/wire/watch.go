@@ -121,8 +121,8 @@ func (w *fileWatch) subscribe(on *link) {
 						Changes: []protocol.FileChange{}, Overflow: true,
 					})
 				}
-			case fault.Is(err, fault.Unavailable):
-				// The link was lost. The next one begins the watch again.
+			case fault.Is(err, fault.Unavailable): // the next link may begin the watch again before
+				w.conn.subscribeLater(on, w.ch, watchRetry)
 			default:
 				w.stop(err)
 			}
