@@ -66,14 +66,8 @@ func (c *Conn) sendAll(l *link, calls []*call) {
 	}
 }
 
-// start registers a call and sends it, now or once there is a link.
-func (c *Conn) start(ctx context.Context, name string, ch uint32, params any, repeat bool,
-	reply func(json.RawMessage, error),
-) (uint64, error) {
-	return c.issue(ctx, ask{name: name, ch: ch, params: params, repeat: repeat}, reply)
-}
-
-// startOn is like start, but uses only the link on, unless that is nil.
+// startOn registers a call and sends it, now or once there is a link; or only on the link on, unless
+// that is nil.
 func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, params any,
 	repeat bool, reply func(json.RawMessage, error),
 ) (uint64, error) {

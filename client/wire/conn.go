@@ -46,7 +46,7 @@ type Conn struct {
 	calls   map[uint64]*call
 	nextID  uint64
 	viewers map[uint32]*Viewer
-	watches map[uint32]watcher
+	watches map[uint32]*watch
 	nextCh  uint32
 	err     error // why it has ended
 	last    error // why the last attempt or connection failed
@@ -60,7 +60,7 @@ func (c *Client) Connect(ctx context.Context) (*Conn, error) {
 	conn := &Conn{
 		client: c, ready: make(chan struct{}),
 		calls: make(map[uint64]*call), viewers: make(map[uint32]*Viewer),
-		watches: make(map[uint32]watcher),
+		watches: make(map[uint32]*watch),
 	}
 	conn.ctx, conn.cancel = context.WithCancel(context.Background())
 	conn.work.Add(1)
@@ -119,10 +119,7 @@ func (c *Conn) finish(err error) {
 	}
 	c.err = err
 	calls := c.takeCalls(func(*call) bool { return true })
-	viewers := make([]*Viewer, 0, len(c.viewers))
-	for _, v := range c.viewers {
-		viewers = append(viewers, v)
-	}
+	viewers := slices.Collect(maps.Values(c.viewers))
 	clear(c.viewers)
 	l := c.link
 	c.mu.Unlock()
@@ -235,11 +232,8 @@ func (c *Conn) raise(l *link) bool {
 	c.link = l
 	c.links++
 	waiting := c.takeWaiting(l)
-	viewers := make([]*Viewer, 0, len(c.viewers))
-	for _, v := range c.viewers {
-		viewers = append(viewers, v)
-	}
-	watches := slices.Collect(maps.Values(c.watches))
+	viewers := slices.Collect(maps.Values(c.viewers))
+	watches := slices.Collect(maps.Keys(c.watches))
 	close(c.ready)
 	c.work.Add(1)
 	c.mu.Unlock()
@@ -248,8 +242,8 @@ func (c *Conn) raise(l *link) bool {
 		for _, v := range viewers {
 			v.attach()
 		}
-		for _, w := range watches {
-			w.subscribe(l)
+		for _, ch := range watches {
+			c.subscribe(l, ch)
 		}
 		c.sendAll(l, waiting)
 	}()
@@ -270,10 +264,7 @@ func (c *Conn) lower(l *link, cause error) {
 			p.sent = nil
 		}
 	}
-	viewers := make([]*Viewer, 0, len(c.viewers))
-	for _, v := range c.viewers {
-		viewers = append(viewers, v)
-	}
+	viewers := slices.Collect(maps.Values(c.viewers))
 	c.mu.Unlock()
 	for _, v := range viewers {
 		v.lower()

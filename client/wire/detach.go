@@ -26,15 +26,17 @@ func (c *Conn) detached(l *link, d protocol.Detached) {
 	final := fault.KindOf(cause).Row().Close >= 3500
 	pause := c.client.jitter() +
 		min(time.Duration(d.Error.RetryAfter)*time.Second, c.client.opts.MaxBackoff)
+	var attached []*Viewer
+	var watches []uint32
 	for _, ch := range d.Channels {
 		v := c.viewer(ch)
 		switch {
 		case v == nil:
-			c.subscribeLater(l, ch, pause)
+			watches = append(watches, ch)
 		case final:
 			v.fail(cause)
 		case !v.lower(): // otherwise the end of its attach request begins the next one
-			v.again(pause)
+			attached = append(attached, v)
 		}
 	}
 	// Since lower no call uses the channels. The requests that are not listed were sent after the end.
@@ -53,6 +55,12 @@ func (c *Conn) detached(l *link, d protocol.Detached) {
 	for _, p := range failed {
 		p.reply(nil, unanswered(cause))
 	}
+	for _, v := range attached {
+		v.again(pause)
+	}
+	for _, ch := range watches {
+		c.resubscribe(l, ch, pause)
+	}
 	time.AfterFunc(pause, func() {
 		c.mu.Lock()
 		var waiting []*call
@@ -61,18 +69,5 @@ func (c *Conn) detached(l *link, d protocol.Detached) {
 		}
 		c.mu.Unlock()
 		c.sendAll(l, waiting)
-	})
-}
-
-// subscribeLater begins the watch with a number again on l after a pause, unless the watch or the link
-// has ended.
-func (c *Conn) subscribeLater(l *link, ch uint32, pause time.Duration) {
-	time.AfterFunc(pause, func() {
-		c.mu.Lock()
-		w, is := c.watches[ch], c.link == l
-		c.mu.Unlock()
-		if w != nil && is {
-			w.subscribe(l)
-		}
 	})
 }

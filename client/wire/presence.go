@@ -28,14 +28,10 @@ func (c *Conn) Presence(ctx context.Context, p protocol.SessionWatch,
 	report func(protocol.Presence) error,
 ) error {
 	w := &presenceWatch{conn: c, ask: p, moved: make(chan struct{}, 1)}
-	on, err := c.watch(&w.ch, w)
-	if err != nil {
+	if err := c.watch(&w.ch, w); err != nil {
 		return err
 	}
 	defer c.unwatch(w.ch, true)
-	if on != nil {
-		w.subscribe(on)
-	}
 	for {
 		w.mu.Lock()
 		queue, err := w.queue, w.err
@@ -59,7 +55,7 @@ func (c *Conn) Presence(ctx context.Context, p protocol.SessionWatch,
 	}
 }
 
-// subscribe requests the watch on a link.
+// subscribe requests the watch on a part of a link.
 func (w *presenceWatch) subscribe(on *link) {
 	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpSessionWatch, w.ch, w.ask, false,
 		func(result json.RawMessage, err error) {
@@ -67,7 +63,7 @@ func (w *presenceWatch) subscribe(on *link) {
 			case err == nil:
 				w.accept(protocol.EventPresence, result)
 			case fault.Is(err, fault.Unavailable): // the next link may begin the watch again before
-				w.conn.subscribeLater(on, w.ch, watchRetry)
+				w.conn.resubscribe(on.whole, w.ch, watchRetry)
 			default:
 				w.fail(err)
 			}
