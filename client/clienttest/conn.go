@@ -95,14 +95,14 @@ func (c *conn) serve() {
 		if err != nil {
 			return
 		}
-		if !c.message(kind, body) {
+		if !c.handleMessage(kind, body) {
 			return
 		}
 	}
 }
 
-// message processes one message. It returns false when the connection ends.
-func (c *conn) message(kind websocket.MessageType, body []byte) bool {
+// handleMessage processes one message. It returns false when the connection ends.
+func (c *conn) handleMessage(kind websocket.MessageType, body []byte) bool {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 	if kind == websocket.MessageBinary {

@@ -44,8 +44,8 @@ func (c *Conn) takeCalls(match func(*call) bool) []*call {
 	return taken
 }
 
-// takeWaiting marks the calls that wait for a link as sent on l, and returns them, the oldest first. mu
-// is held.
+// takeWaiting marks the calls that wait for a link as sent on l, and returns them, the oldest first.
+// mu is held.
 func (c *Conn) takeWaiting(l *link) (waiting []*call) {
 	for _, p := range c.calls {
 		if p.sent == nil {
@@ -169,7 +169,7 @@ func (c *Conn) await(ctx context.Context, asked ask, result any) error {
 		c.forget(id)
 		return fault.Wrap(fault.KindOf(ctx.Err()), "client."+asked.name, ctx.Err())
 	}
-	return a.decode(asked.name, result)
+	return a.into(asked.name, result)
 }
 
 // answer is the reply to a call, or why there is none.
@@ -178,8 +178,8 @@ type answer struct {
 	err    error
 }
 
-// decode stores the result of an operation, unless result is nil.
-func (a answer) decode(name string, result any) error {
+// into stores the result of an operation, unless result is nil.
+func (a answer) into(name string, result any) error {
 	if a.err != nil || result == nil {
 		return a.err
 	}

@@ -56,6 +56,6 @@ func (v *Viewer) call(ctx context.Context, name string, params, result any, repe
 		if a.err != nil && repeat && l.ended.Err() != nil && v.conn.Err() == nil {
 			continue
 		}
-		return a.decode(name, result)
+		return a.into(name, result)
 	}
 }

@@ -19,8 +19,8 @@ func (c *Client) jitter() time.Duration {
 	return (c.opts.MinBackoff + rand.N(3*c.opts.MinBackoff)) / 4
 }
 
-// detached handles the end of the connection between the server and one node. What this connection
-// had on that node begins again, as after a lost connection; everything else continues.
+// detached handles the end of the connection between the server and one node. The channels and
+// requests on that node begin again, as after a lost connection; everything else continues.
 func (c *Conn) detached(l *link, d protocol.Detached) {
 	cause := d.Error.Err("client.conn")
 	final := fault.KindOf(cause).Row().Close >= 3500

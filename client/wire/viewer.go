@@ -177,7 +177,7 @@ func (v *Viewer) attach() {
 // the records after the reply.
 func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	var a protocol.Attached
-	err = answer{result, err}.decode(protocol.OpAttach, &a)
+	err = answer{result, err}.into(protocol.OpAttach, &a)
 	v.mu.Lock()
 	v.asking = nil
 	lost := l.ended.Err() != nil
@@ -289,13 +289,13 @@ func (v *Viewer) inputRefused(l *link, err error) {
 func (v *Viewer) lower() (asking bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.release()
+	v.endParts()
 	v.change()
 	return v.asking != nil
 }
 
-// release ends the attachment on this side. mu is held.
-func (v *Viewer) release() {
+// endParts ends the attachment on this side. mu is held.
+func (v *Viewer) endParts() {
 	for _, l := range []*link{v.link, v.asking} {
 		if l != nil {
 			l.end()
@@ -525,7 +525,7 @@ func (v *Viewer) fail(err error) {
 	if v.err == nil {
 		v.err = err
 	}
-	v.release()
+	v.endParts()
 	v.change()
 	if v.retry != nil {
 		v.retry.Stop()

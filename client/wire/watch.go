@@ -90,7 +90,8 @@ func (c *Conn) unwatch(ch uint32, detach bool) {
 	delete(c.watches, ch)
 	c.mu.Unlock()
 	if detach {
-		_, _ = c.startOn(c.ctx, nil, protocol.OpDetach, ch, nil, true, func(json.RawMessage, error) {})
+		_, _ = c.startOn(c.ctx, nil, protocol.OpDetach, ch, nil, true,
+			func(json.RawMessage, error) {})
 	}
 }
 

@@ -54,12 +54,12 @@ func (o *openRequests) answered(f frame.Frame) {
 		return
 	}
 	if id := nodecall.ReplyID(f.Body); id != 0 {
-		o.forget(id)
+		o.forgetID(id)
 	}
 }
 
-// forget forgets a request.
-func (o *openRequests) forget(id uint64) {
+// forgetID forgets a request.
+func (o *openRequests) forgetID(id uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if i := slices.Index(o.ids, id); i >= 0 {

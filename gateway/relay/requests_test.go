@@ -63,7 +63,7 @@ func control(t *testing.T, r protocol.Reply) frame.Frame {
 	return frame.Frame{Type: frame.Control, Body: body}
 }
 
-// TestDetachedRequests: the event detached ends the requests that it lists, as the client asked for in
+// TestDetachedRequests: the event detached ends the requests that it lists. A client asks for it in
 // its hello.
 func TestDetachedRequests(t *testing.T) {
 	var o openRequests
@@ -79,7 +79,7 @@ func TestDetachedRequests(t *testing.T) {
 	event := control(t, protocol.Reply{Event: protocol.EventDetached, Params: params})
 	o.answered(event)
 	for _, id := range detachedRequests(event) {
-		o.forget(id)
+		o.forgetID(id)
 	}
 	if !slices.Equal(o.ids, []uint64{2}) {
 		t.Errorf("still open: %v", o.ids)

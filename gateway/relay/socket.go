@@ -265,7 +265,7 @@ func (s *Socket) pumpOne(link bufferedLink) error {
 	s.open.answered(f)
 	s.spans.reply(f)
 	for _, id := range detachedRequests(f) {
-		s.open.forget(id)
+		s.open.forgetID(id)
 		s.spans.cut(id)
 	}
 	s.conn.cork()

@@ -388,8 +388,8 @@ export class Connection {
   }
 
   /**
-   * The connection between the server and one node has ended. What this connection had on that node
-   * begins again, as after a lost connection; everything else continues.
+   * The connection between the server and one node has ended. The channels and requests on that node
+   * begin again, as after a lost connection; everything else continues.
    */
   #detached(d: Detached): void {
     const cause = fromFault(d.error)

@@ -26,9 +26,9 @@ import (
 // must be called before Send and Next.
 func (l *Link) ReportDetached() { l.reports = true }
 
-// enter registers a request at its branch: the number that it chooses, and that it has no reply yet.
+// register notes a request at its branch: the number that it chooses, and that it has no reply yet.
 // It returns false if the branch has ended meanwhile.
-func (l *Link) enter(b *branch, row protocol.Operation, r protocol.Request) (bool, error) {
+func (l *Link) register(b *branch, row protocol.Operation, r protocol.Request) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b.err != nil {
@@ -63,8 +63,8 @@ func (l *Link) answered(b *branch, f frame.Frame) {
 	}
 }
 
-// refuse answers a request that names a number of a branch that has ended.
-func (l *Link) refuse(b *branch, id uint64) {
+// refuseEnded answers a request that names a number of a branch that has ended.
+func (l *Link) refuseEnded(b *branch, id uint64) {
 	if id == 0 {
 		return
 	}
@@ -82,8 +82,8 @@ func (l *Link) refuse(b *branch, id uint64) {
 	})
 }
 
-// end ends a branch with an error, or the whole link if it does not report that.
-func (l *Link) end(b *branch, err error) {
+// endBranch ends a branch with an error, or the whole link if it does not report that.
+func (l *Link) endBranch(b *branch, err error) {
 	if !l.reports {
 		l.shutdown(err)
 		return

@@ -73,8 +73,8 @@ func (k *testNode) cut() {
 	}
 }
 
-// TestDetached: a node ends its link. The client is told about its channels and its requests on that
-// node, the channels on another node continue, and it attaches again over the same link.
+// TestDetached: a node ends its link. The event has the channels and requests on that node, the channels
+// on another node continue, and the client attaches again over the same link.
 func TestDetached(t *testing.T) {
 	f, all := startNodes(t, "a", "b")
 	a, b := all[0], all[1]

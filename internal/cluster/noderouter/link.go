@@ -44,7 +44,7 @@ type Link struct {
 	err      error
 	branches map[*branch]struct{}       // those that are connected
 	nodes    map[cluster.NodeID]*branch // those that all sessions of a node share
-	late     map[string]*branch         // those of late sessions
+	late     map[string]*branch         // those of the late sessions
 	numbers  map[uint32]*branch
 	last     *branch // the branch of the last request, to which Data belongs
 }
@@ -56,7 +56,7 @@ type branch struct {
 	of       *nodeConn
 	link     *noderpc.Link
 	search   *search
-	reported chan struct{} // closed when the client was told of the end
+	reported chan struct{} // closed when the end was reported to the client
 
 	// The fields below are guarded by Link.mu.
 	sessions map[string]struct{}
@@ -138,7 +138,7 @@ func (l *Link) one(f frame.Frame) error {
 	case f.Type == frame.Control:
 		return l.request(f)
 	case ended:
-		return nil // the client is told
+		return nil // an event reports it
 	case b != nil:
 		return b.send(f)
 	case f.Type == frame.Ack:
@@ -173,18 +173,18 @@ func (l *Link) request(f frame.Frame) error {
 		if err == nil {
 			b, err = l.target(row, r)
 		}
-		entered := false
+		registered := false
 		if err == nil {
-			entered, err = l.enter(b, row, r)
+			registered, err = l.register(b, row, r)
 		}
 		switch {
 		case err != nil:
 			l.reply(r.ID, nil, err)
 			return nil
-		case entered:
+		case registered:
 			return b.send(f)
 		case row.Channel == protocol.NamesChannel:
-			l.refuse(b, r.ID)
+			l.refuseEnded(b, r.ID)
 			return nil
 		}
 		// The branch has ended after it was chosen: choose another one.

@@ -62,7 +62,7 @@ func (r *Router) Moved(e cluster.Event) {
 		return
 	}
 	for _, b := range r.uses.elsewhere(e.Session, e.Node) {
-		go b.client.end(b, &fault.Error{
+		go b.client.endBranch(b, &fault.Error{
 			Kind: fault.Restarting, Op: "noderouter.link", RetryAfter: 1,
 			Message: "a session of the connection is on another node now",
 		})

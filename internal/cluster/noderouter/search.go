@@ -250,7 +250,7 @@ func (s *search) deliver(err error) {
 		s.frames = nil
 		s.mu.Unlock()
 		if err = s.branch.link.Send(frames...); err != nil && s.l.reports {
-			s.l.end(s.branch, err)
+			s.l.endBranch(s.branch, err)
 			err = nil // the event has the requests that wait
 		}
 		s.mu.Lock()
@@ -295,7 +295,7 @@ func (b *branch) send(f frame.Frame) error {
 	}
 	err := b.link.Send(f)
 	if err != nil && b.client.reports {
-		b.client.end(b, err)
+		b.client.endBranch(b, err)
 		return nil // the event has the request
 	}
 	return err
