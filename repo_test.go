@@ -219,8 +219,8 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/cluster/redis":   {"internal/cluster"},
 		"internal/resources":       {"internal/cluster"},
 		"internal/cluster/noderouter": {
-			"stream", "protocol", "internal/noderpc", "internal/cluster", "internal/trace",
-			"internal/session/listing", "internal/report/join",
+			"stream", "protocol", "internal/nodecall", "internal/noderpc", "internal/cluster",
+			"internal/trace", "internal/session/listing", "internal/report/join",
 		},
 		"internal/idempotency": {},
 		"internal/image":       {"kernel", "protocol"},

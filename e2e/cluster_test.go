@@ -285,8 +285,8 @@ func (c *cluster) drain(t *testing.T) {
 	if notebook.connections < 2 {
 		t.Error("the client of Jupyter never connected again")
 	}
-	if s.conn.Reconnects() == 0 {
-		t.Error("the client never reconnected: the session did not move")
+	if n := s.conn.Reconnects(); n != 0 {
+		t.Errorf("the client of the other gateway has reconnected %d times", n)
 	}
 	v.do("echo $held", "\rin-the-shell")
 	for i, x := range moved {

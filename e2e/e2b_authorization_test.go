@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -129,7 +130,7 @@ func TestEveryE2BRoute(t *testing.T) {
 	key := func(tenant, role string) string {
 		k, err := root.CreateKey(ctx, protocol.KeyCreate{Tenant: tenant, Role: role})
 		check(t, err)
-		return protocol.HexKey(k.Secret)
+		return e2bname.HexKey(k.Secret)
 	}
 	foreign, viewer, run := key("other", "owner"), key("", "viewer"), key("", "run")
 	s, err := root.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/e2bname"
-	"github.com/sandgate/sandgate/protocol"
 )
 
 // sandboxWorld is a gateway with a sandbox of the tenant t1, whose id for clients of E2B is iabc.
@@ -149,10 +148,10 @@ func TestForeignPreflight(t *testing.T) {
 func TestHexKey(t *testing.T) {
 	w := newWorld(t, nil)
 	_, secret := w.key("owner")
-	if r := w.do("GET", "/v1", protocol.HexKey(secret), nil, nil); r.StatusCode != 200 {
+	if r := w.do("GET", "/v1", e2bname.HexKey(secret), nil, nil); r.StatusCode != 200 {
 		t.Errorf("the key in hexadecimal form: %d", r.StatusCode)
 	}
-	if r := w.do("GET", "/v1", protocol.HexKey(secret+"x"), nil, nil); r.StatusCode != 401 {
+	if r := w.do("GET", "/v1", e2bname.HexKey(secret+"x"), nil, nil); r.StatusCode != 401 {
 		t.Errorf("another key: %d", r.StatusCode)
 	}
 }

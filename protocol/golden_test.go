@@ -103,8 +103,9 @@ func TestGoldenMessages(t *testing.T) {
 		"repeat.end params": RepeatEnd{},
 
 		"exit record": Exit{}, "limit reached": Reached{},
-		"lost event": Lost{}, "state event": StateChange{}, "presence event": Presence{},
-		"error event": fault.Public{}, "file event": FileChanges{}, "port event": PortChange{},
+		"detached event": Detached{}, "lost event": Lost{}, "state event": StateChange{},
+		"presence event": Presence{},
+		"error event":    fault.Public{}, "file event": FileChanges{}, "port event": PortChange{},
 	}
 	golden.Records(t, "messages.json", types, Network{Allow: []string{"example.org"}})
 	golden.Covers(t, types, "networkAllow")

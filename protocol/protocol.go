@@ -109,11 +109,17 @@ const (
 	// fault.Public. After an error for an Input frame the attachment accepts no more input, because
 	// bytes would be missing.
 	EventError = "error"
+	// EventDetached reports that the connection to a node of the cluster has ended, and with it what
+	// this connection had there. Params is Detached. A client that has not asked for it in Hello is
+	// disconnected instead.
+	EventDetached = "detached"
 )
 
 // Hello opens a connection.
 type Hello struct {
 	Client string `json:"client,omitempty"`
+	// Events are events that the client handles and that the server otherwise does not send: detached.
+	Events []string `json:"events,omitempty"`
 }
 
 // Welcome answers Hello.
@@ -514,6 +520,17 @@ type Lost struct {
 	Message string `json:"message,omitempty"`
 	// Reached is set when a limit was the reason.
 	Reached *Reached `json:"reached,omitempty"`
+}
+
+// Detached is the end of the connection to a node. The client may attach the channels and send the
+// requests again at once.
+type Detached struct {
+	// Channels are the numbers that were attached there. They are free.
+	Channels []uint32 `json:"channels,omitempty"`
+	// Requests are the ids of the requests that get no reply. The node may have performed them.
+	Requests []uint64 `json:"requests,omitempty"`
+	// Error is the reason.
+	Error fault.Public `json:"error"`
 }
 
 // StateChange reports the state of a session: hibernated, resuming or running.

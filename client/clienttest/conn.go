@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/coder/websocket"
@@ -27,6 +28,10 @@ type conn struct {
 	// attached is guarded by the server's mu.
 	attached map[uint32]*attachment
 	work     sync.WaitGroup
+
+	turn       sync.Mutex // held while a message is processed; guards all below
+	detaches   bool       // the client handles the event detached
+	unanswered []uint64   // the requests of a muted session
 }
 
 // attachment is a viewer on a connection.
@@ -36,6 +41,7 @@ type attachment struct {
 	to     *channel
 	reader *logReader
 	writer string
+	done   chan struct{} // closed when no more records are sent
 
 	mu     sync.Mutex // guards all fields below
 	sent   int64      // end of the sent part of the log
@@ -53,15 +59,17 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	s.mu.Lock()
-	s.seen++
-	s.mu.Unlock()
 	ctx, cancel := context.WithCancel(s.ctx)
 	c := &conn{server: s, ws: ws, ctx: ctx, attached: make(map[uint32]*attachment)}
+	s.mu.Lock()
+	s.seen++
+	s.conns[c] = struct{}{}
+	s.mu.Unlock()
 	ws.SetReadLimit(frame.MaxBody)
 	c.serve()
 	cancel()
 	s.mu.Lock()
+	delete(s.conns, c)
 	for _, a := range c.attached {
 		c.drop(a)
 	}
@@ -87,46 +95,62 @@ func (c *conn) serve() {
 		if err != nil {
 			return
 		}
-		if kind == websocket.MessageBinary {
-			f, err := frame.ParseMessage(body)
-			if err != nil {
-				return
-			}
-			if err := c.frame(f); err != nil {
-				p := fault.PublicOf(err)
-				_ = c.ws.Close(websocket.StatusCode(p.Kind.Row().Close), p.Message)
-				return
-			}
-			continue
-		}
-		var req protocol.Request
-		if json.Unmarshal(body, &req) != nil {
+		if !c.handleMessage(kind, body) {
 			return
 		}
-		var start func()
-		var result any
-		if req.Op == protocol.OpAttach {
-			result, start, err = c.attach(req)
+	}
+}
+
+// handleMessage processes one message. It returns false when the connection ends.
+func (c *conn) handleMessage(kind websocket.MessageType, body []byte) bool {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	if kind == websocket.MessageBinary {
+		f, err := frame.ParseMessage(body)
+		if err != nil {
+			return false
+		}
+		if err := c.frame(f); err != nil {
+			p := fault.PublicOf(err)
+			_ = c.ws.Close(websocket.StatusCode(p.Kind.Row().Close), p.Message)
+			return false
+		}
+		return true
+	}
+	var req protocol.Request
+	if json.Unmarshal(body, &req) != nil {
+		return false
+	}
+	var start func()
+	var result any
+	var err error
+	muted := c.muted(req)
+	if req.Op == protocol.OpAttach {
+		result, start, err = c.attach(req)
+	} else {
+		result, err = c.server.do(c, req)
+	}
+	switch {
+	case req.ID == 0:
+	case muted:
+		c.unanswered = append(c.unanswered, req.ID)
+	default:
+		reply := protocol.Reply{ID: req.ID}
+		if err != nil {
+			p := fault.PublicOf(err)
+			reply.Error = &p
 		} else {
-			result, err = c.server.do(c, req)
+			reply.Result, _ = json.Marshal(result)
 		}
-		if req.ID != 0 {
-			reply := protocol.Reply{ID: req.ID}
-			if err != nil {
-				p := fault.PublicOf(err)
-				reply.Error = &p
-			} else {
-				reply.Result, _ = json.Marshal(result)
-			}
-			body, _ := json.Marshal(reply)
-			if c.text(body) != nil {
-				return
-			}
-		}
-		if start != nil {
-			start()
+		body, _ := json.Marshal(reply)
+		if c.text(body) != nil {
+			return false
 		}
 	}
+	if start != nil {
+		start()
+	}
+	return true
 }
 
 func (c *conn) attach(req protocol.Request) (any, func(), error) {
@@ -150,6 +174,7 @@ func (c *conn) attach(req protocol.Request) (any, func(), error) {
 	}
 	at := reader.pos // nobody else uses it yet
 	a := &attachment{conn: c, ch: req.Ch, to: ch, reader: reader, writer: p.Writer, sent: at}
+	a.done = make(chan struct{})
 	c.attached[req.Ch] = a
 	ch.mu.Lock()
 	ch.subscribers[a] = struct{}{}
@@ -166,6 +191,7 @@ func (c *conn) attach(req protocol.Request) (any, func(), error) {
 }
 
 func (a *attachment) send() {
+	defer close(a.done)
 	for {
 		offset, records, err := a.reader.next(a.conn.ctx)
 		if err != nil {
@@ -233,6 +259,9 @@ func (c *conn) frame(f frame.Frame) error {
 // do performs an operation on a channel. The server's mu is held.
 func (c *conn) do(req protocol.Request) (any, error) {
 	if req.Op == protocol.OpHello {
+		var p protocol.Hello
+		_ = json.Unmarshal(req.Params, &p)
+		c.detaches = slices.Contains(p.Events, protocol.EventDetached)
 		return protocol.Welcome{Protocol: protocol.Subprotocol, Server: "test"}, nil
 	}
 	a := c.attached[req.Ch]

@@ -53,6 +53,8 @@ type Server struct {
 	files    map[string][]byte // by session and path
 	deleted  []string
 	seen     int // number of accepted WebSockets
+	conns    map[*conn]struct{}
+	muted    map[string]bool // sessions whose requests get no reply
 }
 
 type session struct {
@@ -67,6 +69,7 @@ func New(script Script) *Server {
 	s := &Server{
 		Token: "sgt_test", script: script,
 		sessions: make(map[string]*session), files: make(map[string][]byte),
+		conns: make(map[*conn]struct{}), muted: make(map[string]bool),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	mux := http.NewServeMux()

@@ -3,8 +3,6 @@ package wire
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"slices"
 
 	"github.com/coder/websocket"
@@ -22,6 +20,7 @@ type outgoing struct {
 // call is a request whose reply is awaited.
 type call struct {
 	id   uint64
+	ch   uint32
 	body []byte
 	// repeat is true when sending the request twice does no harm.
 	repeat bool
@@ -45,14 +44,30 @@ func (c *Conn) takeCalls(match func(*call) bool) []*call {
 	return taken
 }
 
-// start registers a call and sends it, now or once there is a link.
-func (c *Conn) start(ctx context.Context, name string, ch uint32, params any, repeat bool,
-	reply func(json.RawMessage, error),
-) (uint64, error) {
-	return c.issue(ctx, ask{name: name, ch: ch, params: params, repeat: repeat}, reply)
+// takeWaiting marks the calls that wait for a link as sent on l, and returns them, the oldest first.
+// mu is held.
+func (c *Conn) takeWaiting(l *link) (waiting []*call) {
+	for _, p := range c.calls {
+		if p.sent == nil {
+			p.sent = l
+			waiting = append(waiting, p)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *call) int { return int(int64(a.id) - int64(b.id)) })
+	return waiting
 }
 
-// startOn is like start, but uses only the link on, unless that is nil.
+// sendAll sends calls on l.
+func (c *Conn) sendAll(l *link, calls []*call) {
+	for _, p := range calls {
+		if !l.send(c.ctx, websocket.MessageText, p.body) {
+			return
+		}
+	}
+}
+
+// startOn registers a call and sends it, now or once there is a link; or only on the link on, unless
+// that is nil.
 func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, params any,
 	repeat bool, reply func(json.RawMessage, error),
 ) (uint64, error) {
@@ -94,7 +109,7 @@ func (c *Conn) issue(
 		c.mu.Unlock()
 		return 0, c.err
 	}
-	if a.on != nil && c.link != a.on {
+	if a.on != nil && (c.link != a.on.whole || a.on.ended.Err() != nil) {
 		c.mu.Unlock()
 		return 0, fault.New(fault.Unavailable, op, "the connection was lost")
 	}
@@ -114,7 +129,7 @@ func (c *Conn) issue(
 		c.mu.Unlock()
 		return 0, err
 	}
-	p := &call{id: req.ID, body: body, repeat: a.repeat, reply: reply, sent: c.link}
+	p := &call{id: req.ID, ch: a.ch, body: body, repeat: a.repeat, reply: reply, sent: c.link}
 	c.calls[p.id] = p
 	l := c.link
 	c.mu.Unlock()
@@ -141,10 +156,6 @@ func (c *Conn) call(ctx context.Context, name string, ch uint32, params, result 
 }
 
 func (c *Conn) await(ctx context.Context, asked ask, result any) error {
-	type answer struct {
-		result json.RawMessage
-		err    error
-	}
 	got := make(chan answer, 1)
 	id, err := c.issue(ctx, asked,
 		func(r json.RawMessage, err error) { got <- answer{r, err} })
@@ -158,13 +169,23 @@ func (c *Conn) await(ctx context.Context, asked ask, result any) error {
 		c.forget(id)
 		return fault.Wrap(fault.KindOf(ctx.Err()), "client."+asked.name, ctx.Err())
 	}
+	return a.into(asked.name, result)
+}
+
+// answer is the reply to a call, or why there is none.
+type answer struct {
+	result json.RawMessage
+	err    error
+}
+
+// into stores the result of an operation, unless result is nil.
+func (a answer) into(name string, result any) error {
 	if a.err != nil || result == nil {
 		return a.err
 	}
-	if err := json.Unmarshal(a.result, result); err != nil && !errors.Is(err, io.EOF) {
+	if err := json.Unmarshal(a.result, result); err != nil {
 		return &fault.Error{
-			Kind: fault.Malformed, Op: "client." + asked.name,
-			Message: "the reply cannot be read", Err: err,
+			Kind: fault.Malformed, Op: "client." + name, Message: "the reply cannot be read", Err: err,
 		}
 	}
 	return nil

@@ -32,10 +32,6 @@ func (v *Viewer) attachedLink(ctx context.Context) (*link, error) {
 // call sends a request about the viewer's channel once the viewer is attached, and waits for the
 // reply. repeat allows it to send the request again after a reconnection. result may be nil.
 func (v *Viewer) call(ctx context.Context, name string, params, result any, repeat bool) error {
-	type answer struct {
-		result json.RawMessage
-		err    error
-	}
 	for {
 		l, err := v.attachedLink(ctx)
 		if err != nil {
@@ -60,15 +56,6 @@ func (v *Viewer) call(ctx context.Context, name string, params, result any, repe
 		if a.err != nil && repeat && l.ended.Err() != nil && v.conn.Err() == nil {
 			continue
 		}
-		if a.err != nil || result == nil {
-			return a.err
-		}
-		if err := json.Unmarshal(a.result, result); err != nil {
-			return &fault.Error{
-				Kind: fault.Malformed, Op: "client." + name,
-				Message: "the reply cannot be read", Err: err,
-			}
-		}
-		return nil
+		return a.into(name, result)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/sandgate/sandgate/client/internal/hello"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -45,7 +46,7 @@ type Conn struct {
 	calls   map[uint64]*call
 	nextID  uint64
 	viewers map[uint32]*Viewer
-	watches map[uint32]watcher
+	watches map[uint32]*watch
 	nextCh  uint32
 	err     error // why it has ended
 	last    error // why the last attempt or connection failed
@@ -59,7 +60,7 @@ func (c *Client) Connect(ctx context.Context) (*Conn, error) {
 	conn := &Conn{
 		client: c, ready: make(chan struct{}),
 		calls: make(map[uint64]*call), viewers: make(map[uint32]*Viewer),
-		watches: make(map[uint32]watcher),
+		watches: make(map[uint32]*watch),
 	}
 	conn.ctx, conn.cancel = context.WithCancel(context.Background())
 	conn.work.Add(1)
@@ -118,10 +119,7 @@ func (c *Conn) finish(err error) {
 	}
 	c.err = err
 	calls := c.takeCalls(func(*call) bool { return true })
-	viewers := make([]*Viewer, 0, len(c.viewers))
-	for _, v := range c.viewers {
-		viewers = append(viewers, v)
-	}
+	viewers := slices.Collect(maps.Values(c.viewers))
 	clear(c.viewers)
 	l := c.link
 	c.mu.Unlock()
@@ -182,14 +180,9 @@ func (c *Conn) loop() {
 // final reports whether reconnecting cannot succeed: the server rejected the credentials, or closed
 // with a code from 3500 to 3999.
 func final(err error) bool {
-	var f *finalError
+	var f *hello.FinalError
 	return errors.As(err, &f)
 }
-
-// finalError marks an error after which the client does not reconnect.
-type finalError struct{ error }
-
-func (e *finalError) Unwrap() error { return e.error }
 
 // once opens one link and serves it until it ends. useful reports whether the server sent anything
 // after the reply to hello.
@@ -214,7 +207,7 @@ func (c *Conn) once() (useful bool, err error) {
 	for {
 		kind, body, rerr := l.ws.Read(l.ended)
 		if rerr != nil {
-			err = linkError(rerr)
+			err = hello.CloseError(rerr)
 			break
 		}
 		useful = true
@@ -238,19 +231,9 @@ func (c *Conn) raise(l *link) bool {
 	}
 	c.link = l
 	c.links++
-	var waiting []*call
-	for _, p := range c.calls {
-		if p.sent == nil {
-			p.sent = l
-			waiting = append(waiting, p)
-		}
-	}
-	slices.SortFunc(waiting, func(a, b *call) int { return int(int64(a.id) - int64(b.id)) })
-	viewers := make([]*Viewer, 0, len(c.viewers))
-	for _, v := range c.viewers {
-		viewers = append(viewers, v)
-	}
-	watches := slices.Collect(maps.Values(c.watches))
+	waiting := c.takeWaiting(l)
+	viewers := slices.Collect(maps.Values(c.viewers))
+	watches := slices.Collect(maps.Keys(c.watches))
 	close(c.ready)
 	c.work.Add(1)
 	c.mu.Unlock()
@@ -259,14 +242,10 @@ func (c *Conn) raise(l *link) bool {
 		for _, v := range viewers {
 			v.attach()
 		}
-		for _, w := range watches {
-			w.subscribe(l)
+		for _, ch := range watches {
+			c.subscribe(l, ch)
 		}
-		for _, p := range waiting {
-			if !l.send(c.ctx, websocket.MessageText, p.body) {
-				return
-			}
-		}
+		c.sendAll(l, waiting)
 	}()
 	return true
 }
@@ -285,19 +264,21 @@ func (c *Conn) lower(l *link, cause error) {
 			p.sent = nil
 		}
 	}
-	viewers := make([]*Viewer, 0, len(c.viewers))
-	for _, v := range c.viewers {
-		viewers = append(viewers, v)
-	}
+	viewers := slices.Collect(maps.Values(c.viewers))
 	c.mu.Unlock()
 	for _, v := range viewers {
 		v.lower()
 	}
 	for _, p := range failed {
-		p.reply(nil, &fault.Error{
-			Kind: fault.Unavailable, Op: "client.call",
-			Message: "the connection was lost before the reply; the request may or may not have been performed", Err: cause,
-		})
+		p.reply(nil, unanswered(cause))
+	}
+}
+
+// unanswered is the error of a call whose reply will not come.
+func unanswered(cause error) error {
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: "client.call",
+		Message: "the connection was lost before the reply; the request may or may not have been performed", Err: cause,
 	}
 }
 
@@ -315,23 +296,25 @@ func (c *Conn) receive(l *link, kind websocket.MessageType, body []byte) error {
 	case frame.Control:
 		return c.control(l, f.Body)
 	case frame.Records:
-		c.mu.Lock()
-		v := c.viewers[f.Channel]
-		c.mu.Unlock()
+		v := c.viewer(f.Channel)
 		if v == nil {
 			return nil // the frame was sent before the viewer was closed
 		}
 		return v.receive(l, f.Body)
 	case frame.Ack:
-		c.mu.Lock()
-		v := c.viewers[f.Channel]
-		c.mu.Unlock()
-		if v != nil && len(f.Body) == 8 {
+		if v := c.viewer(f.Channel); v != nil && len(f.Body) == 8 {
 			v.inputTaken(binary.BigEndian.Uint64(f.Body))
 		}
 		return nil
 	}
 	return fault.New(fault.Malformed, op, "the server sent a frame of type %d", f.Type)
+}
+
+// viewer returns the viewer with a channel number; nil if it was closed.
+func (c *Conn) viewer(ch uint32) *Viewer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.viewers[ch]
 }
 
 func (c *Conn) control(l *link, body []byte) error {
@@ -361,9 +344,6 @@ func (c *Conn) control(l *link, body []byte) error {
 	return nil
 }
 
-// eventError is the event that reports a rejected frame of the client.
-const eventError = "error"
-
 // event passes an event to the viewers that it concerns.
 func (c *Conn) event(l *link, reply protocol.Reply) {
 	switch reply.Event {
@@ -374,6 +354,12 @@ func (c *Conn) event(l *link, reply protocol.Reply) {
 			tell(s)
 		}
 		return
+	case protocol.EventDetached:
+		var d protocol.Detached
+		if json.Unmarshal(reply.Params, &d) == nil {
+			c.detached(l, d)
+		}
+		return
 	case protocol.EventFile, protocol.EventPresence:
 		c.mu.Lock()
 		w := c.watches[reply.Ch]
@@ -382,12 +368,9 @@ func (c *Conn) event(l *link, reply protocol.Reply) {
 			w.accept(reply.Event, reply.Params)
 		}
 		return
-	case eventError:
+	case protocol.EventError:
 		var p fault.Public
-		c.mu.Lock()
-		v := c.viewers[reply.Ch]
-		c.mu.Unlock()
-		if v != nil && json.Unmarshal(reply.Params, &p) == nil {
+		if v := c.viewer(reply.Ch); v != nil && json.Unmarshal(reply.Params, &p) == nil {
 			v.inputRefused(l, p.Err("client.stdin"))
 		}
 		return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/coder/websocket"
 
@@ -193,19 +192,6 @@ func (c *Conn) background(f func()) bool {
 	}
 	c.work.Go(f)
 	return true
-}
-
-// incomplete returns how many bytes at the end of b, 0 to 3, begin an incomplete character.
-func incomplete(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if c := b[len(b)-n]; utf8.RuneStart(c) {
-			if c >= 0x80 && !utf8.FullRune(b[len(b)-n:]) {
-				return n
-			}
-			return 0
-		}
-	}
-	return 0
 }
 
 func signal(ch chan struct{}) {

@@ -2,58 +2,36 @@ package wire
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/sandgate/sandgate/client/internal/hello"
 	"github.com/sandgate/sandgate/client/internal/whole"
-
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
 )
 
-// link is one WebSocket of a Conn.
+// link is one WebSocket of a Conn, or the part of it that belongs to one attached channel. A part ends
+// with the WebSocket, or before it with its attachment.
 type link struct {
 	ws    *websocket.Conn
 	out   chan outgoing
 	ended context.Context
 	end   context.CancelFunc
+	whole *link // the link of the WebSocket; of a whole link itself
+}
+
+// part returns a new part of l.
+func (l *link) part() *link {
+	p := &link{ws: l.ws, out: l.out, whole: l.whole}
+	p.ended, p.end = context.WithCancel(l.ended)
+	return p
 }
 
 // ticketPrefix begins the subprotocol that carries a ticket.
 const ticketPrefix = "ticket."
-
-func linkError(err error) error {
-	const op = "client.conn"
-	code := int(websocket.CloseStatus(err))
-	for _, row := range fault.Table() {
-		if row.Close != code {
-			continue
-		}
-		var ce websocket.CloseError
-		message := row.Advice
-		if errors.As(err, &ce) && ce.Reason != "" {
-			message = ce.Reason
-		}
-		e := fault.New(row.Kind, op, "%s", message)
-		if code >= 3500 && code <= 3999 {
-			return &finalError{e}
-		}
-		return e
-	}
-	if code >= 3500 && code <= 3999 {
-		return &finalError{fault.New(fault.Unsupported, op,
-			"the server ended the connection with code %d", code)}
-	}
-	return &fault.Error{
-		Kind: fault.Unavailable, Op: op, Message: "the connection was lost",
-		Err: err,
-	}
-}
 
 // dial opens a WebSocket and performs hello.
 func (c *Conn) dial() (*link, error) {
@@ -80,59 +58,21 @@ func (c *Conn) dial() (*link, error) {
 		}
 		e := responseError(op, resp)
 		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-			return nil, &finalError{e}
+			return nil, &hello.FinalError{Err: e}
 		}
 		return nil, e
 	}
 	ws.SetReadLimit(frame.MessageHeaderSize + frame.MaxBody + 64)
-	if err := hello(ctx, ws, c.client.opts.Name); err != nil {
+	if err := hello.Send(ctx, ws, protocol.Hello{
+		Client: c.client.opts.Name, Events: []string{protocol.EventDetached},
+	}); err != nil {
 		_ = ws.CloseNow()
 		return nil, err
 	}
 	l := &link{ws: ws, out: make(chan outgoing, outQueue)}
+	l.whole = l
 	l.ended, l.end = context.WithCancel(c.ctx)
 	return l, nil
-}
-
-func hello(ctx context.Context, ws *websocket.Conn, name string) error {
-	const op = "client.hello"
-	params, err := json.Marshal(protocol.Hello{Client: name})
-	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
-	}
-	body, err := json.Marshal(protocol.Request{ID: 1, Op: protocol.OpHello, Params: params})
-	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
-	}
-	if err := ws.Write(ctx, websocket.MessageText, body); err != nil {
-		return linkError(err)
-	}
-	_, text, err := ws.Read(ctx)
-	if err != nil {
-		return linkError(err)
-	}
-	var reply protocol.Reply
-	var welcome protocol.Welcome
-	if err := json.Unmarshal(text, &reply); err != nil {
-		return &fault.Error{
-			Kind: fault.Malformed, Op: op,
-			Message: "the server's first message is not a reply", Err: err,
-		}
-	}
-	if reply.Error != nil {
-		e := reply.Error.Err(op)
-		if e.Kind.Row().Close >= 3500 {
-			return &finalError{e}
-		}
-		return e
-	}
-	if err := json.Unmarshal(reply.Result, &welcome); err != nil ||
-		welcome.Protocol != protocol.Subprotocol {
-		return &finalError{fault.New(fault.Unsupported, op,
-			"the server uses the protocol %q, this client %s", welcome.Protocol,
-			protocol.Subprotocol)}
-	}
-	return nil
 }
 
 // write sends the queued messages in order.
@@ -175,6 +115,9 @@ func (l *link) ping() {
 
 // send queues a message. It returns false if the link or ctx ended first.
 func (l *link) send(ctx context.Context, kind websocket.MessageType, body []byte) bool {
+	if l.ended.Err() != nil { // l may be a part, whose queue continues
+		return false
+	}
 	select {
 	case l.out <- outgoing{kind, body}:
 		return true

@@ -28,14 +28,10 @@ func (c *Conn) Presence(ctx context.Context, p protocol.SessionWatch,
 	report func(protocol.Presence) error,
 ) error {
 	w := &presenceWatch{conn: c, ask: p, moved: make(chan struct{}, 1)}
-	on, err := c.watch(&w.ch, w)
-	if err != nil {
+	if err := c.watch(&w.ch, w); err != nil {
 		return err
 	}
 	defer c.unwatch(w.ch, true)
-	if on != nil {
-		w.subscribe(on)
-	}
 	for {
 		w.mu.Lock()
 		queue, err := w.queue, w.err
@@ -59,14 +55,16 @@ func (c *Conn) Presence(ctx context.Context, p protocol.SessionWatch,
 	}
 }
 
-// subscribe requests the watch on a link.
+// subscribe requests the watch on a part of a link.
 func (w *presenceWatch) subscribe(on *link) {
 	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpSessionWatch, w.ch, w.ask, false,
 		func(result json.RawMessage, err error) {
 			switch {
 			case err == nil:
 				w.accept(protocol.EventPresence, result)
-			case !fault.Is(err, fault.Unavailable): // then the next link begins the watch again
+			case fault.Is(err, fault.Unavailable): // the next link may begin the watch again before
+				w.conn.resubscribe(on.whole, w.ch, watchRetry)
+			default:
 				w.fail(err)
 			}
 		})

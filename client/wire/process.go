@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/sandgate/sandgate/client/internal/runes"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -140,7 +141,7 @@ func (p *Process) write(ctx context.Context, data []byte, flags uint8, wait bool
 	for first := true; first || len(data) > 0; first = false {
 		n := min(len(data), protocol.MaxInput)
 		if n < len(data) {
-			n -= incomplete(data[:n])
+			n -= runes.Incomplete(data[:n])
 		}
 		var err error
 		if last, err = in.add(ctx, data[:n], flags); err != nil {

@@ -46,8 +46,8 @@ type Viewer struct {
 	readOnly bool
 
 	mu       sync.Mutex // guards all fields below
-	link     *link      // the link of the attachment; nil while not attached
-	asking   bool       // an attach request is in progress
+	link     *link      // the part of a link for the attachment; nil while not attached
+	asking   *link      // the same while an attach request is in progress
 	parked   bool       // an attach waits for Next to empty the queue
 	retry    *time.Timer
 	pause    time.Duration
@@ -145,7 +145,7 @@ func (v *Viewer) attach() {
 	l := v.conn.link
 	v.conn.mu.Unlock()
 	v.mu.Lock()
-	if l == nil || v.err != nil || v.exited || v.asking || v.link != nil {
+	if l == nil || v.err != nil || v.exited || v.asking != nil || v.link != nil {
 		v.mu.Unlock()
 		return
 	}
@@ -155,7 +155,8 @@ func (v *Viewer) attach() {
 		v.mu.Unlock()
 		return
 	}
-	v.asking, v.parked = true, false
+	part := l.part()
+	v.asking, v.parked = part, false
 	p := protocol.Attach{
 		Session: v.session, Channel: v.channel, Epoch: v.epoch, Offset: v.received,
 		Window:   v.window,
@@ -165,10 +166,10 @@ func (v *Viewer) attach() {
 		p.Writer = v.input.writer
 	}
 	v.mu.Unlock()
-	_, err := v.conn.startOn(v.conn.ctx, l, protocol.OpAttach, v.ch, p, false,
-		func(r json.RawMessage, err error) { v.answered(l, r, err) })
+	_, err := v.conn.startOn(v.conn.ctx, part, protocol.OpAttach, v.ch, p, false,
+		func(r json.RawMessage, err error) { v.answered(part, r, err) })
 	if err != nil {
-		v.answered(l, nil, err)
+		v.answered(part, nil, err)
 	}
 }
 
@@ -176,26 +177,23 @@ func (v *Viewer) attach() {
 // the records after the reply.
 func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	var a protocol.Attached
-	if err == nil {
-		a, err = decodeAttached(result)
-	}
+	err = answer{result, err}.into(protocol.OpAttach, &a)
 	v.mu.Lock()
-	v.asking = false
+	v.asking = nil
+	lost := l.ended.Err() != nil
+	if err != nil {
+		l.end()
+	}
 	if v.err != nil {
 		v.mu.Unlock()
 		return
 	}
 	if err != nil {
-		if l.ended.Err() != nil {
-			// The next link attaches. It may already be connected and have found this attach in
-			// progress.
+		if lost {
+			// The next link attaches. If it has found this attach in progress, or the node's link was
+			// lost and not this one, the viewer has to attach itself.
 			v.mu.Unlock()
-			v.conn.mu.Lock()
-			up := v.conn.link != nil && v.conn.link != l
-			v.conn.mu.Unlock()
-			if up {
-				v.again(0)
-			}
+			v.again(v.conn.client.jitter())
 			return
 		}
 		if fault.KindOf(err).Row().Close < 3500 && v.first == nil {
@@ -255,16 +253,6 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	signal(v.wake)
 }
 
-func decodeAttached(result json.RawMessage) (a protocol.Attached, err error) {
-	if err := json.Unmarshal(result, &a); err != nil {
-		return a, &fault.Error{
-			Kind: fault.Malformed, Op: "client.attach", Message: "the reply cannot be read",
-			Err: err,
-		}
-	}
-	return a, nil
-}
-
 // EventEpoch is the name of the event record that a viewer creates itself when the server's history
 // of the channel has begun again: {event, from, to} with the epochs. Earlier offsets have no
 // meaning afterwards.
@@ -289,19 +277,31 @@ func (v *Viewer) inputTaken(sequence uint64) {
 // inputRefused records why the server accepts no further input on l.
 func (v *Viewer) inputRefused(l *link, err error) {
 	v.mu.Lock()
-	is := v.link == l
+	is := v.link != nil && v.link.whole == l
 	v.mu.Unlock()
 	if is && v.input != nil {
 		v.input.fail(err)
 	}
 }
 
-// lower is called when the link in use is lost.
-func (v *Viewer) lower() {
+// lower is called when the link in use is lost, or the attachment on it. It reports whether an attach
+// request was in progress.
+func (v *Viewer) lower() (asking bool) {
 	v.mu.Lock()
-	v.link = nil
+	defer v.mu.Unlock()
+	v.endParts()
 	v.change()
-	v.mu.Unlock()
+	return v.asking != nil
+}
+
+// endParts ends the attachment on this side. mu is held.
+func (v *Viewer) endParts() {
+	for _, l := range []*link{v.link, v.asking} {
+		if l != nil {
+			l.end()
+		}
+	}
+	v.link = nil
 }
 
 // push queues a record. mu is held.
@@ -326,7 +326,7 @@ func (v *Viewer) receive(l *link, body []byte) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.link != l || v.err != nil || v.exited {
+	if v.link == nil || v.link.whole != l || v.err != nil || v.exited {
 		return nil
 	}
 	at := int64(binary.BigEndian.Uint64(body))
@@ -513,7 +513,7 @@ func (v *Viewer) Close() error {
 	if l != nil {
 		body, err := json.Marshal(protocol.Request{Op: protocol.OpDetach, Ch: v.ch})
 		if err == nil {
-			l.send(v.conn.ctx, websocket.MessageText, body)
+			l.whole.send(v.conn.ctx, websocket.MessageText, body)
 		}
 	}
 	return nil
@@ -525,7 +525,7 @@ func (v *Viewer) fail(err error) {
 	if v.err == nil {
 		v.err = err
 	}
-	v.link = nil
+	v.endParts()
 	v.change()
 	if v.retry != nil {
 		v.retry.Stop()

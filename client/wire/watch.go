@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -26,33 +27,71 @@ type fileWatch struct {
 
 // watcher gets the events under a channel number.
 type watcher interface {
-	// subscribe requests the events on a link.
+	// subscribe requests the events on a part of a link.
 	subscribe(on *link)
 	// accept processes an event.
 	accept(name string, params json.RawMessage)
 }
 
-// watch registers w under a new channel number, which it stores in ch, and returns the present link;
-// nil if there is none. Every later link calls subscribe.
-func (c *Conn) watch(ch *uint32, w watcher) (*link, error) {
+// watch is a watcher and the part of a link on which it is subscribed.
+type watch struct {
+	watcher
+	on *link // guarded by Conn.mu; nil before the first subscription
+}
+
+// watch registers w under a new channel number, which it stores in ch, and subscribes it, now and on
+// every later link.
+func (c *Conn) watch(ch *uint32, w watcher) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.err != nil {
-		return nil, c.err
+		c.mu.Unlock()
+		return c.err
 	}
 	c.nextCh++
 	*ch = c.nextCh
-	c.watches[c.nextCh] = w
-	return c.link, nil
+	c.watches[*ch] = &watch{watcher: w}
+	l := c.link
+	c.mu.Unlock()
+	c.subscribe(l, *ch)
+	return nil
+}
+
+// subscribe subscribes the watch with a number on l, unless it is subscribed or the link has ended.
+func (c *Conn) subscribe(l *link, ch uint32) {
+	c.mu.Lock()
+	w := c.watches[ch]
+	if w == nil || l == nil || c.link != l || w.on != nil && w.on.ended.Err() == nil {
+		c.mu.Unlock()
+		return
+	}
+	on := l.part()
+	w.on = on
+	c.mu.Unlock()
+	w.subscribe(on)
+}
+
+// resubscribe ends the subscription of a watch and begins it again after a pause, unless another link
+// does so.
+func (c *Conn) resubscribe(l *link, ch uint32, pause time.Duration) {
+	c.mu.Lock()
+	if w := c.watches[ch]; w != nil && w.on != nil {
+		w.on.end()
+	}
+	c.mu.Unlock()
+	time.AfterFunc(pause, func() { c.subscribe(l, ch) })
 }
 
 // unwatch ends the events under a channel number, also on the server with detach.
 func (c *Conn) unwatch(ch uint32, detach bool) {
 	c.mu.Lock()
+	if w := c.watches[ch]; w != nil && w.on != nil {
+		w.on.end()
+	}
 	delete(c.watches, ch)
 	c.mu.Unlock()
 	if detach {
-		_, _ = c.start(c.ctx, protocol.OpDetach, ch, nil, true, func(json.RawMessage, error) {})
+		_, _ = c.startOn(c.ctx, nil, protocol.OpDetach, ch, nil, true,
+			func(json.RawMessage, error) {})
 	}
 }
 
@@ -69,14 +108,10 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(),
 ) error {
 	const op = "client.watch"
 	w := &fileWatch{conn: c, ask: p, moved: make(chan struct{}, 1)}
-	on, err := c.watch(&w.ch, w)
-	if err != nil {
+	if err := c.watch(&w.ch, w); err != nil {
 		return err
 	}
 	defer w.close()
-	if on != nil {
-		w.subscribe(on)
-	}
 	for {
 		w.mu.Lock()
 		queue, err, over, begun := w.queue, w.err, w.over, w.again
@@ -104,7 +139,7 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(),
 	}
 }
 
-// subscribe requests the watch on a link.
+// subscribe requests the watch on a part of a link.
 func (w *fileWatch) subscribe(on *link) {
 	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpFileWatch, w.ch, w.ask, false,
 		func(_ json.RawMessage, err error) {
@@ -121,8 +156,8 @@ func (w *fileWatch) subscribe(on *link) {
 						Changes: []protocol.FileChange{}, Overflow: true,
 					})
 				}
-			case fault.Is(err, fault.Unavailable):
-				// The link was lost. The next one begins the watch again.
+			case fault.Is(err, fault.Unavailable): // the next link may begin the watch again before
+				w.conn.resubscribe(on.whole, w.ch, watchRetry)
 			default:
 				w.stop(err)
 			}

@@ -14,9 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -177,7 +177,7 @@ func BearerToken(header string) (secret string, ok bool) {
 // Bearer returns the principal of a bearer token other than a run token: an
 // API key, the token of a user or a view link, or a token of the configuration.
 func (a *Authenticator) Bearer(secret string) (noderpc.Principal, error) {
-	if plain, ok := protocol.FromHexKey(secret); ok {
+	if plain, ok := e2bname.FromHexKey(secret); ok {
 		secret = plain
 	}
 	switch {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
 )
@@ -51,10 +53,13 @@ func (o *openRequests) answered(f frame.Frame) {
 	if f.Type != frame.Control {
 		return
 	}
-	id := replyID(f.Body)
-	if id == 0 {
-		return
+	if id := nodecall.ReplyID(f.Body); id != 0 {
+		o.forgetID(id)
 	}
+}
+
+// forgetID forgets a request.
+func (o *openRequests) forgetID(id uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if i := slices.Index(o.ids, id); i >= 0 {
@@ -64,25 +69,27 @@ func (o *openRequests) answered(f frame.Frame) {
 	}
 }
 
-// replyID returns the id of a reply; 0 for an event. A node writes the id as the first field.
-func replyID(body []byte) uint64 {
-	rest, ok := bytes.CutPrefix(body, []byte(`{"id":`))
-	if !ok {
-		if bytes.HasPrefix(body, []byte(`{"event":`)) {
-			return 0
-		}
-		var r struct {
-			ID uint64 `json:"id"`
-		}
-		_ = json.Unmarshal(body, &r) // an id that cannot be read is none
-		return r.ID
+// detachedBegin begins the text of the event detached.
+var detachedBegin = []byte(`{"event":"` + protocol.EventDetached + `"`)
+
+// detachedRequests returns the ids of the requests that get no reply, if a frame is the event
+// detached.
+func detachedRequests(f frame.Frame) []uint64 {
+	if f.Type != frame.Control || !bytes.HasPrefix(f.Body, detachedBegin) {
+		return nil
 	}
-	var id uint64
-	for _, c := range rest {
-		if c < '0' || c > '9' {
-			break
-		}
-		id = id*10 + uint64(c-'0')
+	var r struct {
+		Params protocol.Detached `json:"params"`
 	}
-	return id
+	_ = json.Unmarshal(f.Body, &r) // the router has written it
+	return r.Params.Requests
+}
+
+// wantsDetached reports whether a hello asks for the event detached.
+func wantsDetached(hello []byte) bool {
+	var r struct {
+		Params protocol.Hello `json:"params"`
+	}
+	_ = json.Unmarshal(hello, &r) // parameters of other forms ask for nothing
+	return slices.Contains(r.Params.Events, protocol.EventDetached)
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/sandgate/sandgate/protocol"
@@ -60,4 +61,41 @@ func control(t *testing.T, r protocol.Reply) frame.Frame {
 		t.Fatal(err)
 	}
 	return frame.Frame{Type: frame.Control, Body: body}
+}
+
+// TestDetachedRequests: the event detached ends the requests that it lists. A client asks for it in
+// its hello.
+func TestDetachedRequests(t *testing.T) {
+	var o openRequests
+	for id := range uint64(3) {
+		if err := o.add(id + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	params, err := json.Marshal(protocol.Detached{Channels: []uint32{4}, Requests: []uint64{1, 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := control(t, protocol.Reply{Event: protocol.EventDetached, Params: params})
+	o.answered(event)
+	for _, id := range detachedRequests(event) {
+		o.forgetID(id)
+	}
+	if !slices.Equal(o.ids, []uint64{2}) {
+		t.Errorf("still open: %v", o.ids)
+	}
+	other := control(t, protocol.Reply{Event: protocol.EventState, Params: params})
+	if ids := detachedRequests(other); ids != nil {
+		t.Errorf("another event lists %v", ids)
+	}
+	for hello, want := range map[string]bool{
+		`{"id":1,"op":"hello","params":{"client":"x","events":["other","detached"]}}`: true,
+		`{"id":1,"op":"hello","params":{"events":["other"]}}`:                         false,
+		`{"id":1,"op":"hello","params":{"events":"detached"}}`:                        false,
+		`{"id":1,"op":"hello"}`: false,
+	} {
+		if got := wantsDetached([]byte(hello)); got != want {
+			t.Errorf("%s asks for the event: %t", hello, got)
+		}
+	}
 }

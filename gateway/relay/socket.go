@@ -149,6 +149,9 @@ func (s *Socket) hello() error {
 		_ = s.refuse(e.id, err)
 		return err
 	}
+	if l, is := s.link.(detachedReporter); is && wantsDetached(*buf) {
+		l.ReportDetached()
+	}
 	s.deadline(0)
 	return s.answer(e.id, protocol.Welcome{
 		Protocol: protocol.Subprotocol,
@@ -261,6 +264,10 @@ func (s *Socket) pumpOne(link bufferedLink) error {
 	s.server.stats.MessagesOut.Add(1)
 	s.open.answered(f)
 	s.spans.reply(f)
+	for _, id := range detachedRequests(f) {
+		s.open.forgetID(id)
+		s.spans.cut(id)
+	}
 	s.conn.cork()
 	err = s.write(f)
 	if link == nil || !link.Buffered() {
@@ -357,6 +364,10 @@ type bufferedLink interface {
 	Wait()
 	Shrink()
 }
+
+// detachedReporter is a link to several nodes. After ReportDetached it sends the event detached when
+// the link to one of them ends, and does not end itself.
+type detachedReporter interface{ ReportDetached() }
 
 func limitOf(typ websocket.MessageType) int {
 	if typ == websocket.MessageBinary {

@@ -82,14 +82,26 @@ func (a *openSpans) reply(f frame.Frame) {
 	if json.Unmarshal(f.Body, &r) != nil || r.ID == 0 || r.Event != "" {
 		return
 	}
-	a.mu.Lock()
-	span := a.m[r.ID]
-	delete(a.m, r.ID)
-	a.n.Store(int32(len(a.m)))
-	a.mu.Unlock()
+	span := a.remove(r.ID)
 	if r.Error != nil {
 		span.Set(trace.Outcome, r.Error.Kind)
 	}
+	span.End(nil)
+}
+
+func (a *openSpans) remove(id uint64) *trace.Span {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	span := a.m[id]
+	delete(a.m, id)
+	a.n.Store(int32(len(a.m)))
+	return span
+}
+
+// cut ends the span of a request that will get no reply.
+func (a *openSpans) cut(id uint64) {
+	span := a.remove(id)
+	span.Set(trace.Outcome, "cut")
 	span.End(nil)
 }
 

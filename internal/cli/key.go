@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandgate/sandgate/client/wire"
 	"github.com/sandgate/sandgate/internal/cli/output"
+	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -55,7 +56,7 @@ The secret is printed once, on standard output; the server stores its hash.`,
 		p.ExpiresSeconds = int64(*expires / time.Second)
 		k, err := server.CreateKey(ctx, p)
 		if *e2b {
-			k.Secret = protocol.HexKey(k.Secret)
+			k.Secret = e2bname.HexKey(k.Secret)
 		}
 		return a.printSecret(server, k, err)
 	})

@@ -1,5 +1,6 @@
 // Package e2bname has the names that E2B's interface has for parts of Sandgate: the ids of sandboxes,
-// their metadata and options in the labels of a session, and their events. Gateways and nodes use it.
+// their metadata and options in the labels of a session, their events, and the form of keys.
+// Gateways and nodes use it.
 //
 // A sandbox is a session of Sandgate. See docs/reference/e2b.md.
 package e2bname

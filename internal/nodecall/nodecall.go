@@ -6,6 +6,7 @@
 package nodecall
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 
@@ -106,6 +107,29 @@ func ReplyTo(f frame.Frame, id uint64) (protocol.Reply, bool) {
 		return reply, false
 	}
 	return reply, reply.ID == id && reply.Event == ""
+}
+
+// ReplyID returns the id of a reply; 0 for an event. A node writes the id as the first field.
+func ReplyID(body []byte) uint64 {
+	rest, ok := bytes.CutPrefix(body, []byte(`{"id":`))
+	if !ok {
+		if bytes.HasPrefix(body, []byte(`{"event":`)) {
+			return 0
+		}
+		var r struct {
+			ID uint64 `json:"id"`
+		}
+		_ = json.Unmarshal(body, &r) // an id that cannot be read is none
+		return r.ID
+	}
+	var id uint64
+	for _, c := range rest {
+		if c < '0' || c > '9' {
+			break
+		}
+		id = id*10 + uint64(c-'0')
+	}
+	return id
 }
 
 func decode(reply protocol.Reply, op string, result any) error {

@@ -66,20 +66,20 @@ func (v movable) boundTo() string {
 	return ""
 }
 
-// Freeze implements migrate.Movable. The viewers connect again until they find the session where it
-// is then.
+// Freeze implements migrate.Movable. The viewers attach again until they find the session.
 func (v movable) Freeze(ctx context.Context) (f migrate.Frozen, err error) {
 	s := v.s
 	if f.Key, err = s.m.cfg.Backend.Key(s.sandbox); err != nil {
 		return f, err
 	}
 	s.moving.Store(true)
+	stay := s.channels.Viewers().DisconnectAll()
 	defer func() {
 		if err != nil {
 			s.moving.Store(false)
+			stay()
 		}
 	}()
-	s.channels.Viewers().Disconnect()
 	f.View = s.View()
 	if err := (saving{s}).reserve(); err != nil {
 		return f, err
@@ -195,7 +195,7 @@ func (m *Manager) Moved(id cluster.SessionID) {
 	}
 	m.departures.MarkLeft(s.spec.ID, s.spec.Tenant)
 	movable{s}.Forget() // a request for it here has to look where it is
-	s.channels.Viewers().Disconnect()
+	s.channels.Viewers().DisconnectAll()
 	m.work.Go(func() {
 		s.lose("moved", "another node has taken it over")
 		s.channels.Retire()

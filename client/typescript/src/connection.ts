@@ -55,6 +55,13 @@ interface Reply {
   params?: unknown
 }
 
+/** The parameters of the event detached. */
+interface Detached {
+  channels?: number[]
+  requests?: number[]
+  error: Fault
+}
+
 interface Call {
   id: number
   body: string
@@ -62,6 +69,8 @@ interface Call {
   repeat: boolean
   /** The request is only useful on the present link. */
   now: boolean
+  /** The number of the object that begins with the request. */
+  ch: number | undefined
   /** The request is sent once this is attached. */
   at: Bound | undefined
   sent: boolean
@@ -327,7 +336,7 @@ export class Connection {
 
     try {
       socket = this.#platform.openSocket(this.#url, who, {
-        open: () => socket?.send(JSON.stringify({ id: this.#nextID++, op: 'hello', params: { client: this.#name } })),
+        open: () => socket?.send(JSON.stringify({ id: this.#nextID++, op: 'hello', params: { client: this.#name, events: ['detached'] } })),
         message: (data) => {
           try {
             message(data)
@@ -375,9 +384,47 @@ export class Connection {
     }
     for (const c of failed) this.#remove(c)
     for (const a of [...this.#attachments.values()]) a.lower()
-    for (const c of failed) {
-      c.settle(undefined, new SandgateError('unavailable', 'the connection was lost before the reply; the request may or may not have been performed', { cause }))
+    for (const c of failed) c.settle(undefined, unanswered(cause))
+  }
+
+  /**
+   * The connection between the server and one node has ended. The channels and requests on that node
+   * begin again, as after a lost connection; everything else continues.
+   */
+  #detached(d: Detached): void {
+    const cause = fromFault(d.error)
+    const channels = new Set(d.channels)
+    const requests = new Set(d.requests)
+    const bound = [...this.#attachments.values()].filter((a) => channels.has(a.ch))
+    // The requests that are not listed were sent after the end.
+    const hit = [...this.#calls.values()].filter((c) => c.sent && (requests.has(c.id) || (c.at && channels.has(c.at.ch))))
+    const failed: Call[] = []
+    const later = new Set<Call>()
+    for (const c of hit) {
+      if (c.repeat) {
+        c.sent = false
+        this.#underWay--
+        if (!c.at) later.add(c)
+      } else {
+        this.#remove(c)
+        if (!c.ch || !channels.has(c.ch)) failed.push(c) // otherwise its sender begins again
+      }
     }
+    const unsent = () => [...this.#calls.values()].filter((c) => !c.sent) // the oldest first
+    this.#unsent = unsent().filter((c) => !later.has(c))
+    for (const a of bound) {
+      if (cause.retryable) a.lower()
+      else a.fail(cause)
+    }
+    for (const c of failed) c.settle(undefined, unanswered(cause))
+    const socket = this.#socket
+    // Jitter: a thousand clients of a node that has ended must not attach at the same moment.
+    setTimeout(() => {
+      if (this.#socket !== socket) return // the next link begins all of it
+      for (const a of bound) if (this.#attachments.get(a.ch) === a) a.attach()
+      this.#unsent = unsent()
+      this.flush()
+    }, Math.ceil(Math.random() * this.#min) + Math.min((cause.retryAfter ?? 0) * 1000, this.#max))
   }
 
   #remove(c: Call): void {
@@ -439,6 +486,8 @@ export class Connection {
     const a = this.#attachments.get(e.ch ?? 0)
     if (e.event === 'error') {
       a?.inputRefused(fromFault(e.params as Fault))
+    } else if (e.event === 'detached') {
+      this.#detached(e.params as Detached)
     } else if (e.event === 'state') {
       try {
         this.#onSession?.(e.params as SessionState)
@@ -484,7 +533,7 @@ export class Connection {
       c.settle(undefined, aborted(o.signal!))
     }
     const c: Call = {
-      id, body, repeat: o.repeat || o.idempotencyKey !== undefined, now: o.now ?? false, at: o.at, sent: false,
+      id, body, repeat: o.repeat || o.idempotencyKey !== undefined, now: o.now ?? false, ch: o.now ? o.ch : undefined, at: o.at, sent: false,
       settle(result, error) {
         o.signal?.removeEventListener('abort', abort)
         c.settle = () => {}
@@ -529,6 +578,11 @@ export class Connection {
     queueMicrotask(() => a.attach()) // after its constructor
     return a
   }
+}
+
+/** The error of a request whose reply will not come. */
+function unanswered(cause: SandgateError): SandgateError {
+  return new SandgateError('unavailable', 'the connection was lost before the reply; the request may or may not have been performed', { cause })
 }
 
 function parseReply(data: string | Uint8Array): Reply {

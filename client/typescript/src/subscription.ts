@@ -1,6 +1,9 @@
 import type { Bound, Connection } from './connection.js'
 import { asError, SandgateError } from './fault.js'
 
+/** ms after which a request is sent again whose node could not be reached. */
+const retryTime = 1000
+
 /**
  * A request whose events the server sends until it is closed. It is sent again after each
  * reconnection. It has neither output nor input.
@@ -55,6 +58,8 @@ export abstract class Subscription<T> implements Bound {
         this.#first?.resolve()
       } else if (error.kind !== 'unavailable') {
         this.fail(error)
+      } else if (this.connection.connected) {
+        setTimeout(() => this.attach(), retryTime) // the node cannot be reached
       } // otherwise the link was lost: the next one begins it again
     })
   }

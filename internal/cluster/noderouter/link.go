@@ -35,26 +35,41 @@ type Link struct {
 	taken  chan struct{} // for the packet that Next returned last; belongs to Next
 	asked  chan struct{}
 	work   sync.WaitGroup
+	// reports is set if the end of a branch is reported to the client and does not end the link.
+	reports bool
 
 	send sync.Mutex // held over Send: frames keep their order
 
-	mu      sync.Mutex // guards all below
-	err     error
-	nodes   map[cluster.NodeID]*branch
-	numbers map[uint32]*branch
-	last    *branch // the branch of the last request, to which Data belongs
-	// late has a branch for each late session, and extra the branches whose node was found.
-	late  map[string]*branch
-	extra []*branch
+	mu       sync.Mutex // guards all below
+	err      error
+	branches map[*branch]struct{}       // those that are connected
+	nodes    map[cluster.NodeID]*branch // those that all sessions of a node share
+	late     map[string]*branch         // those of the late sessions
+	numbers  map[uint32]*branch
+	last     *branch // the branch of the last request, to which Data belongs
 }
 
 // branch is the link to one node. search is set for a late session: of and link are then set when it
 // has found the node.
 type branch struct {
+	client   *Link
 	of       *nodeConn
 	link     *noderpc.Link
 	search   *search
-	sessions map[string]struct{} // guarded by Link.mu
+	reported chan struct{} // closed when the end was reported to the client
+
+	// The fields below are guarded by Link.mu.
+	sessions map[string]struct{}
+	open     map[uint64]struct{} // the requests without a reply
+	cause    error               // why the router ends it
+	err      error               // why it has ended
+}
+
+func (l *Link) newBranch(s *search) *branch {
+	return &branch{
+		client: l, search: s, reported: make(chan struct{}), sessions: map[string]struct{}{},
+		open: map[uint64]struct{}{},
+	}
 }
 
 // packet is a frame. Its body is valid until a value is sent to taken.
@@ -67,8 +82,8 @@ type packet struct {
 func (r *Router) Open(_ context.Context, who noderpc.Principal) (*Link, error) {
 	l := &Link{
 		router: r, who: who, frames: make(chan packet), asked: make(chan struct{}, maxAsked),
-		nodes: map[cluster.NodeID]*branch{}, numbers: map[uint32]*branch{},
-		late: map[string]*branch{},
+		branches: map[*branch]struct{}{}, nodes: map[cluster.NodeID]*branch{},
+		late: map[string]*branch{}, numbers: map[uint32]*branch{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
@@ -115,12 +130,15 @@ func (l *Link) one(f frame.Frame) error {
 	default:
 		b = l.numbers[f.Channel]
 	}
+	ended := b != nil && b.err != nil
 	l.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
 	case f.Type == frame.Control:
 		return l.request(f)
+	case ended:
+		return nil // an event reports it
 	case b != nil:
 		return b.send(f)
 	case f.Type == frame.Ack:
@@ -150,18 +168,27 @@ func (l *Link) request(f frame.Frame) error {
 		l.ask(r)
 		return nil
 	}
-	var b *branch
-	if err == nil {
-		b, err = l.target(row, r)
+	for {
+		var b *branch
+		if err == nil {
+			b, err = l.target(row, r)
+		}
+		registered := false
+		if err == nil {
+			registered, err = l.register(b, row, r)
+		}
+		switch {
+		case err != nil:
+			l.reply(r.ID, nil, err)
+			return nil
+		case registered:
+			return b.send(f)
+		case row.Channel == protocol.NamesChannel:
+			l.refuseEnded(b, r.ID)
+			return nil
+		}
+		// The branch has ended after it was chosen: choose another one.
 	}
-	if err != nil {
-		l.reply(r.ID, nil, err)
-		return nil
-	}
-	l.mu.Lock()
-	l.last = b
-	l.mu.Unlock()
-	return b.send(f)
 }
 
 // callsAway reports whether an operation is carried out beside the link. An operation
@@ -175,32 +202,20 @@ func callsAway(row protocol.Operation) bool {
 	return row.Name == protocol.OpSessionOwner // all nodes may have to be asked
 }
 
-// target returns the branch for a request, and records the number that it chooses or
-// removes.
+// target returns the branch for a request, and removes the number that it detaches.
 func (l *Link) target(row protocol.Operation, r protocol.Request) (*branch, error) {
-	if row.Channel == protocol.NamesChannel {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		b := l.numbers[r.Ch]
-		if row.Name == protocol.OpDetach {
-			delete(l.numbers, r.Ch)
-		}
-		if b == nil {
-			return nil, unattached("link.request", r.Ch)
-		}
-		return b, nil
-	}
-	b, err := l.branch(row, r)
-	if err != nil || row.Channel != protocol.ChoosesChannel || r.Ch == 0 {
-		return b, err
+	if row.Channel != protocol.NamesChannel {
+		return l.branch(row, r)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.numbers[r.Ch]; !known && len(l.numbers) >= maxNumbers {
-		return nil, fault.New(fault.Exhausted, "link.attach",
-			"a connection attaches at most %d channels", protocol.MaxAttached)
+	b := l.numbers[r.Ch]
+	if row.Name == protocol.OpDetach {
+		delete(l.numbers, r.Ch)
 	}
-	l.numbers[r.Ch] = b
+	if b == nil {
+		return nil, unattached("link.request", r.Ch)
+	}
 	return b, nil
 }
 
@@ -211,14 +226,10 @@ func (l *Link) pump(b *branch) {
 		b.link.Wait()
 		f, err := b.link.Next()
 		if err != nil {
-			l.mu.Lock()
-			for id := range b.sessions {
-				l.router.resolver.Drop(cluster.SessionID(id))
-			}
-			l.mu.Unlock()
-			l.shutdown(err)
+			l.ended(b, err)
 			return
 		}
+		l.answered(b, f)
 		if !l.put(packet{f, taken}) {
 			return
 		}
@@ -313,7 +324,7 @@ func (l *Link) event(ch uint32, err error) {
 	}
 }
 
-// end ends the link. The first reason counts.
+// shutdown ends the link. The first reason counts.
 func (l *Link) shutdown(err error) {
 	l.mu.Lock()
 	if l.err != nil {
@@ -321,15 +332,11 @@ func (l *Link) shutdown(err error) {
 		return
 	}
 	l.err = err
-	all := slices.AppendSeq(slices.Clone(l.extra), maps.Values(l.nodes))
-	var sessions []cluster.SessionID
+	all := slices.Collect(maps.Keys(l.branches))
 	for _, b := range all {
-		for id := range b.sessions {
-			sessions = append(sessions, cluster.SessionID(id))
-		}
+		l.router.uses.remove(b)
 	}
 	l.mu.Unlock()
-	l.router.uses.remove(l, sessions)
 	l.cancel()
 	for _, b := range all {
 		_ = b.link.Close()

@@ -7,61 +7,62 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// linkIndex has the links that use each session, with the node that they reach it on.
-type linkIndex struct {
+// branchIndex has the branches that are used for each session.
+type branchIndex struct {
 	mu sync.Mutex // guards all below; leaf
-	of map[cluster.SessionID]map[*Link]cluster.NodeID
+	of map[cluster.SessionID]map[*branch]struct{}
 }
 
-// use records that a link uses a session on a node.
-func (x *linkIndex) use(l *Link, id cluster.SessionID, node cluster.NodeID) {
+// use records that a branch is used for a session.
+func (x *branchIndex) use(b *branch, id cluster.SessionID) {
 	if id == "" {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of == nil {
-		x.of = map[cluster.SessionID]map[*Link]cluster.NodeID{}
+		x.of = map[cluster.SessionID]map[*branch]struct{}{}
 	}
 	if x.of[id] == nil {
-		x.of[id] = map[*Link]cluster.NodeID{}
+		x.of[id] = map[*branch]struct{}{}
 	}
-	x.of[id][l] = node
+	x.of[id][b] = struct{}{}
 }
 
-// remove removes a link from its sessions.
-func (x *linkIndex) remove(l *Link, sessions []cluster.SessionID) {
+// remove removes a branch from its sessions. Preconditions: the link's mu is held.
+func (x *branchIndex) remove(b *branch) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, id := range sessions {
-		delete(x.of[id], l)
+	for session := range b.sessions {
+		id := cluster.SessionID(session)
+		delete(x.of[id], b)
 		if len(x.of[id]) == 0 {
 			delete(x.of, id)
 		}
 	}
 }
 
-// elsewhere returns the links that use a session on another node than its owner.
-func (x *linkIndex) elsewhere(id cluster.SessionID, owner cluster.NodeID) (all []*Link) {
+// elsewhere returns the branches that are used for a session and lead to another node than its owner.
+func (x *branchIndex) elsewhere(id cluster.SessionID, owner cluster.NodeID) (all []*branch) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for l, node := range x.of[id] {
-		if node != owner {
-			all = append(all, l)
+	for b := range x.of[id] {
+		if b.of.id != owner {
+			all = append(all, b)
 		}
 	}
 	return all
 }
 
-// Moved ends the links that use a session on another node than its new owner, so that their clients
-// connect again and reach the owner. The earlier node may be unable to end them: it may be cut off
-// from the directory. Moved does not block.
+// Moved ends the branches that are used for a session and lead to another node than its new owner, so
+// that their clients attach again and reach the owner. The earlier node may be unable to end them: it
+// may be cut off from the directory. Moved does not block.
 func (r *Router) Moved(e cluster.Event) {
 	if e.Session == "" || e.Node == "" {
 		return
 	}
-	for _, l := range r.uses.elsewhere(e.Session, e.Node) {
-		go l.shutdown(&fault.Error{
+	for _, b := range r.uses.elsewhere(e.Session, e.Node) {
+		go b.client.endBranch(b, &fault.Error{
 			Kind: fault.Restarting, Op: "noderouter.link", RetryAfter: 1,
 			Message: "a session of the connection is on another node now",
 		})

@@ -58,7 +58,7 @@ type Router struct {
 	tracer   *trace.Tracer
 	// operations is the operation table by name.
 	operations map[string]protocol.Operation
-	uses       linkIndex
+	uses       branchIndex
 
 	mu     sync.Mutex // guards all below
 	closed bool

@@ -104,7 +104,7 @@ func (l *Link) open(row protocol.Operation, session string) *branch {
 // noteUse records that a branch is used for a session. Preconditions: mu is held.
 func (l *Link) noteUse(b *branch, session string) {
 	b.sessions[session] = struct{}{}
-	l.router.uses.use(l, cluster.SessionID(session), b.of.id)
+	l.router.uses.use(b, cluster.SessionID(session))
 }
 
 // run finds the node and opens a link to it.
@@ -167,8 +167,9 @@ func (l *Link) share(n *nodeConn, link *noderpc.Link, session string) (*branch, 
 		return nil, l.err
 	}
 	if !isOpen {
-		b = &branch{of: n, link: link, sessions: map[string]struct{}{}}
-		l.nodes[n.id] = b
+		b = l.newBranch(nil)
+		b.of, b.link = n, link
+		l.nodes[n.id], l.branches[b] = b, struct{}{}
 		l.work.Go(func() { l.pump(b) })
 	}
 	l.noteUse(b, session)
@@ -183,7 +184,7 @@ func (l *Link) addLate(b *branch, session string) error {
 		_ = b.link.Close()
 		return l.err
 	}
-	l.extra = append(l.extra, b)
+	l.branches[b] = struct{}{}
 	l.noteUse(b, session)
 	l.work.Go(func() { l.pump(b) })
 	return nil
@@ -191,7 +192,7 @@ func (l *Link) addLate(b *branch, session string) error {
 
 // setLate makes the session late, unless its node has been found meanwhile.
 func (s *search) setLate() *branch {
-	b := &branch{search: s, sessions: map[string]struct{}{}}
+	b := s.l.newBranch(s)
 	s.l.mu.Lock()
 	s.l.late[s.session] = b
 	s.l.mu.Unlock()
@@ -248,7 +249,10 @@ func (s *search) deliver(err error) {
 		frames := s.frames
 		s.frames = nil
 		s.mu.Unlock()
-		err = s.branch.link.Send(frames...)
+		if err = s.branch.link.Send(frames...); err != nil && s.l.reports {
+			s.l.endBranch(s.branch, err)
+			err = nil // the event has the requests that wait
+		}
 		s.mu.Lock()
 	}
 	s.err = err
@@ -289,5 +293,10 @@ func (b *branch) send(f frame.Frame) error {
 	if b.search != nil && b.search.add(f) {
 		return nil
 	}
-	return b.link.Send(f)
+	err := b.link.Send(f)
+	if err != nil && b.client.reports {
+		b.client.endBranch(b, err)
+		return nil // the event has the request
+	}
+	return err
 }

@@ -28,6 +28,7 @@ type Viewers struct {
 	all     map[*Viewer]time.Time // when each was added
 	watches map[*presenceWatch]struct{}
 	timer   *time.Timer // set while a change is about to be reported
+	leaving bool        // the session moves to another node
 }
 
 // presenceWatch is a watch over the presence. Its fields are guarded by Viewers.mu.
@@ -47,15 +48,20 @@ func newViewers(session string, life context.Context) *Viewers {
 }
 
 // add adds a viewer. When the session is lost it returns false, and the caller notifies the viewer.
+// When the session moves, it disconnects the viewer, whose attachment began before.
 func (x *Viewers) add(v *Viewer) bool {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.life.Err() != nil {
-		return false
+	leaving, lost := x.leaving, x.life.Err() != nil
+	if !leaving && !lost {
+		x.all[v] = time.Now()
+		x.schedule(presenceDelay)
 	}
-	x.all[v] = time.Now()
-	x.schedule(presenceDelay)
-	return true
+	x.mu.Unlock()
+	if leaving {
+		v.client.Disconnect()
+		return true
+	}
+	return !lost
 }
 
 func (x *Viewers) remove(v *Viewer) {
@@ -100,6 +106,19 @@ func (x *Viewers) Disconnect() {
 	for _, c := range x.clients() {
 		c.Disconnect()
 	}
+}
+
+// DisconnectAll is called when the session moves to another node. It closes the connections of all
+// viewers, and of those that are added later, until stay is called.
+func (x *Viewers) DisconnectAll() (stay func()) {
+	set := func(leaving bool) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.leaving = leaving
+	}
+	set(true)
+	x.Disconnect()
+	return func() { set(false) }
 }
 
 func (x *Viewers) clients() []Client {

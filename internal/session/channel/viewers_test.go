@@ -125,3 +125,31 @@ func TestViewers(t *testing.T) {
 			x.Count())
 	}
 }
+
+// TestViewersOfAMove: a viewer whose attachment ends after the session has begun to move is
+// disconnected too. Otherwise its client would wait for output of a session that is not here.
+func TestViewersOfAMove(t *testing.T) {
+	life, end := context.WithCancel(t.Context())
+	x := newViewers("s_test", life)
+	attach := func() *fakeClient {
+		c := &fakeClient{}
+		if !x.add(&Viewer{client: c, channel: &Channel{id: "k1"}}) {
+			t.Fatal("a viewer was not added")
+		}
+		return c
+	}
+	before := attach()
+	stay := x.DisconnectAll()
+	if late := attach(); before.closed != 1 || late.closed != 1 {
+		t.Errorf("disconnected %d and %d times", before.closed, late.closed)
+	}
+	stay() // the move has failed
+	if c := attach(); c.closed != 0 {
+		t.Error("a viewer was disconnected after the move has failed")
+	}
+	x.DisconnectAll()
+	end()
+	if late := attach(); late.closed != 1 || late.lost != 0 {
+		t.Errorf("after the move: %d disconnects, %d losses", late.closed, late.lost)
+	}
+}

@@ -75,6 +75,50 @@ class ConnectionTest(unittest.IsolatedAsyncioTestCase):
                 await once
             self.assertEqual(client.reconnects, 1)
 
+    async def test_detached(self) -> None:
+        """When a node ends its link, its channels and requests begin again on the same link."""
+        asked: List[Dict[str, Any]] = []
+
+        async def answer(link: Link, request: Dict[str, Any]) -> None:
+            if request["op"] == "attach":
+                await link.reply(request, attached())
+                return
+            asked.append(request)
+            if request["op"] == "session.get" and len(asked) > 3:
+                await link.reply(request, {"again": True})
+            elif request["op"] == "execute" and len(asked) > 3:
+                await link.reply(request, {"cell": 1, "repeated": True})
+            elif len(asked) == 3:
+                ids = [r["id"] for r in asked]
+                error = {"kind": "unavailable", "message": "the node has gone"}
+                params = {"channels": [1], "requests": ids, "error": error}
+                await link.event("detached", 0, params)
+
+        async def welcome(link: Link, request: Dict[str, Any]) -> None:
+            self.assertEqual(request["params"]["events"], ["detached"])
+            await link.reply(request, {"protocol": "sandgate.v1", "server": "scripted"})
+
+        async with Server(answer) as server, AsyncClient(server.url, "t") as client:
+            server.hello = welcome
+            connection = client._link.connection
+            gone = KernelView(connection, "s1", "k1")
+            await gone.attachment.ready()
+            stays = KernelView(connection, "s2", "k1")
+            await stays.attachment.ready()
+            cell = asyncio.ensure_future(
+                gone.attachment.call("execute", {"key": "a", "code": "1"}, repeat=True)
+            )
+            again = asyncio.ensure_future(client._call("session.get", {}, True))
+            once = asyncio.ensure_future(client._call("session.pause", {}))
+            self.assertEqual(await again, {"again": True})
+            self.assertEqual((await cell)["repeated"], True)
+            with self.assertRaises(Unavailable):
+                await once
+            channels = [r["ch"] for r in server.requests if r["op"] == "attach"]
+            self.assertEqual(channels, [1, 2, 1])
+            self.assertEqual(client.reconnects, 0)
+            self.assertFalse(server.problems)
+
     async def test_server_that_was_never_reached(self) -> None:
         """Requests to a wrong address fail. The client can be used when the server is there."""
         async with Server(no_answer) as server:

@@ -7,7 +7,9 @@ import inspect
 import json
 import random
 from collections import deque
-from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Protocol, Tuple, Union
+from typing import (
+    Any, Awaitable, Callable, Deque, Dict, List, Optional, Protocol, Set, Tuple, Union,
+)  # fmt: skip
 
 from ..errors import (
     Canceled, Exhausted, Malformed, PermissionDenied, SandboxLost, SandgateError, TooLarge,
@@ -55,12 +57,13 @@ Told = Callable[[Any, Optional[SandgateError]], None]
 class _Call:
     """A request and its state."""
 
-    __slots__ = ("at", "body", "id", "now", "repeat", "sent", "told")
+    __slots__ = ("at", "body", "ch", "id", "now", "repeat", "sent", "told")
 
     def __init__(
         self, id_: int, body: str, repeat: bool, now: bool, at: Optional[Bound], told: Told
     ) -> None:
         self.id = id_
+        self.ch = 0  # the number of the object that begins with the request
         self.body = body
         self.repeat = repeat  # sending the request twice does no harm
         self.now = now  # the request is only useful on the present link
@@ -253,8 +256,8 @@ class Connection:
         return useful, error, final
 
     async def _hello(self, socket: Socket) -> None:
-        hello = {"id": self._id(), "op": "hello", "params": {"client": self._name}}
-        await socket.send(json.dumps(hello))
+        params = {"client": self._name, "events": ["detached"]}
+        await socket.send(json.dumps({"id": self._id(), "op": "hello", "params": params}))
         reply = _parse(await socket.recv())
         if reply.get("error"):
             raise from_fault(reply["error"])
@@ -305,12 +308,52 @@ class Connection:
         for b in list(self._bound.values()):
             b.lower()
         for c in failed:
-            error = Unavailable(
-                "the connection was lost before the reply; the request may or may not have been "
-                "performed"
-            )
-            error.__cause__ = cause
-            c.settle(None, error)
+            c.settle(None, _unanswered(cause))
+
+    def _detached(self, params: Dict[str, Any]) -> None:
+        """Begin again what this connection had on a node whose connection to the server has ended.
+
+        The rest continues. Requests on the channels that are not listed were sent after the end.
+        """
+        cause = from_fault(params["error"])
+        channels, requests = set(params.get("channels") or []), set(params.get("requests") or [])
+        bound = [b for b in self._bound.values() if b.ch in channels]
+        failed: List[_Call] = []
+        later: Set[_Call] = set()
+        for c in list(self._calls.values()):
+            at = c.at.ch if c.at is not None else 0
+            if not c.sent or (c.id not in requests and at not in channels):
+                continue
+            if c.repeat:
+                c.sent = False
+                self._under_way -= 1
+                if not at:
+                    later.add(c)
+                continue
+            self._remove(c)
+            if c.ch not in channels:  # otherwise its sender begins again
+                failed.append(c)
+        self._unsent = deque(c for c in self._calls.values() if not c.sent and c not in later)
+        for b in bound:
+            if cause.retryable:
+                b.lower()
+            else:
+                b.fail(cause)
+        for c in failed:
+            c.settle(None, _unanswered(cause))
+        # Jitter: a thousand clients of a node that has ended must not attach at the same moment.
+        pause = random.random() * MIN_PAUSE + min(cause.retry_after or 0, MAX_PAUSE)
+        loop = asyncio.get_running_loop()
+        loop.call_later(pause, self._attach_again, self._socket, bound)
+
+    def _attach_again(self, socket: Socket, bound: List[Bound]) -> None:
+        if self._socket is not socket:
+            return  # the next link begins all of it
+        for b in bound:
+            if self._bound.get(b.ch) is b and not b.attached:
+                b.attach()
+        self._unsent = deque(c for c in self._calls.values() if not c.sent)
+        self.flush()
 
     def _remove(self, c: _Call) -> None:
         if self._calls.pop(c.id, None) is not None and c.sent:
@@ -367,7 +410,9 @@ class Connection:
     def _event(self, e: Dict[str, Any]) -> None:
         name, params = e["event"], e.get("params") or {}
         bound = self._bound.get(e.get("ch") or 0)
-        if name == "error":
+        if name == "detached":
+            self._detached(params)
+        elif name == "error":
             if bound:
                 bound.input_refused(from_fault(params))
         elif name == "lost":
@@ -451,6 +496,8 @@ class Connection:
             told(None, Exhausted(f"{len(self._calls)} calls already wait for their replies"))
             return None
         c = _Call(message["id"], body, repeat, now, at, told)
+        if now:
+            c.ch = ch
         self._calls[c.id] = c
         self._unsent.append(c)
         self.start()
@@ -487,6 +534,15 @@ class Connection:
                 c.settle(None, error)
         if bound.attached:
             self.tell("detach", bound.ch)
+
+
+def _unanswered(cause: SandgateError) -> Unavailable:
+    """Return the error of a request whose reply will not come."""
+    error = Unavailable(
+        "the connection was lost before the reply; the request may or may not have been performed"
+    )
+    error.__cause__ = cause
+    return error
 
 
 def _parse(data: Union[str, bytes]) -> Dict[str, Any]:

@@ -10,6 +10,7 @@ from ..errors import Canceled, Conflict, SandgateError
 from .connection import Connection
 
 _MAX_EVENTS = 1024
+_RETRY_SECONDS = 1.0  # the pause before a watch begins again
 
 
 class Watch:
@@ -26,6 +27,7 @@ class Watch:
         self._error: Optional[SandgateError] = None
         self._ended = False
         self._again = False
+        self._asking = False
         self._wake: Optional[asyncio.Future[None]] = None
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._first.add_done_callback(lambda f: f.cancelled() or f.exception())
@@ -44,13 +46,18 @@ class Watch:
 
     def attach(self) -> None:
         """Ask for the events, on the present link."""
-        if not self._error and not self._ended:
+        if not self._error and not self._ended and not self._asking:
+            self._asking = True
             self._connection.ask(self._op, self._params, self._answered, ch=self.ch, now=True)
 
     def _answered(self, result: Any, error: Optional[SandgateError]) -> None:
+        self._asking = False
         if error:
             if self._connection.connected:
-                self.fail(error)
+                if self._first.done() and error.retryable:  # the node cannot be reached
+                    asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._retry)
+                else:
+                    self.fail(error)
             return
         self.attached = True
         if self._op == "session.watch":
@@ -61,9 +68,13 @@ class Watch:
         if not self._first.done():
             self._first.set_result(None)
 
+    def _retry(self) -> None:
+        if self._connection.connected and not self.attached:
+            self.attach()
+
     def lower(self) -> None:
         """Note that the link was lost."""
-        self.attached = False
+        self.attached = self._asking = False
 
     def receive(self, body: memoryview) -> None:
         """Ignore frames."""

@@ -1,4 +1,4 @@
-package protocol
+package e2bname
 
 import (
 	"regexp"
