@@ -17,7 +17,8 @@ type stage struct {
 	known  known            // nil if it was not needed yet
 	stored known            // known as the session has it
 	before map[string]entry // its files
-	source string           // the file with the code, which no file of the folder had; empty for none
+	// source is the file with the code, which no file of the folder had; empty if there is none.
+	source string
 }
 
 // prepare writes the inputs and the code into a session, and lists its files. With an error, source

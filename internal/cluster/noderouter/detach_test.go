@@ -158,7 +158,8 @@ func TestDetachedFollowsTheOwner(t *testing.T) {
 	moves := a.make(t)
 	l.attachTo(t, 1, 1, moves)
 	l.attachTo(t, 2, 2, b.make(t))
-	if err := a.keeper.Release(within(t), cluster.SessionID(moves), false); err != nil {
+	if err := a.keeper.Release(within(t), cluster.SessionID(moves),
+		cluster.ReleaseInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.keeper.Own(within(t), cluster.SessionID(moves), cluster.ClaimTakeOver, 0,

@@ -10,7 +10,7 @@ final class ErrorHandlers
     /** PHP's own functions. */
     private \Closure $set;
     private \Closure $restore;
-    /** What the user set and restore_error_handler can remove; null for the driver's handler. */
+    /** The handlers that restore_error_handler can remove; null for the driver's. */
     private array $handlers = [];
 
     public function __construct(private \Closure $own)

@@ -153,7 +153,7 @@ final class Commands {
     }
 
     /**
-     * Fetches jars into the folder of jars, and adds all that are new there to the class path. An
+     * Fetches jars into the folder of jars, and adds the new ones to the class path. An
      * argument with a slash is the address of a repository.
      */
     private void maven(Cell cell, List<String> args) throws Failure {

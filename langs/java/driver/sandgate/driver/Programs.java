@@ -45,7 +45,10 @@ final class Programs {
     private final JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
     private final StandardJavaFileManager files = compiler.getStandardFileManager(null, Locale.ENGLISH, null);
 
-    /** Returns the program in the code, or null if it is an ordinary cell. more are options of the compiler. */
+    /**
+     * Returns the program in the code, or null if it is an ordinary cell. more are options of the
+     * compiler.
+     */
     Program find(String code, List<String> more) {
         if (!LIKELY.matcher(code).find()) return null;
         var errors = new DiagnosticCollector<JavaFileObject>();
