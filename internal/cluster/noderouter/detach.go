@@ -34,6 +34,7 @@ func (l *Link) register(b *branch, row protocol.Operation, r protocol.Request) (
 	if b.err != nil {
 		return false, nil
 	}
+	var chosen uint32
 	if row.Channel == protocol.ChoosesChannel && r.Ch != 0 {
 		if _, known := l.numbers[r.Ch]; !known && len(l.numbers) >= maxNumbers {
 			maps.DeleteFunc(l.numbers, func(_ uint32, b *branch) bool { return b.err != nil })
@@ -42,24 +43,39 @@ func (l *Link) register(b *branch, row protocol.Operation, r protocol.Request) (
 			return false, fault.New(fault.Exhausted, "link.attach",
 				"a connection attaches at most %d channels", protocol.MaxAttached)
 		}
+		if l.numbers[r.Ch] != b {
+			chosen = r.Ch
+		}
 		l.numbers[r.Ch] = b
 	}
 	if l.reports && r.ID != 0 {
-		b.open[r.ID] = struct{}{}
+		b.open[r.ID] = chosen
 	}
 	l.last = b
 	return true, nil
 }
 
-// answered notes that a frame of a branch may be the reply to one of its requests.
+// answered notes that a frame of a branch may be the reply to one of its requests. If the node has
+// refused to attach a number, the number is free again: the client may attach it elsewhere, and the
+// end of this branch does not concern it.
 func (l *Link) answered(b *branch, f frame.Frame) {
 	if !l.reports || f.Type != frame.Control {
 		return
 	}
-	if id := nodecall.ReplyID(f.Body); id != 0 {
-		l.mu.Lock()
-		delete(b.open, id)
-		l.mu.Unlock()
+	id := nodecall.ReplyID(f.Body)
+	if id == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	chosen := b.open[id]
+	delete(b.open, id)
+	if chosen == 0 || l.numbers[chosen] != b {
+		return
+	}
+	var reply protocol.Reply
+	if json.Unmarshal(f.Body, &reply) == nil && reply.Error != nil {
+		delete(l.numbers, chosen)
 	}
 }
 

@@ -119,6 +119,36 @@ func TestDetached(t *testing.T) {
 	}
 }
 
+// TestDetachedAfterRefusal: a node refuses to attach a number and then ends its link. The event does not
+// name the number, because the client may be attaching it on another node.
+func TestDetachedAfterRefusal(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	a, b := all[0], all[1]
+	l := openReporting(t, f)
+	l.attachTo(t, 1, 1, a.make(t))
+	leaves := a.make(t)
+	a.mu.Lock()
+	delete(a.sessions, leaves)
+	a.mu.Unlock()
+	if r := l.roundTrip(t, 2, protocol.OpAttach, 2, protocol.Attach{
+		Session: leaves, Channel: "k1",
+	}); r.ID != 2 || r.Error == nil {
+		t.Fatalf("attached to a session that has left: %+v", r)
+	}
+	// A number that is in use stays, although a second attach is refused.
+	if r := l.roundTrip(t, 4, protocol.OpAttach, 1, protocol.Attach{
+		Session: leaves, Channel: "k1",
+	}); r.ID != 4 || r.Error == nil {
+		t.Fatalf("attached a number again: %+v", r)
+	}
+	a.cut()
+	if d := l.detached(t); !slices.Equal(d.Channels, []uint32{1}) || len(d.Requests) != 0 {
+		t.Errorf("told %+v", d)
+	}
+	l.attachTo(t, 5, 2, b.make(t))
+	l.echo(t, 2, b)
+}
+
 // TestDetachedWhenKilled: a node is killed. Requests that name no channel are reported too, and the
 // next request for the node's session gets the reason why it cannot be reached.
 func TestDetachedWhenKilled(t *testing.T) {

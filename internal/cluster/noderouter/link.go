@@ -60,15 +60,16 @@ type branch struct {
 
 	// The fields below are guarded by Link.mu.
 	sessions map[string]struct{}
-	open     map[uint64]struct{} // the requests without a reply
-	cause    error               // why the router ends it
-	err      error               // why it has ended
+	// open has the requests without a reply. The value is the number that a request chose, 0 for none.
+	open  map[uint64]uint32
+	cause error // why the router ends it
+	err   error // why it has ended
 }
 
 func (l *Link) newBranch(s *search) *branch {
 	return &branch{
 		client: l, search: s, reported: make(chan struct{}), sessions: map[string]struct{}{},
-		open: map[uint64]struct{}{},
+		open: map[uint64]uint32{},
 	}
 }
 
