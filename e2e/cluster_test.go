@@ -348,7 +348,7 @@ func (c *cluster) nodeStopped(t *testing.T) {
 func (c *cluster) nodeKilled(t *testing.T) {
 	kept, doomed := open(t, c.Servers[0]), open(t, c.Servers[1])
 	for try := 0; c.owner(kept.id) == c.owner(doomed.id); try++ {
-		if try == 8 {
+		if try == 24 {
 			t.Fatal("all sessions are on one node")
 		}
 		doomed = open(t, c.Servers[1])

@@ -144,8 +144,7 @@ func (p *Placer) rank(n Node, need Need) rank {
 	case !n.HasPlace(need.Memory):
 		return r // the node with the least load is best, because it has to evict a session
 	case n.Processors >= 1:
-		// The average changes while nodes report it, so only large differences count.
-		r.room, r.load = roomBusy, math.Floor(math.Log2(n.Processors))
+		r.room, r.load = roomBusy, math.Log2(n.Processors)
 	case pack && (n.Processors >= packedShare || !n.fits(need.Memory, packedShare)):
 		r.room = roomReserved
 	default:
@@ -189,6 +188,22 @@ func (p *Placer) best(nodes []Node, need Need) Node {
 		slices.SortStableFunc(all, byLoad)
 		return all[rand.IntN(min(1+len(nodes)/packedNodes, len(all)))].node
 	}
+	if first.room == roomBusy {
+		inSteps(all)
+	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return slices.MinFunc(all[:min(spreadChoices, len(all))], byLoad).node
+}
+
+// inSteps replaces the loads of busy nodes by the number of whole steps that they are above the least
+// one. The average changes while nodes report it, so only large differences count: nodes with nearly
+// the same load differ in their sessions only.
+func inSteps(all []ranked) {
+	least := math.Inf(1)
+	for _, x := range all {
+		least = min(least, x.rank.load)
+	}
+	for i := range all {
+		all[i].rank.load = math.Floor(all[i].rank.load - least)
+	}
 }
