@@ -119,8 +119,8 @@ func TestDetached(t *testing.T) {
 	}
 }
 
-// TestDetachedAfterRefusal: a node refuses to attach a number and then ends its link. The event does not
-// name the number, because the client may be attaching it on another node.
+// TestDetachedAfterRefusal: a node refuses to attach a number and then ends its link. The event does
+// not name the number, because the client may be attaching it on another node.
 func TestDetachedAfterRefusal(t *testing.T) {
 	f, all := startNodes(t, "a", "b")
 	a, b := all[0], all[1]
