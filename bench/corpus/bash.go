@@ -62,12 +62,13 @@ func bashCheck(texts ...string) func(outcome) string {
 }
 
 // bashText removes what differs by the way in which a script is run: the name of the shell and of
-// its script, and line numbers.
+// its script, line numbers, and that an interactive shell has no terminal.
 func bashText(s string) string {
 	for _, r := range []struct{ pattern, by string }{
 		{`(?m)^(\./)?[\w./-]*?(bash|\.tests?|\.sub|cell-?\d*|\d+): (line \d+: )?`, ""},
 		{`(?m)^bash: `, ""},
 		{`(?m)^environment: (line \d+: )?`, ""},
+		{`(?m)^(cannot set terminal process group.*|no job control in this shell)\n`, ""},
 		{`line \d+`, "line N"},
 		{`[ \t]+\n`, "\n"},
 	} {
