@@ -55,20 +55,20 @@ func (d *Doctor) Run(ctx context.Context) {
 	d.server(ctx)
 }
 
-func finding(name string, status gvisor.Status, mend, format string, args ...any) gvisor.Finding {
+func finding(name string, status gvisor.Status, repair, format string, args ...any) gvisor.Finding {
 	return gvisor.Finding{
 		Name: name, Status: status, What: fmt.Sprintf(format, args...),
-		Mend: mend,
+		Repair: repair,
 	}
 }
 
 func (d *Doctor) runsc(ctx context.Context) gvisor.Finding {
 	path := d.Config.RunscPath()
-	const mend = "make build, or name it with --runsc"
+	const repair = "make build, or name it with --runsc"
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return finding("runsc", gvisor.Fail, mend, "there is none at %s", path)
+		return finding("runsc", gvisor.Fail, repair, "there is none at %s", path)
 	case info.Mode()&0o111 == 0:
 		return finding("runsc", gvisor.Fail, "chmod 755 "+path, "%s cannot be executed", path)
 	}
@@ -76,7 +76,7 @@ func (d *Doctor) runsc(ctx context.Context) gvisor.Finding {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
-		return finding("runsc", gvisor.Fail, mend, "%s does not start: %v", path, err)
+		return finding("runsc", gvisor.Fail, repair, "%s does not start: %v", path, err)
 	}
 	first, _, _ := strings.Cut(string(out), "\n")
 	return finding("runsc", gvisor.OK, "", "%s (%s)", path, first)

@@ -50,7 +50,7 @@ func TestDomainCheck(t *testing.T) {
 			}
 			for _, f := range all {
 				if f.Status != c.status || !strings.Contains(f.What, c.text) ||
-					(f.Mend == "") != (c.status == gvisor.OK) {
+					(f.Repair == "") != (c.status == gvisor.OK) {
 					t.Errorf("%+v", f)
 				}
 			}

@@ -43,7 +43,7 @@ skipped.`,
 			fmt.Fprintf(a.Out, "\n%d of these keep Sandgate from working.\n", failed)
 			return console.ExitStatus(fault.Host.Row().Exit)
 		}
-		fmt.Fprintln(a.Out, "\nNothing is in the way.")
+		fmt.Fprintln(a.Out, "\nNo problem keeps Sandgate from working.")
 		return nil
 	})
 }
@@ -60,10 +60,10 @@ func (a *app) printFinding(f gvisor.Finding) {
 			strings.Repeat(" ", 4-len(f.Status))
 	}
 	fmt.Fprintf(a.Out, "%-4s  %-18s  %s\n", mark, f.Name, f.What)
-	if f.Mend == "" || f.Status == gvisor.OK {
+	if f.Repair == "" || f.Status == gvisor.OK {
 		return
 	}
-	for _, l := range console.Wrap("mend: "+f.Mend, 90) {
+	for _, l := range console.Wrap("repair: "+f.Repair, 90) {
 		fmt.Fprintf(a.Out, "      %-18s  %s\n", "", l)
 	}
 }

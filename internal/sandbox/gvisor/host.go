@@ -31,8 +31,8 @@ type Finding struct {
 	Status Status
 	// The field What describes its state.
 	What string
-	// Mend describes the repair. Empty when the status is OK.
-	Mend string
+	// Repair describes the repair. Empty when the status is OK.
+	Repair string
 }
 
 // CheckHost checks everything that sandboxes need from the machine. If probe is not nil, it also
@@ -96,14 +96,14 @@ func checkRoot() Finding {
 
 func checkRunsc(path string) Finding {
 	const name = "runsc"
-	const mend = "run make build, and name the file by its absolute path"
+	const repair = "run make build, and name the file by its absolute path"
 	if !filepath.IsAbs(path) {
-		return Finding{name, Fail, fmt.Sprintf("%q is not an absolute path", path), mend}
+		return Finding{name, Fail, fmt.Sprintf("%q is not an absolute path", path), repair}
 	}
 	for p := path; p != "/"; p = filepath.Dir(p) {
 		fi, err := os.Stat(p)
 		if err != nil {
-			return Finding{name, Fail, err.Error(), mend}
+			return Finding{name, Fail, err.Error(), repair}
 		}
 		if fi.Mode()&0o001 == 0 {
 			return Finding{
@@ -115,7 +115,7 @@ func checkRunsc(path string) Finding {
 	}
 	version, err := gvisorVersionOf(path)
 	if err != nil {
-		return Finding{name, Fail, fmt.Sprintf("%s is not Sandgate's runsc: %v", path, err), mend}
+		return Finding{name, Fail, fmt.Sprintf("%s is not Sandgate's runsc: %v", path, err), repair}
 	}
 	if mine := gvisorVersion(); mine != "" && mine != version {
 		return Finding{name, Fail, fmt.Sprintf("%s was built from gVisor %s, this program from %s",
@@ -264,13 +264,13 @@ func checkOpenFiles() Finding {
 	return ok(name, "%d", r.Max)
 }
 
-func checkSetting(name, file string, least int64, mend string) Finding {
+func checkSetting(name, file string, least int64, repair string) Finding {
 	n, err := readSetting(file)
 	if err != nil {
 		return ok(name, "not offered by this kernel")
 	}
 	if n < least {
-		return Finding{name, Warn, fmt.Sprintf("%s is %d, below %d", file, n, least), mend}
+		return Finding{name, Warn, fmt.Sprintf("%s is %d, below %d", file, n, least), repair}
 	}
 	return ok(name, "%d", n)
 }

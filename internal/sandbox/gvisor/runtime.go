@@ -111,7 +111,7 @@ func NewRuntime(cfg Config) (*Runtime, error) {
 	cfg = cfg.resolve()
 	for _, f := range checkConfig(cfg) {
 		if f.Status == Fail {
-			return nil, fault.New(fault.Host, op, "%s: %s; %s", f.Name, f.What, f.Mend)
+			return nil, fault.New(fault.Host, op, "%s: %s; %s", f.Name, f.What, f.Repair)
 		}
 	}
 	id, err := hashFile(cfg.Runsc)
