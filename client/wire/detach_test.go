@@ -23,7 +23,8 @@ import (
 	"github.com/sandgate/sandgate/protocol/message"
 )
 
-// keepDetaching detaches a session at random moments until stop is called, and mutes it before.
+// keepDetaching detaches a session at random moments until stop is called, and mutes it before some
+// of them. The pauses choose the moments; nothing waits for them.
 func keepDetaching(s *clienttest.Server, session string, seed uint64) (stop func() int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -511,8 +511,8 @@ export class Connection {
   }
 
   /** Sends a request. The reply is delivered at once, before the next message is processed. */
-  ask<T>(op: string, params: unknown, o: CallOptions, told: (result: T | undefined, error?: SandgateError) => void): void {
-    const refuse = (e: SandgateError) => told(undefined, e)
+  ask<T>(op: string, params: unknown, o: CallOptions, replied: (result: T | undefined, error?: SandgateError) => void): void {
+    const refuse = (e: SandgateError) => replied(undefined, e)
     if (o.signal?.aborted) return refuse(aborted(o.signal))
     if (this.#error) return refuse(this.#error)
     if (o.now && !this.#socket) return refuse(new SandgateError('unavailable', 'there is no connection'))
@@ -538,7 +538,7 @@ export class Connection {
         o.signal?.removeEventListener('abort', abort)
         c.settle = () => {}
         c.repeat = false
-        told(result as T, error)
+        replied(result as T, error)
       },
     }
     o.signal?.addEventListener('abort', abort, { once: true })

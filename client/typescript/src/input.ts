@@ -17,7 +17,7 @@ interface Part {
   flags: number
   sent: boolean
   last: boolean
-  told(e?: SandgateError): void
+  settled(e?: SandgateError): void
 }
 
 /**
@@ -46,8 +46,8 @@ export class Input {
       if (this.#parts.length > 0 && this.#waiting + data.length > maxWaiting) {
         return reject(new SandgateError('exhausted', `${this.#waiting} bytes wait for the program to read them`))
       }
-      let told = (e?: SandgateError) => {
-        told = () => {}
+      let settled = (e?: SandgateError) => {
+        settled = () => {}
         signal?.removeEventListener('abort', abort)
         if (e) reject(e)
         else resolve()
@@ -58,19 +58,19 @@ export class Input {
         const dropped = this.#parts.filter((p) => mine.has(p) && p.sequence === 0)
         for (const p of dropped) this.#waiting -= p.data.length
         this.#parts = this.#parts.filter((p) => !dropped.includes(p))
-        told(aborted(signal!))
+        settled(aborted(signal!))
       }
       signal?.addEventListener('abort', abort, { once: true })
       const copy = data.slice()
       const size = flags === inputFlag.paste ? limits.input : maxPart
       for (let at = 0; at < copy.length || (at === 0 && flags === inputFlag.end); at += size) {
         const data = copy.subarray(at, at + size)
-        const part: Part = { sequence: 0, data, flags, sent: false, last: at + data.length >= copy.length, told: (e) => told(e) }
+        const part: Part = { sequence: 0, data, flags, sent: false, last: at + data.length >= copy.length, settled: (e) => settled(e) }
         mine.add(part)
         this.#parts.push(part)
         this.#waiting += data.length
       }
-      if (mine.size === 0) return told()
+      if (mine.size === 0) return settled()
       this.#pump()
     })
   }
@@ -81,14 +81,14 @@ export class Input {
     while (this.#parts[0] && this.#parts[0].sequence > 0 && this.#parts[0].sequence <= a.taken) {
       const p = this.#parts.shift()!
       this.#waiting -= p.data.length
-      if (p.last) p.told()
+      if (p.last) p.settled()
     }
     const refused = this.#refusal()
     if (refused) {
       const failed = this.#parts
       this.#parts = []
       this.#waiting = 0
-      for (const p of failed) p.told(this.#over(p.flags) ? undefined : refused)
+      for (const p of failed) p.settled(this.#over(p.flags) ? undefined : refused)
       return
     }
     if (a.attached && !this.#up) for (const p of this.#parts) p.sent = false

@@ -27,15 +27,15 @@ export class PresenceWatch extends Subscription<Presence> {
 
   /** @internal */
   protected begun(now: Presence): void {
-    this.#told(now)
+    this.#changed(now)
   }
 
   /** @internal */
   event(name: string, params: unknown): void {
-    if (name === 'presence' && !this.over) this.#told(params as Presence)
+    if (name === 'presence' && !this.over) this.#changed(params as Presence)
   }
 
-  #told(p: Presence): void {
+  #changed(p: Presence): void {
     this.now = p
     try {
       this.#tell(p)

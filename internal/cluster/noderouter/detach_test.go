@@ -95,7 +95,7 @@ func TestDetached(t *testing.T) {
 	d := l.detached(t)
 	if !slices.Equal(d.Channels, []uint32{1, 3}) || !slices.Equal(d.Requests, []uint64{4, 5}) ||
 		d.Error.Kind != fault.Unavailable || d.Error.Message == "" {
-		t.Errorf("told %+v", d)
+		t.Errorf("the event is %+v", d)
 	}
 	l.echo(t, 2, b)
 
@@ -143,7 +143,7 @@ func TestDetachedAfterRefusal(t *testing.T) {
 	}
 	a.cut()
 	if d := l.detached(t); !slices.Equal(d.Channels, []uint32{1}) || len(d.Requests) != 0 {
-		t.Errorf("told %+v", d)
+		t.Errorf("the event is %+v", d)
 	}
 	l.attachTo(t, 5, 2, b.make(t))
 	l.echo(t, 2, b)
@@ -169,7 +169,7 @@ func TestDetachedWhenKilled(t *testing.T) {
 	a.mu.Unlock()
 	d := l.detached(t)
 	if len(d.Channels) != 0 || !slices.Equal(d.Requests, []uint64{2}) {
-		t.Errorf("told %+v", d)
+		t.Errorf("the event is %+v", d)
 	}
 	if r := l.roundTrip(t, 3, protocol.OpSessionGet, 0, protocol.SessionRef{
 		Session: session,
@@ -201,7 +201,7 @@ func TestDetachedFollowsTheOwner(t *testing.T) {
 	b.mu.Unlock()
 	if d := l.detached(t); !slices.Equal(d.Channels, []uint32{1}) ||
 		d.Error.Kind != fault.Restarting {
-		t.Errorf("told %+v", d)
+		t.Errorf("the event is %+v", d)
 	}
 	l.attachTo(t, 3, 1, moves)
 	l.echo(t, 1, b)
@@ -243,8 +243,8 @@ func TestEachRequestHasOneFate(t *testing.T) {
 			}
 		}()
 		fates := map[uint64]int{}
-		told := false
-		for !told || len(fates) < requests {
+		reported := false
+		for !reported || len(fates) < requests {
 			r := l.awaitReply(t)
 			switch {
 			case r.Event == protocol.EventDetached:
@@ -253,11 +253,11 @@ func TestEachRequestHasOneFate(t *testing.T) {
 				for _, id := range d.Requests {
 					fates[id]++
 				}
-				if told || !slices.Equal(d.Channels, []uint32{1}) {
-					t.Fatalf("told %+v", d)
+				if reported || !slices.Equal(d.Channels, []uint32{1}) {
+					t.Fatalf("the event is %+v", d)
 				}
-				told = true
-			case r.Error != nil && !told:
+				reported = true
+			case r.Error != nil && !reported:
 				t.Fatalf("before the event: %+v", r)
 			default:
 				fates[r.ID]++
@@ -290,7 +290,7 @@ func TestDetachedNumbersAreBounded(t *testing.T) {
 	}
 	all[0].cut()
 	if d := l.detached(t); len(d.Channels) != maxNumbers {
-		t.Errorf("told of %d numbers", len(d.Channels))
+		t.Errorf("the event has %d numbers", len(d.Channels))
 	}
 	l.attachTo(t, 3, maxNumbers+1, session)
 }

@@ -51,16 +51,16 @@ class Bound(Protocol):
     def fail(self, error: SandgateError) -> None: ...
 
 
-Told = Callable[[Any, Optional[SandgateError]], None]
+Replied = Callable[[Any, Optional[SandgateError]], None]
 
 
 class _Call:
     """A request and its state."""
 
-    __slots__ = ("at", "body", "ch", "id", "now", "repeat", "sent", "told")
+    __slots__ = ("at", "body", "ch", "id", "now", "repeat", "sent", "replied")
 
     def __init__(
-        self, id_: int, body: str, repeat: bool, now: bool, at: Optional[Bound], told: Told
+        self, id_: int, body: str, repeat: bool, now: bool, at: Optional[Bound], replied: Replied
     ) -> None:
         self.id = id_
         self.ch = 0  # the number of the object that begins with the request
@@ -69,13 +69,13 @@ class _Call:
         self.now = now  # the request is only useful on the present link
         self.at = at  # the request is sent once this is attached
         self.sent = False
-        self.told: Optional[Told] = told
+        self.replied: Optional[Replied] = replied
 
     def settle(self, result: Any, error: Optional[SandgateError] = None) -> None:
-        told, self.told = self.told, None
+        replied, self.replied = self.replied, None
         self.repeat = False
-        if told:
-            told(result, error)
+        if replied:
+            replied(result, error)
 
 
 class Connection:
@@ -444,7 +444,7 @@ class Connection:
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def told(result: Any, error: Optional[SandgateError]) -> None:
+        def replied(result: Any, error: Optional[SandgateError]) -> None:
             if future.done():
                 return
             if error:
@@ -452,13 +452,13 @@ class Connection:
             else:
                 future.set_result(result)
 
-        c = self.ask(op, params, told, ch=ch, at=at, repeat=repeat, key=key)
+        c = self.ask(op, params, replied, ch=ch, at=at, repeat=repeat, key=key)
         try:
             return await future
         finally:
             # A sent call keeps its place until it is answered.
-            if c is not None and c.told is not None:
-                c.told, c.repeat = None, False
+            if c is not None and c.replied is not None:
+                c.replied, c.repeat = None, False
                 if not c.sent:
                     self._remove(c)
 
@@ -466,7 +466,7 @@ class Connection:
         self,
         op: str,
         params: Optional[Dict[str, Any]],
-        told: Told,
+        replied: Replied,
         *,
         ch: int = 0,
         at: Optional[Bound] = None,
@@ -474,12 +474,12 @@ class Connection:
         now: bool = False,
         key: Optional[str] = None,
     ) -> Optional[_Call]:
-        """Send a request. told gets the reply before the next message is processed."""
+        """Send a request. replied gets the reply before the next message is processed."""
         if self.error:
-            told(None, self.error)
+            replied(None, self.error)
             return None
         if now and self._socket is None:
-            told(None, Unavailable("there is no connection"))
+            replied(None, Unavailable("there is no connection"))
             return None
         message: Dict[str, Any] = {"id": self._id(), "op": op}
         if ch:
@@ -490,12 +490,12 @@ class Connection:
         message["params"] = params or {}
         body = json.dumps(message, separators=(",", ":"))
         if len(body) > frames.MAX_CONTROL:
-            told(None, TooLarge(f"the request is over {frames.MAX_CONTROL} bytes"))
+            replied(None, TooLarge(f"the request is over {frames.MAX_CONTROL} bytes"))
             return None
         if len(self._calls) >= MAX_CALLS:
-            told(None, Exhausted(f"{len(self._calls)} calls already wait for their replies"))
+            replied(None, Exhausted(f"{len(self._calls)} calls already wait for their replies"))
             return None
-        c = _Call(message["id"], body, repeat, now, at, told)
+        c = _Call(message["id"], body, repeat, now, at, replied)
         if now:
             c.ch = ch
         self._calls[c.id] = c

@@ -91,7 +91,7 @@ class KernelView:
         cell = Cell(self, key)
         self._keys[key] = cell
 
-        def told(result: Any, error: Optional[SandgateError]) -> None:
+        def replied(result: Any, error: Optional[SandgateError]) -> None:
             if error:
                 cell.fail(error)
                 self.forget(cell)
@@ -103,7 +103,7 @@ class KernelView:
 
         a = self.attachment
         params = {**options, "key": key, "code": code}
-        self._connection.ask("execute", params, told, ch=a.ch, at=a, repeat=True)
+        self._connection.ask("execute", params, replied, ch=a.ch, at=a, repeat=True)
         return cell
 
     async def call(self, op: str, params: Dict[str, Any], repeat: bool = False) -> Any:

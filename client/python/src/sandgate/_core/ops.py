@@ -159,10 +159,10 @@ def leave(program: Program) -> None:
     program.discard()
 
     # The server may perform detach before a signal that it received earlier.
-    def told(_: Any, error: Optional[SandgateError]) -> None:
+    def replied(_: Any, error: Optional[SandgateError]) -> None:
         program.close()
 
-    a.connection.ask("signal", {"signal": "SIGKILL"}, told, ch=a.ch, at=a, repeat=True)
+    a.connection.ask("signal", {"signal": "SIGKILL"}, replied, ch=a.ch, at=a, repeat=True)
 
 
 async def leave_program(program: Program) -> None:
