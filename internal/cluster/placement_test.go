@@ -102,6 +102,12 @@ func TestPlacement(t *testing.T) {
 			want: "b",
 		},
 		{
+			// Their logarithms are on two sides of a whole number.
+			name: "nearly as busy", a: func(n *cluster.NodeInfo) { n.Processors = 3.9 },
+			b:    func(n *cluster.NodeInfo) { n.Processors, n.Sessions = 4.1, 24 },
+			want: "b",
+		},
+		{
 			name: "very busy", a: func(n *cluster.NodeInfo) { n.Processors = 9.7 },
 			b:    func(n *cluster.NodeInfo) { n.Processors, n.Sessions = 1.2, 80 },
 			want: "b",
