@@ -16,7 +16,6 @@ import jdk.jshell.Snippet;
 
 /** The commands of jshell that make sense in a cell, and %classpath and %maven. */
 final class Commands {
-    private static final String CENTRAL = "https://repo.maven.apache.org/maven2";
     private static final Pattern COORDINATES = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._-]*(:[A-Za-z0-9_][A-Za-z0-9._+-]*){2,3}");
     private static final String HELP = """
         /vars  /methods  /types  /imports    what is declared
@@ -153,8 +152,8 @@ final class Commands {
     }
 
     /**
-     * Fetches jars into the folder of jars, and adds the new ones to the class path. An
-     * argument with a slash is the address of a repository.
+     * Fetches jars into the folder of jars with install.sh, and adds the new ones to the class path.
+     * An argument with a slash is the address of a repository.
      */
     private void maven(Cell cell, List<String> args) throws Failure {
         if (args.stream().allMatch(a -> a.contains("/"))) throw wrong("use %maven GROUP:ARTIFACT:VERSION");
@@ -162,14 +161,14 @@ final class Commands {
             if (!a.contains("/") && !COORDINATES.matcher(a).matches()) throw wrong(a + " is not GROUP:ARTIFACT:VERSION");
         }
         var folder = Path.of(System.getProperty("user.home"), ".local/share/java");
-        var command = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-            "-XX:-UsePerfData", "-cp", System.getProperty("java.class.path"), "sandgate.driver.Maven", folder.toString()));
+        var command = new ArrayList<>(List.of("sh", Path.of(System.getProperty("java.class.path")).resolveSibling("install.sh").toString()));
         command.addAll(args);
-        if (args.stream().noneMatch(a -> a.contains("/"))) command.add(System.getenv().getOrDefault("MAVEN_REPOSITORY", CENTRAL));
+        var builder = new ProcessBuilder(command).inheritIO().redirectInput(new File("/dev/null"));
+        builder.environment().put("SANDGATE_INDEX", args.stream().anyMatch(a -> a.contains("/")) ? "" : "yes");
         try {
             Files.createDirectories(folder);
             var before = jars(folder);
-            var process = new ProcessBuilder(command).inheritIO().redirectInput(new File("/dev/null")).start();
+            var process = builder.start();
             while (!process.waitFor(20, TimeUnit.MILLISECONDS)) {
                 if (cell.stop == null) continue;
                 process.destroyForcibly();
