@@ -119,6 +119,16 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 				"lang": "bash", "code": "true", "runtime_session_hint": "bench",
 			})
 		}},
+		{name: "exec of python, HTTP, with its files", call: func() (float64, error) {
+			return post(ctx, s, "/v1/sessions/"+beside.ID()+"/exec", map[string]any{
+				"argv": []string{"python3", "-c", "1"},
+			})
+		}},
+		{name: "exec of python, LibreChat", call: func() (float64, error) {
+			return post(ctx, s, "/librechat/v1/exec", map[string]any{
+				"lang": "py", "code": "1", "runtime_session_hint": "bench",
+			})
+		}},
 		{name: "run of 1, HTTP", call: func() (float64, error) {
 			return post(ctx, s, path+"/run", map[string]any{"code": "1"})
 		}},
