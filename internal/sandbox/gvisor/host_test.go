@@ -17,7 +17,8 @@ func TestCheckHost(t *testing.T) {
 	all := CheckHost(t.Context(), cfg, &probe)
 	for _, f := range all {
 		t.Logf("%-4s %s: %s (%s)", f.Status, f.Name, f.What, f.Repair)
-		if f.Status == Fail || (f.Status == OK) != (f.Repair == "") || f.Name == "" || f.What == "" {
+		if f.Status == Fail || (f.Status == OK) != (f.Repair == "") || f.Name == "" ||
+			f.What == "" {
 			t.Errorf("%+v", f)
 		}
 	}
