@@ -109,26 +109,6 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 			})
 			return ms(time.Since(begin)), err
 		}},
-		{name: "exec of bash, HTTP, with its files", call: func() (float64, error) {
-			return post(ctx, s, "/v1/sessions/"+beside.ID()+"/exec", map[string]any{
-				"argv": []string{"bash", "-c", "true"},
-			})
-		}},
-		{name: "exec of bash, LibreChat", call: func() (float64, error) {
-			return post(ctx, s, "/librechat/v1/exec", map[string]any{
-				"lang": "bash", "code": "true", "runtime_session_hint": "bench",
-			})
-		}},
-		{name: "exec of python, HTTP, with its files", call: func() (float64, error) {
-			return post(ctx, s, "/v1/sessions/"+beside.ID()+"/exec", map[string]any{
-				"argv": []string{"python3", "-c", "1"},
-			})
-		}},
-		{name: "exec of python, LibreChat", call: func() (float64, error) {
-			return post(ctx, s, "/librechat/v1/exec", map[string]any{
-				"lang": "py", "code": "1", "runtime_session_hint": "bench",
-			})
-		}},
 		{name: "run of 1, HTTP", call: func() (float64, error) {
 			return post(ctx, s, path+"/run", map[string]any{"code": "1"})
 		}},
@@ -138,6 +118,7 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 			return ms(time.Since(begin)), err
 		}},
 	}
+	ways = append(ways, chatWays(ctx, s, beside.ID())...)
 	for _, t := range tools {
 		ways = append(ways, way{name: t.name, call: t.call})
 	}
@@ -156,6 +137,28 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 		line(w.name, w.took)
 	}
 	return nil
+}
+
+// chatWays are runs of LibreChat, and native commands in another session that do the same.
+func chatWays(ctx context.Context, s *e2e.Server, session string) (ways []way) {
+	for _, x := range []struct {
+		name, lang, code string
+		argv             []string
+	}{
+		{"bash", "bash", "true", []string{"bash", "-c", "true"}},
+		{"python", "py", "1", []string{"python3", "-c", "1"}},
+	} {
+		ways = append(ways,
+			way{name: "exec of " + x.name + ", HTTP, with its files", call: func() (float64, error) {
+				return post(ctx, s, "/v1/sessions/"+session+"/exec", map[string]any{"argv": x.argv})
+			}},
+			way{name: "exec of " + x.name + ", LibreChat", call: func() (float64, error) {
+				return post(ctx, s, "/librechat/v1/exec", map[string]any{
+					"lang": x.lang, "code": x.code, "runtime_session_hint": "bench",
+				})
+			}})
+	}
+	return ways
 }
 
 // post makes a request and returns the time until its whole answer is there, in milliseconds.
