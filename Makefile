@@ -77,16 +77,16 @@ lint: node_modules python-lint
 	@$(LINT) staticcheck $(GO_ALL)
 	@shellcheck $$(git grep -lE '^#!.*(bash|sh)$$' -- ':!*.md')
 	@out=$$(npx --no-install markdownlint-cli2 '**/*.md' 2>&1) || { echo "$$out"; exit 1; }
-	@$(GO) test -vet=off .
+	@$(GO) test -vet=off $(TEST_FLAGS) .
 
 # Lint has run the tests of the root package. These packages have tests that need root, gVisor, a
 # built image, or a compiler in bin/, or download modules.
 QUICK_EXCLUDE := deploy/kubernetes e2e e2e/e2b e2e/jupyter internal/agent internal/blob \
 	internal/cluster internal/cluster/redis internal/confine internal/image \
-	internal/sandbox/gvisor internal/session langs \
+	internal/sandbox/gvisor internal/session internal/session/replica langs \
 	langs/bash/driver langs/golang
 # Tests of other packages that need root, redis-server or an S3 server.
-QUICK_SKIP := TestRatesOverGateways|TestRunTicketWithoutStore|TestBackup|TestRestoreRefuses|TestFullDiskCosts|TestMovesOverS3
+QUICK_SKIP := TestRatesOverGateways|TestRunTicketWithoutStore|TestBackup|TestRestoreRefuses|TestFullDiskCosts|TestMovesOverS3|TestRecordsOutliveTheirNode
 
 # The application is built first: the Go packages embed it, and its tests check its size.
 quick: lint app
@@ -97,14 +97,16 @@ quick-web:
 	@npm run --silent --workspaces --if-present test
 
 quick-go:
-	@$(GO) test -short -vet=off -skip '$(QUICK_SKIP)' $$($(GO) list $(GO_ALL) | \
+	@$(GO) test -short -vet=off $(TEST_FLAGS) -skip '$(QUICK_SKIP)' $$($(GO) list $(GO_ALL) | \
 		grep -vxF -e "$$($(GO) list .)" -e "$$(printf 'github.com/sandgate/sandgate/%s\n' $(QUICK_EXCLUDE))")
 
+# Tests are linked without debug information, which takes most of the linker's time.
+TEST_FLAGS := -trimpath -ldflags=-w
 # Lint has run vet. Zstandard is ten times slower with the race detector, and is a dependency. The
 # tag lockorder checks the order of mutexes. All clones of a machine share the compiler's cache.
-RACE_FLAGS := -trimpath -race -tags lockorder -gcflags=github.com/klauspost/compress/zstd=-race=false
-RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" $(GO) test $(RACE_FLAGS) \
-	-vet=off -v -p 1 -timeout 75m
+RACE_FLAGS := $(TEST_FLAGS) -race -tags lockorder -gcflags=github.com/klauspost/compress/zstd=-race=false
+RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" \
+	SANDGATE_TEST_PASSES=$(SANDGATE_TEST_PASSES) $(GO) test $(RACE_FLAGS) -vet=off -v -p 1 -timeout 75m
 
 # The packages of gVisor's backend count what they leave on the machine and run alone. Then two runs
 # share the machine: the tests through the public API, which take longest, and those of all other
@@ -115,8 +117,9 @@ unit: node_modules bin/versitygw
 	@for t in r programs octave; do \
 		$(SUDO) deploy/templates/build $$t bin/templates/$$t; done >bin/templates.log 2>&1 &
 	@echo "test: all packages, race detector on, real gVisor"
-	@$(GO) test -trimpath -run 'Idle' ./gateway ./internal/noderpc # the race detector's own memory would hide these
-	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test -trimpath ./... # a module of its own
+	@# the race detector's own memory would hide these
+	@$(GO) test -vet=off $(TEST_FLAGS) -run 'Idle' ./gateway ./internal/noderpc
+	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test -vet=off $(TEST_FLAGS) ./... # a module of its own
 	@snapshots=$$(mktemp -d); trap '$(SUDO) rm -rf "$$snapshots"' EXIT; \
 	alone=$$($(GO) list ./internal/sandbox/...); long=$$($(GO) list ./e2e); \
 	others=$$($(GO) list ./internal/session ./e2e/e2b ./e2e/jupyter $(GO_ALL) | awk '!seen[$$0]++' | \
@@ -129,7 +132,7 @@ unit: node_modules bin/versitygw
 	[ $$code = 0 ] || { \
 		cat bin/test-alone.log bin/test-long.log bin/test-others.log >bin/test.log; \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
-		grep -vE ' level=|Unsolicited response' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; \
+		grep -vE ' level=|Unsolicited response' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^ *FAIL' | cut -c 1-500 | tail -150; \
 		echo; echo "test: the tests that failed:"; grep -E '^ *--- FAIL|^FAIL.*/' bin/test.log | head -60; \
 		deploy/retest bin/test.log $(RACE); }
 

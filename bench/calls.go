@@ -118,7 +118,11 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 			return ms(time.Since(begin)), err
 		}},
 	}
-	ways = append(ways, chatWays(ctx, s, beside.ID())...)
+	chat, err := chatWays(ctx, s, beside)
+	if err != nil {
+		return err
+	}
+	ways = append(ways, chat...)
 	for _, t := range tools {
 		ways = append(ways, way{name: t.name, call: t.call})
 	}
@@ -139,18 +143,22 @@ func callsInSession(ctx context.Context, s *e2e.Server, n int) error {
 	return nil
 }
 
-// chatWays are runs of LibreChat, and native commands in another session that do the same.
-func chatWays(ctx context.Context, s *e2e.Server, session string) (ways []way) {
+// chatWays are runs of LibreChat, and native commands in another session that do the same: short Bash
+// code is an argument, and Python code is in a file.
+func chatWays(ctx context.Context, s *e2e.Server, beside *client.Sandbox) (ways []way, err error) {
+	if _, err := beside.Files.Write(ctx, "main.py", []byte("1")); err != nil {
+		return nil, err
+	}
 	for _, x := range []struct {
 		name, lang, code string
 		argv             []string
 	}{
 		{"bash", "bash", "true", []string{"bash", "-c", "true"}},
-		{"python", "py", "1", []string{"python3", "-c", "1"}},
+		{"python", "py", "1", []string{"python3", "main.py"}},
 	} {
 		ways = append(ways,
 			way{name: "exec of " + x.name + ", HTTP, with its files", call: func() (float64, error) {
-				return post(ctx, s, "/v1/sessions/"+session+"/exec", map[string]any{"argv": x.argv})
+				return post(ctx, s, "/v1/sessions/"+beside.ID()+"/exec", map[string]any{"argv": x.argv})
 			}},
 			way{name: "exec of " + x.name + ", LibreChat", call: func() (float64, error) {
 				return post(ctx, s, "/librechat/v1/exec", map[string]any{
@@ -158,7 +166,7 @@ func chatWays(ctx context.Context, s *e2e.Server, session string) (ways []way) {
 				})
 			}})
 	}
-	return ways
+	return ways, nil
 }
 
 // post makes a request and returns the time until its whole answer is there, in milliseconds.

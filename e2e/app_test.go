@@ -1,32 +1,43 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 )
 
 // TestWebApplication drives the pages that the binary serves in Chromium, with
-// real sandboxes.
+// real sandboxes. Each file of tests is a test of its own:
+//
+//	go test ./e2e -run TestWebApplication/terminal
 func TestWebApplication(t *testing.T) {
 	vitest, err := filepath.Abs("../node_modules/.bin/vitest")
 	check(t, err)
 	if _, err := os.Stat(vitest); err != nil {
 		t.Fatalf("the tools of the web application are not installed: run make web: %v", err)
 	}
-	// The tests take two minutes, and half an hour on a slow machine. This only ends a hang.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, vitest, "run", "--project", "server")
-	cmd.Dir = "../web/app"
-	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token,
-		"NO_COLOR=1")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	const folder, end = "../web/app/test/server/", ".test.ts"
+	files, err := filepath.Glob(folder + "*" + end)
+	check(t, err)
+	if len(files) == 0 {
+		t.Fatal("there are no tests of the application")
 	}
-	t.Logf("%s", out)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), end), func(t *testing.T) {
+			t.Parallel()
+			file, err := filepath.Abs(file)
+			check(t, err)
+			cmd := exec.CommandContext(deadline(t), vitest, "run", "--project", "server", file)
+			cmd.Dir = "../web/app"
+			cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL,
+				"SANDGATE_TOKEN="+server.Token, "NO_COLOR=1")
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
 }

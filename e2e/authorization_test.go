@@ -38,13 +38,16 @@ GET /docs/errors                                     200 200 200 200 200
 GET /docs/{path}                                     * * * * *
 GET /embed/{path}                                    * * * * *
 GET /healthz                                         200 200 200 200 200
+GET /icons/{path}                                    * * * * *
 GET /livez                                           200 200 200 200 200
 GET /llms.txt                                        200 200 200 200 200
+GET /manifest.webmanifest                            * * * * *
 GET /readyz                                          * * * * *
 GET /run.js                                          * * * * *
 GET /s/{path}                                        200 200 200 200 200
 GET /sandbox/frame                                   * * * * *
 GET /sandbox/lib/{path}                              * * * * *
+GET /worker.js                                       * * * * *
 GET /v1/files/{token}                                404 404 404 404 404
 HEAD /v1/files/{token}                               404 404 404 404 404
 PUT /v1/files/{token}                                404 404 404 404 404
@@ -63,6 +66,8 @@ POST /auth/logout                                    401 401 401 401 401
 GET /v1                                              401 200 200 200 403
 GET /v1/ws                                           401 101 101 101 403
 GET /v1/status                                       401 403 403 403 403
+GET /v1/nodes                                        401 403 403 403 403
+PATCH /v1/nodes/{node}                               401 403 403 403 403
 GET /metrics                                         401 403 403 403 403
 POST /v1/tickets                                     401 201 201 201 403
 DELETE /v1/tickets/{id}                              401 404 404 404 403
@@ -287,6 +292,8 @@ run.input          unsupported unsupported unsupported
 run.interrupt      unsupported unsupported unsupported
 session.run        unsupported unsupported unsupported
 session.exec       unsupported unsupported unsupported
+node.list          unsupported unsupported unsupported
+node.update        unsupported unsupported unsupported
 tenant.list        unsupported unsupported unsupported
 tenant.quota       unsupported unsupported unsupported
 tree.read          unsupported unsupported unsupported
@@ -581,6 +588,8 @@ func (a *asker) ask(op, session, snapshot string) string {
 		params = []byte(`{"name":""}`)
 	case protocol.OpSessionEnsure:
 		params = []byte(`{"name":"none","language":"none"}`)
+	case protocol.OpFileChanges:
+		params = fmt.Appendf(nil, `{"session":%q}`, session)
 	}
 	if op == protocol.OpSessionCreate {
 		params = []byte(`{"language":"none"}`)

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // Cluster is a cluster of servers on this machine: a node and a gateway each, with
@@ -25,6 +27,8 @@ type Cluster struct {
 	Redis *exec.Cmd
 	// Servers are in the order of their starts.
 	Servers []*Server
+	// Program is another build of the program for the next servers; empty for the one in bin.
+	Program string
 }
 
 // NewCluster makes a cluster without servers, and starts its Redis.
@@ -35,7 +39,7 @@ func NewCluster(ctx context.Context) (*Cluster, error) {
 	}
 	c := &Cluster{Dir: dir}
 	if err = os.Chmod(dir, 0o755); err == nil {
-		c.Address, err = address()
+		c.Address, err = testenv.FreeAddress()
 	}
 	if err == nil {
 		err = c.StartRedis(ctx)
@@ -47,15 +51,6 @@ func NewCluster(ctx context.Context) (*Cluster, error) {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
-}
-
-// address returns an address that is free now.
-func address() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // Sandgate runs the program until it ends.
@@ -119,7 +114,7 @@ func (c *Cluster) Start(ctx context.Context, lease time.Duration,
 	if _, err := Sandgate("cluster", "join", "--role", "both", c.Dir+"/ca", name); err != nil {
 		return nil, err
 	}
-	listen, err := address()
+	listen, err := testenv.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +122,8 @@ func (c *Cluster) Start(ctx context.Context, lease time.Duration,
 	if len(c.Servers) > 0 {
 		token = c.Servers[0].Token
 	}
-	s, err := start(
-		ctx, fmt.Sprintf(
+	s, err := startRelease(
+		ctx, c.Program, fmt.Sprintf(
 			"%s\ncluster: {redis: \"redis://%s/0\", node: %s, listen: %q, dir: %s/ca/%s, lease: %s, blobs: %s/blobs}",
 			settings, c.Address, name, listen, c.Dir, name, lease, c.Dir), token)
 	if err == nil {

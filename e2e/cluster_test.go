@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
@@ -45,7 +46,7 @@ func newCluster(t *testing.T, servers int) *cluster {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	a, err := address()
+	a, err := testenv.FreeAddress()
 	check(t, err)
 	return a
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // containerCaps are the capabilities that deploy/container/README.md lists.
@@ -171,10 +171,8 @@ func TestContainerIsEnough(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	check(t, err)
-	address := l.Addr().String()
-	l.Close()
 	said, err := os.Create(filepath.Join(dir, "log"))
 	check(t, err)
 	defer said.Close()

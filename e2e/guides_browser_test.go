@@ -11,16 +11,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // TestChatGuide starts the server of the quick start for chats, and presses the run
 // buttons of its page. The second one uses the variables of the first one.
 func TestChatGuide(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	check(t, err)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	check(t, l.Close())
+	_, port, _ := net.SplitHostPort(address)
 	chat := exec.CommandContext(deadline(t), "node", guides+"/quickstart-chat/server.mjs")
 	chat.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token,
 		"PORT="+port)

@@ -144,7 +144,7 @@ func kernelspecConforms(t *testing.T, language string) {
 	}
 	c, err := wire.New(server.URL, server.Token, wire.Options{})
 	check(t, err)
-	runSuite(t, c, suite, language)
+	runSuite(t, c, suite, language, func(cells.SuiteFile) {})
 	t.Run("any moment", func(t *testing.T) { runInterrupts(t, c, language, language) })
 }
 

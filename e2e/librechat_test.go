@@ -221,7 +221,7 @@ open("sum.txt", "w").write(str(t.sold.sum()))
 		!slices.Equal(next.Deleted, []string{"in/sales.csv"}) {
 		t.Errorf("%+v", next)
 	}
-	if other := ada.run("bash", "ls"); other.Stdout != "main.sh\n" {
+	if other := ada.run("bash", "ls"); other.Stdout != "" {
 		t.Errorf("another run sees %q", other.Stdout)
 	}
 	if _, status := bob.try(map[string]any{
@@ -267,17 +267,25 @@ func libreChatStateful(t *testing.T, ada, bob *libreChat) {
 		return r
 	}
 	first, second := run(ada, "c1"), run(ada, "c1")
-	// The folder has the log and, in the first run of a session, the code.
-	if first.Stdout != "x\n2\n" || second.Stdout != "x\nx\n1\n" || first.Reused != "new" ||
+	// The folder has the log only: short Bash code needs no file.
+	if first.Stdout != "x\n1\n" || second.Stdout != "x\nx\n1\n" || first.Reused != "new" ||
 		second.Reused != "reused" || first.Runtime != second.Runtime ||
 		second.file(t, "log").Modified.ID != first.file(t, "log").ID {
 		t.Errorf("%+v\n%+v", first, second)
+	}
+	python, _ := ada.try(map[string]any{
+		"lang": "py", "runtime_session_hint": "c1",
+		"code": "import os; print(__file__, sorted(os.listdir('.'))); open('n', 'w').write('1')",
+	})
+	if python.Stdout != "/mnt/data/main.py ['log', 'main.py']\n" || len(python.Files) != 1 ||
+		python.Files[0].Name != "n" {
+		t.Errorf("%+v", python)
 	}
 	libreChatTurns(t, ada)
 	for name, r := range map[string]libreChatRun{
 		"another conversation": run(ada, "c2"), "another user": run(bob, "c1"),
 	} {
-		if r.Stdout != "x\n2\n" || r.Runtime == first.Runtime {
+		if r.Stdout != "x\n1\n" || r.Runtime == first.Runtime {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/frame"
 )
@@ -112,11 +113,9 @@ func TestProxies(t *testing.T) {
 func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 	dir := t.TempDir()
 	trusted := certificate(t, dir)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	check(t, err)
-	address := l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
-	l.Close()
 	cmd := proxy(t, kind, dir, port, strings.TrimPrefix(srv.URL, "http://"))
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

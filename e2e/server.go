@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -66,6 +65,11 @@ func Start(ctx context.Context, settings string) (*Server, error) {
 
 // start is Start for a server with a given access token, unless token is empty.
 func start(ctx context.Context, settings, token string) (*Server, error) {
+	return startRelease(ctx, "", settings, token)
+}
+
+// startRelease is start for another build of the program, unless program is empty.
+func startRelease(ctx context.Context, program, settings, token string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "sandgate-e2e-")
 	if err != nil {
 		return nil, err
@@ -74,13 +78,14 @@ func start(ctx context.Context, settings, token string) (*Server, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	address := l.Addr().String()
-	l.Close()
-	s := &Server{URL: "http://" + address, Dir: dir, Config: filepath.Join(dir, "config.yaml")}
+	s := &Server{
+		URL: "http://" + address, Dir: dir, Config: filepath.Join(dir, "config.yaml"),
+		program: program,
+	}
 	config := fmt.Sprintf("listen: %s\ndata_dir: %s/data\nrun_dir: %s/run\n%s\n", address, dir, dir,
 		settings)
 	if err := os.WriteFile(s.Config, []byte(config), 0o644); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -87,10 +88,8 @@ func TestUnitIsEnough(t *testing.T) {
 	for _, d := range []string{"bin", "state", "run"} {
 		check(t, os.Mkdir(filepath.Join(dir, d), 0o711))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	check(t, err)
-	address := l.Addr().String()
-	l.Close()
 	config := filepath.Join(dir, "config.yaml")
 	check(t, os.WriteFile(config,
 		fmt.Appendf(nil, "listen: %s\ndata_dir: %s/state\nrun_dir: %s/run\npool: {size: 1}\n",

@@ -21,6 +21,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -94,10 +95,9 @@ func newPair(t *testing.T, settings string) *pair {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	check(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 func (p *pair) start() {

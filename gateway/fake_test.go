@@ -24,6 +24,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
 	"github.com/sandgate/sandgate/protocol/message"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // Tokens of the tests.
@@ -259,7 +260,7 @@ func (s *fakeLink) owner(req protocol.Request) (any, error) {
 	if !ok || s.l.Principal().Tenant != noderpc.GatewayTenant {
 		return nil, fault.New(fault.NotFound, "fake", "there is no such session")
 	}
-	return protocol.SessionOwner{
+	return nodes.SessionOwner{
 		Tenant: tenant, Subject: "ann", State: "running", Labels: s.f.labels[ref.Session],
 	}, nil
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // surfaces is the registry of protocol surfaces: one line for each.
@@ -225,8 +226,8 @@ func newLibreChat(g *Gateway) (*librechat.Surface, error) {
 type owners struct{ node Node }
 
 func (o owners) Owner(ctx context.Context, session string,
-) (protocol.SessionOwner, error) {
-	var out protocol.SessionOwner
+) (nodes.SessionOwner, error) {
+	var out nodes.SessionOwner
 	err := o.node.Call(ctx, gatewayItself(), protocol.OpSessionOwner,
 		protocol.SessionRef{Session: session}, &out)
 	return out, err

@@ -38,6 +38,9 @@ type Request struct {
 	Cursor int `json:"cursor,omitempty"`
 	// Detail is 0 or 1: the level of detail of inspect.
 	Detail int `json:"detail,omitempty"`
+	// About is what inspect describes in place of the name at the cursor: docs/protocol.md.
+	// Drivers that do not know its kind answer that they have found nothing.
+	About json.RawMessage `json:"about,omitempty"`
 	// Silent runs the code without a result, an execution count or a history entry.
 	Silent bool `json:"silent,omitempty"`
 	// NoInput makes the language's input functions fail at once.

@@ -71,6 +71,9 @@ type FileChangesQuery struct {
 	Since string `json:"since,omitempty"`
 	// Limit is the largest number of files, at most 1,000; 0 means 1,000.
 	Limit int `json:"limit,omitempty"`
+	// Path is the folder whose files count; empty means the home folder. A session records the
+	// changes of at most 8 folders.
+	Path string `json:"path,omitempty"`
 }
 
 // CreatedFiles lists regular files that have changed, the oldest change first. It leaves out hidden

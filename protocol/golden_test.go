@@ -6,6 +6,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/document"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/golden"
+	"github.com/sandgate/sandgate/protocol/nodes"
 	"github.com/sandgate/sandgate/protocol/notebook"
 )
 
@@ -16,6 +17,7 @@ func TestGoldenMessages(t *testing.T) {
 		"request": Request{}, "reply": Reply{},
 
 		"hello params": Hello{}, "hello result": Welcome{},
+		"node.list result": nodes.NodeList{}, "node.update params": nodes.NodeUpdate{},
 		"status result": NodeStatus{}, "metrics result": Metrics{}, "audit params": AuditNotes{},
 		"session.create params": SessionCreate{}, "session.create result": Session{},
 		"session.get params":  SessionRef{},
@@ -26,8 +28,8 @@ func TestGoldenMessages(t *testing.T) {
 		"session.fork params":      SessionFork{}, "session.fork result": Forks{},
 		"session.snapshot params": SnapshotCreate{}, "session.snapshot result": Snapshot{},
 		"snapshot.get params": SnapshotRef{}, "snapshot.list result": SnapshotList{},
-		"session.watch params": SessionWatch{}, "node.drain result": Drained{},
-		"session.owner result": SessionOwner{},
+		"session.watch params": SessionWatch{}, "node.drain result": nodes.Moved{},
+		"session.owner result": nodes.SessionOwner{},
 
 		"channel.open params": ChannelOpen{}, "channel.open result": Channel{},
 		"channel.close params": ChannelRef{}, "channel.list params": ChannelsWanted{},

@@ -54,6 +54,8 @@ type RepeatBegun struct {
 	Seed string `json:"seed,omitempty"`
 	// Again is true if an earlier attempt was interrupted, and may have done the work.
 	Again bool `json:"again,omitempty"`
+	// Note is the note of the turn before this one, if the session still is on the node.
+	Note string `json:"note,omitempty"`
 }
 
 // RepeatResponse is an HTTP response.
@@ -73,6 +75,8 @@ type RepeatEnd struct {
 	// Again is true if a repeat may perform the operation although this attempt has begun it. If
 	// neither Failed nor Again is true, a repeat is refused.
 	Again bool `json:"again,omitempty"`
+	// Note is for the next turn, if this one has failed. A note of over 256 bytes is not kept.
+	Note string `json:"note,omitempty"`
 }
 
 // repeatOperations are only for gateways.

@@ -1,5 +1,7 @@
 package protocol
 
+import "github.com/sandgate/sandgate/protocol/nodes"
+
 // The operations between gateways and nodes of a cluster. Clients cannot use them.
 const (
 	OpAdopt           = "session.adopt"
@@ -16,32 +18,6 @@ const (
 // FieldAbsent is the field of the NotFound of session.adopt for a session that the blob store does
 // not have. For a session of another tenant the field is "session".
 const FieldAbsent = "absent"
-
-// SessionOwner describes a session to a gateway that does not know its tenant.
-type SessionOwner struct {
-	// Tenant and Subject are whose session it is.
-	Tenant  string `json:"tenant"`
-	Subject string `json:"subject,omitempty"`
-	// State is as in Session. Suspended is true for a session that only session.resume resumes.
-	State     string            `json:"state"`
-	Suspended bool              `json:"suspended,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	// ExpiresMS is when the session ends; absent means never.
-	ExpiresMS int64 `json:"expires_ms,omitempty"`
-	// Ended is why a session has ended: deleted, or a reason as in Session. It is empty for a
-	// session that lives. Nodes remember sessions for a day after their end.
-	Ended string `json:"ended,omitempty"`
-}
-
-// Drained reports what happened to a node's sessions.
-type Drained struct {
-	// Parked is the number of sessions that other nodes can adopt, and Stayed of those that stay.
-	Parked int `json:"parked"`
-	Stayed int `json:"stayed"`
-	// Snapshots and Templates are the numbers of those that only this node has.
-	Snapshots int `json:"snapshots,omitempty"`
-	Templates int `json:"templates,omitempty"`
-}
 
 // StoredRecords asks for the records in the blob store that Usage or Audit selects, except those in
 // some folders.
@@ -81,14 +57,15 @@ func moveOperations() []Operation {
 		},
 		// It neither resumes the session nor counts as its work.
 		{
-			Name: OpSessionOwner, Summary: "Report whose session it is, also for a while after its end",
-			Params: SessionRef{}, Result: SessionOwner{}, Scope: ScopeNode, Transport: Internal,
-			Target: SessionNode, Unaudited: true,
+			Name:    OpSessionOwner,
+			Summary: "Report whose session it is, also for a while after its end",
+			Params:  SessionRef{}, Result: nodes.SessionOwner{}, Scope: ScopeNode,
+			Transport: Internal, Target: SessionNode, Unaudited: true,
 		},
 		// The reply comes when no movable session is left on the node.
 		{
 			Name: OpDrain, Summary: "Move all sessions off a node",
-			Result: Drained{}, Scope: ScopeNode, Transport: Internal,
+			Result: nodes.Moved{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, Effects: Administers, Limit: MoveLimit,
 		},
 	}

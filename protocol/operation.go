@@ -144,6 +144,7 @@ const (
 	// the node that has the session or resource that Params refers to, or else one with capacity
 	PlacedNode
 	NamedNode  // the node that owns the session with Params.name, or else one with capacity
+	ChosenNode // the node whose name is Params.node
 	DirectNode // the node that the caller has chosen; never routed
 	// the gateway, by means of other operations; no node has a handler. The operation is HTTPOnly
 	// and all of its routes are Custom

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/sandgate/sandgate/protocol/message"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 func get(path string) []Route { return []Route{{Method: http.MethodGet, Path: path}} }
@@ -550,6 +551,18 @@ func serverOperations() []Operation {
 			Name: OpStatus, Summary: "Report the state of the gateway and the nodes",
 			Result: NodeStatus{}, Scope: ScopeAdmin,
 			Target: AllNodes, Unaudited: true, REST: []Route{custom(http.MethodGet, "/v1/status")},
+		},
+		{
+			Name: OpNodeList, ID: "listNodes", Summary: "List the nodes of the server, by name",
+			Result: nodes.NodeList{}, Scope: ScopeAdmin, Transport: HTTPOnly,
+			Target: AllNodes, Unaudited: true, REST: get("/v1/nodes"),
+		},
+		{
+			Name: OpNodeUpdate, ID: "updateNode",
+			Summary: "Drain a node in the background, or let it take sessions again",
+			Params:  nodes.NodeUpdate{}, Result: nodes.NodeInfo{}, Scope: ScopeAdmin,
+			Transport: HTTPOnly, Target: ChosenNode, Effects: Administers,
+			REST: []Route{{Method: http.MethodPatch, Path: "/v1/nodes/{node}", Body: RequiredBody}},
 		},
 		{
 			Name: OpMetrics, Summary: "Report the metrics of the gateway and the nodes for Prometheus",

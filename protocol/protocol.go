@@ -94,6 +94,8 @@ const (
 	OpSignal        = "signal"
 	OpResize        = "resize"
 	OpStatus        = "status"
+	OpNodeList      = "node.list"
+	OpNodeUpdate    = "node.update"
 	OpMetrics       = "metrics"
 	OpAudit         = "audit"
 )
@@ -215,6 +217,8 @@ type Session struct {
 	Usage *Usage `json:"usage,omitempty"`
 	// Origin is the session or the snapshot that this one is a copy of.
 	Origin string `json:"origin,omitempty"`
+	// Edition names the runtime and the image of its last sandbox: see nodes.Edition.
+	Edition string `json:"edition,omitempty"`
 	// Durable is true when the session survives a killed server. KeptMS is the time of the last
 	// state on disk. RecoveredMS is set once the session was recovered: the time of the state that
 	// it was recovered from.
@@ -303,12 +307,15 @@ type ChannelOpen struct {
 	// Argv and Cwd are for a process or terminal, Stdin is for a process. File instead of Argv runs
 	// that file with the session's language, and Args follow it. A terminal without Argv and File
 	// runs a shell.
-	Argv  []string          `json:"argv,omitempty"`
-	File  string            `json:"file,omitempty"`
-	Args  []string          `json:"args,omitempty"`
-	Cwd   string            `json:"cwd,omitempty"`
-	Env   map[string]string `json:"env,omitempty"`
-	Stdin bool              `json:"stdin,omitempty"`
+	Argv []string `json:"argv,omitempty"`
+	File string   `json:"file,omitempty"`
+	// Content is the content of File, for a process: the file is written before the program starts,
+	// and must not exist. It is not among the changes of files.
+	Content string            `json:"content,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Cwd     string            `json:"cwd,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Stdin   bool              `json:"stdin,omitempty"`
 	// Cols and Rows are a terminal's size; 0 means 80 and 24.
 	Cols int `json:"cols,omitempty"`
 	Rows int `json:"rows,omitempty"`
@@ -458,13 +465,6 @@ type Queued struct {
 	Cell uint32 `json:"cell"`
 	// Repeated is true when the key was known and nothing new was queued.
 	Repeated bool `json:"repeated,omitempty"`
-}
-
-// Complete asks about code at a cursor position, in Unicode code points.
-type Complete struct {
-	Code   string `json:"code"`
-	Cursor int    `json:"cursor"`
-	Detail int    `json:"detail,omitempty"`
 }
 
 // History is the code that a kernel channel has run, oldest first, also code that ran before a

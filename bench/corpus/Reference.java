@@ -9,6 +9,8 @@ import jdk.jshell.SourceCodeAnalysis;
 
 /** Runs snippets in JShell without a kernel: SNIPPETS VERDICTS SHARED. */
 class Reference {
+    private static String value; // of the last snippet, as JShell shows it
+
     public static void main(String[] args) throws Exception {
         boolean shared = Boolean.parseBoolean(args[2]);
         StringBuilder all = new StringBuilder();
@@ -24,7 +26,7 @@ class Reference {
             System.setOut(new PrintStream(printed, true));
             boolean ok = run(shell, code);
             System.setOut(console);
-            all.append(ok ? '+' : '-').append(printed).append('\0');
+            all.append(ok ? '+' : '-').append(printed).append('\1').append(value).append('\0');
             Files.writeString(Path.of(args[1]), all);
         }
         System.exit(0);
@@ -32,12 +34,14 @@ class Reference {
 
     static boolean run(JShell shell, String code) {
         boolean ok = true;
+        value = "";
         for (String rest = code; !rest.isBlank();) {
             SourceCodeAnalysis.CompletionInfo info = shell.sourceCodeAnalysis().analyzeCompletion(rest);
             String source = info.completeness().isComplete() ? info.source() : rest;
             for (SnippetEvent e : shell.eval(source)) {
                 ok &= e.status() == Snippet.Status.VALID || e.causeSnippet() != null;
                 ok &= e.exception() == null;
+                if (e.causeSnippet() == null) value = e.value() == null ? "" : e.value();
             }
             rest = info.completeness().isComplete() ? info.remaining() : "";
         }

@@ -12,7 +12,8 @@ import (
 
 // bashCorpus has Bash's own tests: scripts, and what they print. The folder is that of Bash's
 // source. A script is one cell. It must print what bash prints for it, as a script or in an
-// interactive shell that reads it: an error of an expansion ends such a reading.
+// interactive shell with the kernel's options that reads it: an error of an expansion ends such a
+// reading.
 func bashCorpus() corpus {
 	return corpus{language: "bash", read: readBash, prepare: prepareBash}
 }
@@ -40,11 +41,26 @@ func readBash(dir string) ([]*program, error) {
 			return nil, err
 		}
 		c := &cell{
-			name: filepath.Base(script), code: code, file: dir, right: filepath.Base(path),
+			name: filepath.Base(script), code: code,
+			file: dir, right: filepath.Base(path), script: true,
 		}
 		list = append(list, &program{name: relative(dir, script), cells: []*cell{c}})
 	}
 	return list, nil
+}
+
+// bashReasons are differences that the kernel has on purpose, see langs/bash/README.md.
+func bashReasons() []reason {
+	return []reason{
+		because("has an error of syntax, or sets a mode that changes the syntax: a cell is checked first",
+			"", `^SyntaxError`),
+		because("prints the calls on the stack, which have the kernel's", `/dbg-support`, ""),
+		because("prints options, descriptors or jobs of its own shell, which is interactive",
+			`/(shopt|varenv|vredir|trap)\.tests`, ""),
+		because("restricts its own shell, which cannot report its end", `/rsh\.tests`, ""),
+		because("waits for jobs or time limits for longer than a cell may run",
+			`/(ifs-posix|jobs|read)\.tests`, `^no end`),
+	}
 }
 
 // bashCheck compares with each of some texts.
@@ -56,6 +72,9 @@ func bashCheck(texts ...string) func(outcome) string {
 				return ""
 			}
 		}
+		if o.failed && o.name == "SyntaxError" {
+			return o.name + ": " + o.value
+		}
 		w := bashText(texts[len(texts)-1])
 		return wanted(difference(w, got), difference(got, w))
 	}
@@ -66,8 +85,11 @@ func bashCheck(texts ...string) func(outcome) string {
 func bashText(s string) string {
 	for _, r := range []struct{ pattern, by string }{
 		{`(?m)^(\./)?[\w./-]*?(bash|\.tests?|\.sub|cell-?\d*|\d+): (line \d+: )?`, ""},
-		{`(?m)^bash: `, ""},
+		{`([\w./-]+(\.tests?|\.sub|cell-\d+)|\bbash): (line \d+: )?`, ""},
 		{`(?m)^environment: (line \d+: )?`, ""},
+		{`/tmp/\.bash-\w+/cell-\d+|\./[\w-]+\.(tests?|sub)\b`, "SCRIPT"},
+		{`(BASH_LINENO=\(\[0\]=)"\d+"`, "$1N"},
+		{`(/tmp/[\w.]*)-\d+`, "$1-N"},
 		{`(?m)^(cannot set terminal process group.*|no job control in this shell)\n`, ""},
 		{`line \d+`, "line N"},
 		{`[ \t]+\n`, "\n"},
@@ -104,18 +126,19 @@ func prepareBash(ctx context.Context, b *box, p *program) error {
 		}
 	}
 	c := p.cells[0]
-	p.setup = []string{"cd ~/tests; " + bashEnvironment}
+	// With one stream, its text is in the order in which it was written, as that of the references.
+	p.setup = []string{"exec 2>&1; cd ~/tests; " + bashEnvironment}
 	want, err := load(filepath.Join(dir, "tests", c.right))
 	if err != nil {
 		return err
 	}
 	script, _, err := b.run(ctx, "bash", "-c", "cd ~/tests; "+bashEnvironment+
-		"; timeout 60 bash ./"+c.name+" 2>&1 </dev/null")
+		"; timeout 240 bash ./"+c.name+" 2>&1 </dev/null")
 	if err != nil {
 		return err
 	}
-	typed, _, err := b.run(ctx, "bash", "-c", "cd ~/tests; "+bashEnvironment+
-		"; timeout 60 bash --norc --noprofile -i -c '. ./"+c.name+"' 2>&1 </dev/null")
+	typed, _, err := b.run(ctx, "bash", "-c", "cd ~/tests; "+bashEnvironment+"; "+bashTyped,
+		"typed", c.name)
 	if err != nil {
 		return err
 	}
@@ -129,6 +152,14 @@ func prepareBash(ctx context.Context, b *box, p *program) error {
 // bashEnvironment has the variables that the scripts need.
 const bashEnvironment = `export THIS_SH=bash BUILD_DIR=~ TMPDIR=/tmp BASH_TSTOUT=/tmp/out
 export LC_ALL=C.UTF-8 PATH=~/tests:$PATH`
+
+// bashTyped runs a script in an interactive shell with the options of the kernel's, which reads it
+// from its input. The last command ends the shell without a message.
+const bashTyped = `PS1= PS2= timeout 240 bash --norc --noprofile --noediting -i 2>&1 <<END
+set +H +m +o history -E; shopt -s extglob expand_aliases; FUNCNEST=4000
+. ./$1 </dev/null
+exec true
+END`
 
 // writeTests packs the folder of tests with the three programs that they use, which it compiles.
 func writeTests(ctx context.Context, b *box, dir string) error {

@@ -11,13 +11,15 @@ import (
 
 	"github.com/sandgate/sandgate/client/wire"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
 	"github.com/sandgate/sandgate/protocol/message"
 )
 
 const (
-	// cellLimit is how long a cell may run before it is interrupted.
-	cellLimit = 30 * time.Second
+	// cellLimit is how long a cell may run before it is interrupted, scriptLimit a whole script.
+	cellLimit   = 30 * time.Second
+	scriptLimit = 4 * time.Minute
 	// commandLimit is how long a command of a reference may run.
 	commandLimit = 5 * time.Minute
 	// textLimit is how much text of a cell is kept.
@@ -25,7 +27,7 @@ const (
 )
 
 // errSlow reports a cell that was interrupted since it did not end.
-var errSlow = errors.New("no end within " + cellLimit.String())
+var errSlow = errors.New("no end within the limit")
 
 // box is a session with a kernel.
 type box struct {
@@ -101,37 +103,29 @@ func (b *box) run(ctx context.Context, argv ...string) (string, int, error) {
 	return out.String(), p.Exit().Code, nil
 }
 
-// cell runs code in the kernel. The error is errSlow, or one of the session.
-func (b *box) cell(ctx context.Context, code string, whole bool) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, cellLimit+30*time.Second)
+// cell runs code in the kernel, with the limits of c. The error is errSlow, or one of the session. All
+// questions find the end of input, as those of a program without input.
+func (b *box) cell(ctx context.Context, code string, c *cell) (outcome, error) {
+	limit := cellLimit
+	if c.script {
+		limit = scriptLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit+30*time.Second)
 	defer cancel()
 	began := time.Now()
-	cell, err := b.kernel.Execute(ctx, code, wire.ExecuteOptions{
-		Program: whole, NoInput: true, Timeout: cellLimit,
-	})
+	cell, err := b.kernel.Execute(ctx, code, wire.ExecuteOptions{Program: c.whole, Timeout: limit})
 	if err != nil {
 		return outcome{}, err
 	}
 	defer cell.Close()
-	var c collector
-	for {
-		r, err := cell.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return c.outcome(), err
-		}
-		if err := c.add(r); err != nil {
-			return c.outcome(), err
-		}
-	}
-	o := c.outcome()
+	o, err := b.collect(ctx, cell)
 	reply := cell.Reply()
 	switch {
+	case err != nil:
+		return o, err
 	case reply == nil:
 		return o, errors.New("the cell has no reply")
-	case time.Since(began) >= cellLimit:
+	case time.Since(began) >= limit:
 		return o, errSlow
 	}
 	o.failed = reply.Status != "ok"
@@ -141,10 +135,37 @@ func (b *box) cell(ctx context.Context, code string, whole bool) (outcome, error
 	return o, nil
 }
 
+// collect reads the records of a cell up to its end.
+func (b *box) collect(ctx context.Context, cell *wire.Cell) (outcome, error) {
+	var c collector
+	for {
+		r, err := cell.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return c.outcome(), nil
+		}
+		if err != nil {
+			return c.outcome(), err
+		}
+		if err := c.add(r); err != nil {
+			return c.outcome(), err
+		}
+		if ask := c.asked; ask != nil {
+			c.asked = nil
+			err := b.kernel.Input(ctx, protocol.InputReply{
+				Cell: cell.Number(), Request: ask.Request, EOF: true,
+			})
+			if err != nil && !fault.Is(err, fault.Conflict) {
+				return c.outcome(), err
+			}
+		}
+	}
+}
+
 // collector puts the records of a cell together.
 type collector struct {
 	out          outcome
 	text, stdout strings.Builder
+	asked        *message.InputRequest // waits for its answer
 }
 
 // outcome returns the result.
@@ -189,6 +210,9 @@ func (c *collector) form(payload []byte) error {
 		if rows := b.Data["application/vnd.dataresource+json"]; rows != nil {
 			c.out.data = append(c.out.data, string(rows))
 		}
+	case message.InputRequestType:
+		c.asked = new(message.InputRequest)
+		return json.Unmarshal(m.Content, c.asked)
 	case message.ErrorType:
 		var e message.Error
 		if err := json.Unmarshal(m.Content, &e); err != nil {

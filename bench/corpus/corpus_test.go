@@ -78,7 +78,7 @@ func TestChecksSeeDifferences(t *testing.T) {
 	}
 	python := func(want, exception string) func(outcome) string {
 		return func(o outcome) string {
-			return checkExamplePython(example{Want: want, Exception: exception, Ellipsis: true}, o)
+			return checkExamplePython(example{Want: want, Exception: exception, Also: "int"}, o)
 		}
 	}
 	for _, c := range []struct {
@@ -104,6 +104,12 @@ func TestChecksSeeDifferences(t *testing.T) {
 		{"go", go1, outcome{stdout: "a\nb\n"}, true},
 		{"go, an error", go1, outcome{stdout: "a\nb\n", failed: true}, false},
 		{"python", python("[1, ...]\n", ""), outcome{text: "[1,\n 2]"}, true},
+		{"python, IPython's form", python("<class 'int'>\n", ""), outcome{text: "int"}, true},
+		{
+			"python, an address", python("<a object at 0x7ffff0001000>\n", ""),
+			outcome{text: "<a object at 0x7ffff0002000>"},
+			true,
+		},
 		{"python, other text", python("[1, ...]\n", ""), outcome{text: "[2]"}, false},
 		{"python, an error", python("", "ValueError: a"), outcome{failed: true, name: "ValueError"}, true},
 		{"python, no error", python("", "ValueError: a"), outcome{}, false},

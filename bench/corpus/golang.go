@@ -199,3 +199,13 @@ func prepareGo(ctx context.Context, b *box, p *program) error {
 	}
 	return nil
 }
+
+// goReasons explains examples that depend on their own file.
+func goReasons() []reason {
+	return []reason{
+		{
+			name: "names a line of its own file",
+			why:  regexp.MustCompile(`\w+_test\.go|cell\d+\.go`),
+		},
+	}
+}

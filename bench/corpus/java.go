@@ -67,16 +67,17 @@ func snippetsOf(ctx context.Context, b *box, p *program, shared bool) ([]verdict
 	verdicts := make([]verdict, len(p.cells))
 	for i, text := range strings.Split(out, "\x00") {
 		if i < len(verdicts) && text != "" {
-			verdicts[i].ok, verdicts[i].text = text[0] == '+', text[1:]
+			verdicts[i].ok = text[0] == '+'
+			verdicts[i].text, verdicts[i].value, _ = strings.Cut(text[1:], "\x01")
 		}
 	}
 	return verdicts, nil
 }
 
-// verdict says whether a snippet ran without an error, and what it printed.
+// verdict says whether a snippet ran without an error, what it printed, and its value.
 type verdict struct {
-	ok   bool
-	text string
+	ok          bool
+	text, value string
 }
 
 func prepareJava(ctx context.Context, b *box, p *program) error {
@@ -104,15 +105,23 @@ func prepareJava(ctx context.Context, b *box, p *program) error {
 	return nil
 }
 
+// javaReasons explains the differences between the kernel and JShell.
+func javaReasons() []reason {
+	return []reason{because("has a main method: a cell runs it, and JShell only declares it",
+		`static void main\(`, "")}
+}
+
 // jshellCorpus has the tests of JShell that evaluate texts and name their values. The texts of a
-// method are the cells of a program.
+// method are the cells of a program, up to a call of JShell's API that no cell can make.
 func jshellCorpus() corpus {
 	return corpus{language: "java", read: readJShell, applies: appliesJShell}
 }
 
 func readJShell(dir string) ([]*program, error) {
+	comment := regexp.MustCompile(`(?ms)^\s*/\*.*?\*/`)
 	method := regexp.MustCompile(`(?m)^    (?:@Test[^\n]*\n\s*)?public void (\w+)\(\)[^{]*\{`)
 	return readAll(dir, func(name, _, text string) (list []*program) {
+		text = comment.ReplaceAllString(text, "")
 		places := method.FindAllStringSubmatchIndex(text, -1)
 		for i, m := range places {
 			end := len(text)
@@ -131,7 +140,7 @@ func readJShell(dir string) ([]*program, error) {
 
 // assertions returns the calls in a method whose arguments are texts.
 func assertions(body string) []*cell {
-	call := regexp.MustCompile(`\bassert(Eval|EvalException|DeclareFail|DeclareWarn1|Declare)\(`)
+	call := regexp.MustCompile(`\bassert(Eval|EvalException|DeclareFail|DeclareWarn1|Declare|Drop)\(`)
 	var list []*cell
 	for _, m := range call.FindAllStringSubmatchIndex(body, -1) {
 		code, rest, ok := textOf(body[m[1]:])
@@ -194,9 +203,28 @@ func appliesJShell(ctx context.Context, b *box, p *program, c *cell) (string, er
 		return "", err
 	}
 	for i, other := range p.cells {
-		if other == c && c.check(outcome{failed: !verdicts[i].ok}) != "" {
+		alone := outcome{failed: !verdicts[i].ok, values: []string{verdicts[i].value}}
+		if other == c && c.check(alone) != "" {
 			return "fails without a kernel", nil
 		}
 	}
 	return "", nil
+}
+
+// jshellReasons explains the differences between the kernel and JShell.
+func jshellReasons() []reason {
+	return []reason{
+		{
+			name: "a variable keeps its class when a class of that name is declared again",
+			code: regexp.MustCompile(`/(testRedefine|testDrop)/`),
+		},
+		{
+			name: "reads the class file of JShell's own wrapper, which the kernel does not keep",
+			code: regexp.MustCompile(`GetResourceTest`),
+		},
+		{
+			name: "the test has an engine of its own, which changes values",
+			code: regexp.MustCompile(`ExecutionControl\w*Test`),
+		},
+	}
 }

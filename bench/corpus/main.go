@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,7 +58,11 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	all, err := source.read(s.dir)
+	dir, err := filepath.Abs(s.dir)
+	if err != nil {
+		return err
+	}
+	all, err := source.read(dir)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,12 @@ type cell struct {
 	name, code string
 	// whole runs the cell as a program: it ends after its timers and servers.
 	whole bool
+	// script gives the cell the time of a whole script.
+	script bool
 	// check returns why the outcome is not what the corpus wants, or nothing.
 	check func(outcome) string
+	// after is a cell that runs behind one that failed. Its output may be the end of the text.
+	after string
 	// skip is the reason for which the cell does not apply, if it does not.
 	skip string
 	// file and right are paths: of the program, and of its expected text.
@@ -51,6 +55,16 @@ func (o outcome) String() string {
 		return o.text
 	}
 	return strings.TrimSpace(o.text + "\n" + o.name + ": " + o.value + "\n" + o.trace)
+}
+
+// and returns the outcome of two cells, one after the other.
+func (o outcome) and(more outcome) outcome {
+	if more.failed {
+		o.failed, o.name, o.value, o.trace = true, more.name, more.value, more.trace
+	}
+	o.text += more.text
+	o.stdout += more.stdout
+	return o
 }
 
 // corpus is a set of programs in one language.

@@ -113,6 +113,9 @@ func (r *runner) renew(ctx context.Context) error {
 
 // restart replaces the kernel, or the session if that fails.
 func (r *runner) restart(ctx context.Context) error {
+	if r.box == nil {
+		return r.renew(ctx)
+	}
 	limited, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	if err := r.box.kernel.Restart(limited); err == nil {
@@ -128,7 +131,7 @@ func (r *runner) attempt(ctx context.Context, p *program) (map[*cell]string, err
 	failed := map[*cell]string{}
 	setup := "" // why a cell of the setup failed
 	for _, code := range p.setup {
-		o, err := r.box.cell(ctx, code, false)
+		o, err := r.box.cell(ctx, code, &cell{})
 		if err != nil && !errors.Is(err, errSlow) {
 			return failed, err
 		}
@@ -140,7 +143,7 @@ func (r *runner) attempt(ctx context.Context, p *program) (map[*cell]string, err
 		if c.skip != "" && c.code == "" {
 			continue
 		}
-		o, err := r.box.cell(ctx, c.code, c.whole)
+		o, err := r.box.cell(ctx, c.code, c)
 		switch {
 		case errors.Is(err, errSlow):
 			failed[c] = err.Error()
@@ -153,12 +156,24 @@ func (r *runner) attempt(ctx context.Context, p *program) (map[*cell]string, err
 			if c.skip != "" {
 				break // it runs for the cells after it
 			}
-			if why := c.check(o); why != "" {
+			if why := r.check(ctx, c, o); why != "" {
 				failed[c] = why + setup
 			}
 		}
 	}
 	return failed, nil
+}
+
+// check returns why the outcome of a cell is wrong, also together with that of the cell after it.
+func (r *runner) check(ctx context.Context, c *cell, o outcome) string {
+	why := c.check(o)
+	if why == "" || c.after == "" {
+		return why
+	}
+	if more, err := r.box.cell(ctx, c.after, &cell{}); err == nil && c.check(o.and(more)) == "" {
+		return ""
+	}
+	return why
 }
 
 // detail writes a line of details.

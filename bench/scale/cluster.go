@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,14 +29,17 @@ type simulation struct {
 	o       options
 	dir     string
 	server  *exec.Cmd
+	port    string // the first server's
 	admin   *goredis.Client
 	tenants *tenant.Store
 	nodes   []*node
 	routers []*noderouter.Router
 	parked  parked
 	clients []*redis.Client
-	end     context.CancelFunc
-	work    sync.WaitGroup
+	// reclaimed counts the sessions that nodes have claimed again.
+	reclaimed atomic.Int64
+	end       context.CancelFunc
+	work      sync.WaitGroup
 }
 
 func startCluster(ctx context.Context, o options) (s *simulation, err error) {
@@ -72,24 +76,80 @@ func startCluster(ctx context.Context, o options) (s *simulation, err error) {
 	return s, nil
 }
 
-// startRedis starts a server that stores nothing on disk.
-func (s *simulation) startRedis(ctx context.Context) error {
-	socket := filepath.Join(s.dir, "redis")
-	s.server = exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
-		"--appendonly", "no", "--dir", s.dir)
-	s.server.Stderr = os.Stderr
-	s.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.server.Start(); err != nil {
+// startRedis starts the server of the cluster.
+func (s *simulation) startRedis(ctx context.Context) (err error) {
+	if s.port, err = freePort(); err != nil {
 		return err
 	}
-	s.admin = goredis.NewClient(&goredis.Options{Network: "unix", Addr: socket})
+	s.server, s.admin, err = s.startServer(ctx, "redis", "--port", s.port)
+	return err
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// startServer starts a server that listens on a socket and stores nothing on disk.
+func (s *simulation) startServer(ctx context.Context, name string, args ...string,
+) (*exec.Cmd, *goredis.Client, error) {
+	socket := filepath.Join(s.dir, name)
+	cmd := exec.Command("redis-server", append([]string{
+		"--bind", "127.0.0.1", "--unixsocket", socket, "--save", "", "--appendonly", "no",
+		"--dir", s.dir, "--repl-diskless-sync-delay", "0",
+	}, args...)...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	c := goredis.NewClient(&goredis.Options{Network: "unix", Addr: socket})
 	for try := 0; ; try++ {
-		err := s.admin.Ping(ctx).Err()
+		err := c.Ping(ctx).Err()
 		if err == nil || try == 100 {
-			return err
+			return cmd, c, err
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// promote makes a replica the server of the cluster. missed happens after the replica has received its
+// last write.
+func (s *simulation) promote(ctx context.Context, missed func() error) error {
+	replica, c, err := s.startServer(ctx, "replica", "--port", "0", "--replicaof",
+		"127.0.0.1 "+s.port)
+	if err != nil {
+		return err
+	}
+	if err := s.wait(ctx, func() bool {
+		text, err := c.Info(ctx, "replication").Result()
+		return err == nil && strings.Contains(text, "master_link_status:up")
+	}); err != nil {
+		return err
+	}
+	if err := c.ReplicaOf(ctx, "no", "one").Err(); err != nil {
+		return err
+	}
+	if err := missed(); err != nil {
+		return err
+	}
+	_ = s.server.Process.Kill()
+	_ = s.server.Wait()
+	_ = s.admin.Close()
+	s.server = replica
+	if err := os.Rename(filepath.Join(s.dir, "replica"), filepath.Join(s.dir, "redis")); err != nil {
+		return err
+	}
+	_ = c.Close()
+	s.admin = goredis.NewClient(&goredis.Options{
+		Network: "unix", Addr: filepath.Join(s.dir, "redis"),
+	})
+	return nil
 }
 
 // directory returns a client of its own for a node or a gateway.
@@ -146,10 +206,10 @@ func (s *simulation) close() {
 	}
 }
 
-// load is what Redis has used so far.
+// load is what Redis has used so far. own is the processor time of all nodes and gateways.
 type load struct {
 	at       time.Time
-	cpu      float64 // seconds
+	cpu, own float64 // seconds
 	commands float64
 	memory   float64 // bytes
 }
@@ -160,6 +220,11 @@ func (s *simulation) redisUse(ctx context.Context) (l load, err error) {
 		return l, err
 	}
 	l.at = time.Now()
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return l, err
+	}
+	l.own = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		n, _ := strconv.ParseFloat(value, 64) // texts are not used
@@ -183,6 +248,8 @@ func (s *simulation) addLoad(ctx context.Context, r *report, name string, since 
 	}
 	seconds := now.at.Sub(since.at).Seconds()
 	r.add(name+": processor of Redis", "%.1f %%", 100*(now.cpu-since.cpu)/seconds)
+	r.add(name+": processor of all nodes and gateways", "%.1f %%",
+		100*(now.own-since.own)/seconds)
 	return nil
 }
 

@@ -29,7 +29,7 @@ type options struct {
 func main() {
 	var o options
 	sizes := flag.String("nodes", "10,30,100", "numbers of nodes, each for one run")
-	perNode := flag.Int("sessions", 500, "sessions of each node")
+	flag.IntVar(&o.sessions, "sessions", 50_000, "number of sessions")
 	flag.IntVar(&o.gateways, "gateways", 4, "number of gateways")
 	flag.IntVar(&o.tenants, "tenants", 10_000, "number of tenants")
 	flag.IntVar(&o.workers, "workers", 16, "concurrent requests")
@@ -44,7 +44,7 @@ func main() {
 		if err != nil || n < 2 {
 			log.Fatalf("scale: %q is not a number of nodes", text)
 		}
-		o.nodes, o.sessions = n, n**perNode
+		o.nodes = n
 		r := &report{title: fmt.Sprintf("%d nodes", n)}
 		if err := run(ctx, o, r); err != nil {
 			log.Fatalf("scale: %v", err)

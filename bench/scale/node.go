@@ -58,7 +58,8 @@ func startNode(ctx context.Context, s *simulation, id cluster.NodeID, address st
 	k := &node{id: id, parked: &s.parked, sessions: map[string]string{}, uses: map[string]int{}}
 	var err error
 	k.holder, err = cluster.NewLeaseHolder(s.directory(), cluster.LeaseHolderOptions{
-		Node: id, Instance: fmt.Sprint(id, "-", time.Now().UnixNano()), Lease: s.o.lease,
+		Reclaimed: func(cluster.SessionID) { s.reclaimed.Add(1) },
+		Node:      id, Instance: fmt.Sprint(id, "-", time.Now().UnixNano()), Lease: s.o.lease,
 		Info: func() cluster.NodeInfo {
 			return cluster.NodeInfo{
 				Address: address, Sessions: k.Sandboxes(), Most: s.o.sessions,

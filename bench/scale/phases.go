@@ -95,6 +95,10 @@ func (s *simulation) rest(ctx context.Context, r *report) error {
 
 // lists measures lists of sessions, one at a time.
 func (s *simulation) lists(ctx context.Context, r *report) error {
+	before, err := s.redisUse(ctx)
+	if err != nil {
+		return err
+	}
 	var all []time.Duration
 	for i := range probes {
 		begin := time.Now()
@@ -109,6 +113,11 @@ func (s *simulation) lists(ctx context.Context, r *report) error {
 		}
 	}
 	r.addTimes("list", all)
+	now, err := s.redisUse(ctx)
+	if err != nil {
+		return err
+	}
+	r.add("processor of nodes and gateways for a list", "%.1f ms", 1e3*(now.own-before.own)/probes)
 	begin := time.Now()
 	if _, err := s.each(4*probes, func(i int) error {
 		return s.call(ctx, i, protocol.OpSessionList, struct{}{}, nil)
@@ -194,34 +203,44 @@ func (s *simulation) rollout(ctx context.Context, r *report) error {
 	return nil
 }
 
-// failover empties Redis, as after a failover without data.
+// failover promotes a replica that lacks the last claims.
 func (s *simulation) failover(ctx context.Context, r *report) error {
-	before, err := s.redisUse(ctx)
-	if err != nil {
-		return err
+	all := 0
+	for _, k := range s.nodes {
+		all += k.Sandboxes()
 	}
-	begin := time.Now()
-	if err := s.admin.FlushAll(ctx).Err(); err != nil {
+	var before load
+	if err := s.promote(ctx, func() (err error) {
+		if before, err = s.redisUse(ctx); err != nil {
+			return err
+		}
+		_, err = s.each(probes, func(i int) error {
+			return s.call(ctx, i, protocol.OpSessionCreate, protocol.SessionCreate{}, nil)
+		})
 		return err
-	}
-	if err := s.wait(ctx, func() bool {
-		n, err := s.admin.DBSize(ctx).Result()
-		return err == nil && n >= int64(s.o.sessions)
 	}); err != nil {
 		return err
 	}
-	r.add("empty Redis: all sessions are claimed again after", "%.1f s", time.Since(begin).Seconds())
+	s.reclaimed.Store(0)
+	begin := time.Now()
+	if err := s.wait(ctx, func() bool {
+		return s.reclaimed.Load() >= int64(all+probes)
+	}); err != nil {
+		return err
+	}
+	r.add("failover: all sessions are claimed again after", "%.1f s", time.Since(begin).Seconds())
 	now, err := s.redisUse(ctx)
 	if err != nil {
 		return err
 	}
-	r.add("empty Redis: processor of Redis", "%.1f s", now.cpu-before.cpu)
+	r.add("failover: processor of Redis", "%.1f s", now.cpu)
+	r.add("failover: processor of all nodes and gateways", "%.1f s", now.own-before.own)
 	lost := 0
 	for _, k := range s.nodes {
 		n, of := k.owned()
 		lost += of - n
 	}
-	r.add("empty Redis: lost sessions", "%d", lost)
+	r.add("failover: lost sessions", "%d of %d", lost, all+probes)
 	return s.wait(ctx, func() bool {
 		return s.call(ctx, 0, protocol.OpSessionList, struct{}{}, nil) == nil
 	})

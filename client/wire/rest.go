@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // CreateSession creates a session.
@@ -138,6 +139,12 @@ func (c *Client) Status(ctx context.Context) (protocol.NodeStatus, error) {
 	err := c.call(ctx, "client.status", http.MethodGet, c.endpoint([]string{"v1", "status"}), nil,
 		&s)
 	return s.Node, err
+}
+
+// Nodes lists the nodes of the server. It needs the scope admin.
+func (c *Client) Nodes(ctx context.Context) (list nodes.NodeList, err error) {
+	return list, c.call(ctx, "client.nodes", http.MethodGet, c.endpoint([]string{"v1", "nodes"}),
+		nil, &list)
 }
 
 // Health checks that the gateway is up and reaches its node. It needs no token.

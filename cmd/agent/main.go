@@ -22,7 +22,8 @@ func init() { runtime.LockOSThread() }
 func main() {
 	err := process.Prepare(process.Limits{})
 	if err == nil {
-		err = agent.NewServer(agent.Config{Path: os.Getenv("PATH")}).Serve(os.Stdin, os.Stdout)
+		cfg := agent.Config{Path: os.Getenv("PATH"), Env: os.Environ()}
+		err = agent.NewServer(cfg).Serve(os.Stdin, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)

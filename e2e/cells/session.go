@@ -13,9 +13,9 @@ import (
 	"github.com/sandgate/sandgate/protocol/frame"
 )
 
-// StepLimit is how long a step may take. A step that hangs is reported with its output so
-// far.
-const StepLimit = time.Minute
+// StepLimit is how long a step may take. It only ends a step that hangs, which is reported with
+// its output so far. A step that fills the memory takes minutes on a busy machine.
+const StepLimit = 10 * time.Minute
 
 // Environment returns the variables of each session.
 func Environment() map[string]string { return map[string]string{"CELLS": "from the session"} }

@@ -25,6 +25,17 @@ type Suite struct {
 type SuiteFile struct {
 	Name  string
 	Cases []Case
+	// Text is the content of the file.
+	Text string
+}
+
+// OfImage reports whether the cases are about programs of the image, such as a language's libraries.
+// Other cases are about the way of a cell through the server, too.
+func (f SuiteFile) OfImage() bool {
+	return slices.Contains([]string{
+		"asynchronous", "expert", "help", "ipython", "language", "libraries", "packages", "php",
+		"program", "programs", "result", "results", "science", "sql", "tools", "typescript", "whole",
+	}, f.Name)
 }
 
 // notFile lists the keys that a language does not prove.
@@ -67,7 +78,9 @@ func Load(langs, language string) (*Suite, error) {
 			}
 			seen[c.Name] = c.At
 		}
-		s.Files = append(s.Files, SuiteFile{strings.TrimSuffix(e.Name(), ".yaml"), cases})
+		s.Files = append(s.Files, SuiteFile{
+			Name: strings.TrimSuffix(e.Name(), ".yaml"), Cases: cases, Text: string(data),
+		})
 	}
 	return s, nil
 }

@@ -44,12 +44,10 @@ type deployment struct {
 
 // deploy starts a server.
 func deploy(ctx context.Context) (*deployment, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	address := l.Addr().String()
-	l.Close()
 	_, port, _ := net.SplitHostPort(address)
 	d := &deployment{domain: net.JoinHostPort("sbx.test", port)}
 	if d.folder, err = os.MkdirTemp("", "sandgate-e2b-"); err != nil {

@@ -98,8 +98,10 @@ func TestGatewayServer(t *testing.T) {
 // freePort returns a port that no program uses.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	check(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	_, port, _ := net.SplitHostPort(address)
+	n, err := strconv.Atoi(port)
+	check(t, err)
+	return n
 }

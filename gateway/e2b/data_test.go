@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/gateway/e2b/sandbox"
 	"github.com/sandgate/sandgate/internal/e2bname"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // tokens are the tokens of all sandboxes.
@@ -60,8 +60,8 @@ func TestInterpreterToken(t *testing.T) {
 // ended is a source of owners of sessions that were killed.
 type ended struct{}
 
-func (ended) Owner(context.Context, string) (protocol.SessionOwner, error) {
-	return protocol.SessionOwner{Ended: "deleted"}, nil
+func (ended) Owner(context.Context, string) (nodes.SessionOwner, error) {
+	return nodes.SessionOwner{Ended: "deleted"}, nil
 }
 
 // begun is a response that may have begun.

@@ -12,43 +12,40 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// collect stores the files that a run has written, and adds all its files to the answer. g has no
-// source afterwards if the program has written that file.
+// collect stores the files that a run has written, and adds all its files to the answer. A nil page
+// means that the changes are not known yet. g has no source afterwards if the program has written that
+// file.
 func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer, inputs []input,
-	g *stage,
+	g *stage, page *protocol.CreatedFiles,
 ) error {
-	before, source := g.before, g.source
-	after, err := s.list(ctx, u, at.session)
-	if fault.Is(err, fault.SandboxLost) {
-		return nil // the output of the program is more important
+	if page == nil {
+		page = new(protocol.CreatedFiles)
+		err := s.call(ctx, u, protocol.OpFileChanges, changesSince(at.session, g.cursor), page)
+		if fault.Is(err, fault.SandboxLost) {
+			return nil // the output of the program is more important
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	g.ended = page.Cursor
+	c := changesOf(*page)
+	if _, written := c.written[g.source]; written {
+		g.source = "" // it is a result
 	}
-	if after[source] == before[source] {
-		delete(after, source) // the code is not a result, unless the program has written the file
-	} else {
-		g.source = ""
+	for _, in := range inputs {
+		if in.Owner.ReadOnly {
+			delete(c.written, in.name)
+		}
 	}
-	delete(before, source)
-	c := diff(before, after)
-	fixed := func(name string) bool {
-		return slices.ContainsFunc(inputs, func(i input) bool {
-			return i.name == name && i.Owner.ReadOnly
-		})
-	}
-	written := slices.DeleteFunc(c.written, fixed)
+	written := slices.Sorted(maps.Keys(c.written))
 	if len(written)+len(c.deleted) > 0 {
 		g.needKnown(at, func(session string) known { return s.readKnown(ctx, u, session) })
 	}
 	k := g.known
-	maps.DeleteFunc(k, func(name string, _ origin) bool {
-		_, there := before[name]
-		return !there
-	})
 	stored := 0
 	for _, name := range written {
-		if stored == maxOutputs || after[name].Size > maxOutputFile {
+		if stored == maxOutputs || c.written[name] > maxOutputFile {
 			continue
 		}
 		ref, err := s.keep(ctx, u, at.session, a.Storage, name)
@@ -68,8 +65,8 @@ func (s *Surface) collect(ctx context.Context, u store.User, at place, a *answer
 	}
 	a.delivered(len(written), stored)
 	for _, in := range inputs {
-		switch _, there := after[in.name]; {
-		case !there:
+		switch {
+		case slices.Contains(c.deleted, in.name):
 			a.Deleted = append(a.Deleted, in.name)
 		case !slices.Contains(written, in.name):
 			a.Files = append(a.Files, refOf(in.File, in.name, true))

@@ -121,17 +121,24 @@ func (s *Surface) runIn(ctx context.Context, u store.User, q *request, inputs []
 			if g.source != "" {
 				s.removeSource(u, at.session, g.source)
 			}
-			at.release()
+			at.turn.End(g.ended)
 		})
 		a.Runtime, a.RuntimeStatus = at.runtime, "new"
 		if at.reused {
 			a.RuntimeStatus = "reused"
 		}
 	}
-	if g, err = s.prepare(ctx, u, at, q, inputs); err != nil {
+	if g, err = s.prepare(ctx, u, at, q, inputs, true); err != nil {
 		return nil, nil, err
 	}
-	o, err := s.runProgram(ctx, u, open(at.session, q, g.source), q.timeout)
+	o, err := s.runProgram(ctx, u, open(at.session, q, &g), q.timeout, g.cursor)
+	if g.content != "" && fault.Is(err, fault.Conflict) { // a program has left a file with its name
+		g.source = ""
+		if err = g.writeCode(ctx, s, u, at.session, q); err != nil {
+			return nil, nil, err
+		}
+		o, err = s.runProgram(ctx, u, open(at.session, q, &g), q.timeout, g.cursor)
+	}
 	if text := q.language.missing(q.Lang, err); text != "" {
 		a.Stderr = text
 		return a, err, nil
@@ -143,25 +150,26 @@ func (s *Surface) runIn(ctx context.Context, u store.User, q *request, inputs []
 	if o.lost {
 		return a, nil, nil
 	}
-	return a, nil, s.collect(ctx, u, at, a, inputs, &g)
+	return a, nil, s.collect(ctx, u, at, a, inputs, &g, o.changed)
 }
 
-// open returns the request that starts the program, whose code is in the file source of the working
-// folder, or an argument if source is empty.
-func open(session string, q *request, source string) protocol.ChannelOpen {
+// open returns the request that starts the program, whose code is in a file of the working folder, or
+// an argument if the stage has no file.
+func open(session string, q *request, g *stage) protocol.ChannelOpen {
 	c := protocol.ChannelOpen{
 		Session: session, Kind: "process", Cwd: folder, Env: q.language.environment(),
 	}
-	if source == "" {
+	if g.source == "" {
 		c.Argv = append(slices.Clone(q.language.inline), q.Code, folder+"/"+q.language.source)
 		c.Argv = append(c.Argv, q.Args...)
 		return c
 	}
 	if q.language.command != nil {
-		c.Argv = append(append(slices.Clone(q.language.command), folder+"/"+source), q.Args...)
+		c.Argv = append(append(slices.Clone(q.language.command), folder+"/"+g.source), q.Args...)
 		return c
 	}
-	c.Language, c.File, c.Args = q.language.name, folder+"/"+source, q.Args
+	c.Language, c.File, c.Args = q.language.name, folder+"/"+g.source, q.Args
+	c.Content = g.content
 	return c
 }
 

@@ -37,6 +37,7 @@ type node struct {
 	closed   chan string // each channel that was closed
 	requests []string    // the operations and their paths
 	turns    map[*link]bool
+	notes    map[string]string // by session
 }
 
 // session is a session of node.
@@ -46,12 +47,14 @@ type session struct {
 	files      map[string]string
 	times      map[string]time.Time
 	opened     []protocol.ChannelOpen
+	// seen has the files at each cursor.
+	seen []map[string]string
 }
 
 func newNode(t *testing.T) *node {
 	return &node{
 		t: t, sessions: map[string]*session{}, closed: make(chan string, 10),
-		turns: map[*link]bool{},
+		turns: map[*link]bool{}, notes: map[string]string{},
 	}
 }
 
@@ -113,6 +116,7 @@ func (n *node) serve(who noderpc.Principal, req protocol.Request) (any, error) {
 		To        string `json:"to"`
 		Recursive bool   `json:"recursive"`
 		Depth     int    `json:"depth"`
+		Since     string `json:"since"`
 	}
 	_ = json.Unmarshal(req.Params, &p)
 	s := n.sessions[p.Session]
@@ -126,6 +130,11 @@ func (n *node) serve(who noderpc.Principal, req protocol.Request) (any, error) {
 		return struct{}{}, nil
 	case protocol.OpFileList:
 		return s.list(p.Path, p.Depth)
+	case protocol.OpFileMkdir:
+		s.times[p.Path+"/"] = time.Now()
+		return struct{}{}, nil
+	case protocol.OpFileChanges:
+		return s.changes(p.Path, p.Since)
 	case protocol.OpFileMove:
 		s.put(p.To, s.files[p.Path])
 		delete(s.files, p.Path)
@@ -171,6 +180,55 @@ func (n *node) create(who noderpc.Principal, c protocol.SessionCreate) protocol.
 
 func (s *session) put(name, content string) {
 	s.files[name], s.times[name] = content, time.Now()
+}
+
+// changes returns the files of a folder that have changed since a cursor.
+func (s *session) changes(folder, since string) (any, error) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(s.times)), func(name string) bool {
+		return strings.HasPrefix(name, folder+"/")
+	}) {
+		return nil, missing("path")
+	}
+	s.seen = append(s.seen, maps.Clone(s.files))
+	page := protocol.CreatedFiles{Cursor: strconv.Itoa(len(s.seen) - 1)}
+	if since == "" {
+		return page, nil
+	}
+	n, err := strconv.Atoi(since)
+	if err != nil {
+		return nil, err
+	}
+	for name, content := range s.files {
+		if was, there := s.seen[n][name]; strings.HasPrefix(name, folder+"/") &&
+			(!there || was != content) {
+			page.Files = append(page.Files, protocol.CreatedFile{
+				Path: name, Size: int64(len(content)), Change: protocol.ChangeChanged,
+			})
+		}
+	}
+	for name := range s.seen[n] {
+		if _, there := s.files[name]; !there && strings.HasPrefix(name, folder+"/") {
+			page.Files = append(page.Files, protocol.CreatedFile{
+				Path: name, Change: protocol.ChangeRemoved,
+			})
+		}
+	}
+	return page, nil
+}
+
+// source writes the file of a program. Its writing is no change.
+func (s *session) source(open protocol.ChannelOpen) error {
+	if open.Content == "" {
+		return nil
+	}
+	if _, there := s.files[open.File]; there {
+		return fault.New(fault.Conflict, "node", "it exists")
+	}
+	s.put(open.File, open.Content)
+	for _, files := range s.seen {
+		files[open.File] = open.Content
+	}
+	return nil
 }
 
 // list returns the entries below a folder, at most for some levels.
@@ -220,6 +278,7 @@ type link struct {
 	id      uint64
 	content []byte
 	open    protocol.ChannelOpen
+	session string // that of the turn
 }
 
 func (l *link) Close() error {
@@ -308,15 +367,17 @@ func (l *link) data(f frame.Frame) {
 }
 
 func (l *link) serve(req protocol.Request) {
-	l.n.mu.Lock()
-	l.n.note(req)
-	if req.Op == protocol.OpRepeatBegin {
-		l.n.turns[l] = true
-	} else if req.Op == protocol.OpRepeatEnd {
-		delete(l.n.turns, l)
+	if req.Op != protocol.OpFileChanges { // n.serve notes it
+		l.n.mu.Lock()
+		l.n.note(req)
+		l.n.mu.Unlock()
 	}
-	l.n.mu.Unlock()
 	switch req.Op {
+	case protocol.OpRepeatBegin, protocol.OpRepeatEnd:
+		l.turn(req)
+	case protocol.OpFileChanges:
+		result, err := l.n.serve(l.who, req)
+		l.answer(req.ID, result, err)
 	case protocol.OpFileWrite:
 		l.write, l.id, l.content = new(protocol.FileWrite), req.ID, nil
 		_ = json.Unmarshal(req.Params, l.write)
@@ -340,15 +401,37 @@ func (l *link) serve(req protocol.Request) {
 				return
 			}
 		}
-		l.answer(req.ID, protocol.Channel{ID: "p1"}, nil)
-	case protocol.OpRepeatBegin: // the runs of these tests need no turns
-		l.answer(req.ID, protocol.RepeatBegun{}, nil)
-	case protocol.OpRepeatEnd:
-		l.answer(req.ID, struct{}{}, nil)
+		l.n.mu.Lock()
+		err := l.n.sessions[l.open.Session].source(l.open)
+		l.n.mu.Unlock()
+		l.answer(req.ID, protocol.Channel{ID: "p1"}, err)
 	case protocol.OpAttach:
 		l.answer(req.ID, protocol.Attached{Epoch: 1}, nil)
 		l.run()
 	}
+}
+
+// turn begins or ends a turn. The runs of these tests never wait for one.
+func (l *link) turn(req protocol.Request) {
+	l.n.mu.Lock()
+	defer l.n.mu.Unlock()
+	if req.Op == protocol.OpRepeatBegin {
+		var p protocol.RepeatBegin
+		_ = json.Unmarshal(req.Params, &p)
+		l.session, l.n.turns[l] = p.Session, true
+		var begun protocol.RepeatBegun
+		if l.n.sessions[p.Session] != nil {
+			begun.Note = l.n.notes[p.Session]
+		}
+		delete(l.n.notes, p.Session)
+		l.answer(req.ID, begun, nil)
+		return
+	}
+	var p protocol.RepeatEnd
+	_ = json.Unmarshal(req.Params, &p)
+	delete(l.n.turns, l)
+	l.n.notes[l.session] = p.Note
+	l.answer(req.ID, struct{}{}, nil)
 }
 
 // run runs the program and sends all of its output.

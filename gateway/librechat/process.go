@@ -41,6 +41,8 @@ type outcome struct {
 	wall    time.Duration
 	// lost is true if the sandbox has ended with the program.
 	lost bool
+	// changed has the changes of files; nil if they are not known yet.
+	changed *protocol.CreatedFiles
 }
 
 // stream collects one stream of output.
@@ -58,9 +60,10 @@ func (x *stream) whole() string {
 	return x.text.String()
 }
 
-// runProgram runs a program to its end, at most for its time. Errors: those of the start of a process.
+// runProgram runs a program to its end, at most for its time, and asks what it has changed since the
+// cursor. Errors: those of the start of a process.
 func (s *Surface) runProgram(ctx context.Context, u store.User, open protocol.ChannelOpen,
-	timeout time.Duration,
+	timeout time.Duration, cursor string,
 ) (outcome, error) {
 	starting, cancel := context.WithTimeout(ctx, s.cfg.Call)
 	defer cancel()
@@ -94,6 +97,12 @@ func (s *Surface) runProgram(ctx context.Context, u store.User, open protocol.Ch
 	o.finish(exit, err, expired.Load(), timeout)
 	o.stderr = leftOut(errors.whole(), out.tally.Dropped+errors.tally.Dropped)
 	o.stderr = line(o.stderr, o.message)
+	if exit != nil && cursor != "" {
+		var page protocol.CreatedFiles
+		if p.Request(protocol.OpFileChanges, changesSince(open.Session, cursor), &page) == nil {
+			o.changed = &page
+		}
+	}
 	return o, nil
 }
 

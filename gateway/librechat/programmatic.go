@@ -181,7 +181,7 @@ func (s *programs) step(ctx context.Context, u store.User, p *waiting, q *progra
 	default:
 		a.programEnded(e, time.Duration(p.TimeoutMS)*time.Millisecond)
 		err := s.collect(ctx, u, place{session: p.session}, &a.answer, p.inputs(),
-			&stage{known: p.Known, before: p.Before, source: p.Source})
+			&stage{known: p.Known, cursor: p.Cursor, source: p.Source}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandgate/sandgate/gateway/conversation"
 	"github.com/sandgate/sandgate/gateway/librechat/store"
+	"github.com/sandgate/sandgate/gateway/turn"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -56,10 +57,11 @@ type place struct {
 	// before. Both are empty for a run with a session of its own.
 	runtime string
 	reused  bool
-	// before has the files of the working folder, if they were listed already.
-	before map[string]entry
-	// release ends the turn in a session that stays.
-	release func()
+	// cursor is the position in the changes of the working folder at which the run before this one
+	// has ended; empty if it is not known.
+	cursor string
+	// turn is the turn in a session that stays.
+	turn *turn.Turn
 }
 
 // place returns the session of a run. A template that is not that of all runs has its own sessions.
@@ -71,10 +73,7 @@ func (s *Surface) place(ctx context.Context, u store.User, q *request, template 
 		if template != "" {
 			policy.Template, parts = template, append(parts, template)
 		}
-		return s.stays.place(ctx, u, digest(parts...), policy,
-			func(ctx context.Context, session string) (map[string]entry, error) {
-				return s.list(ctx, u, session)
-			})
+		return s.stays.place(ctx, u, digest(parts...), policy)
 	}
 	life := q.timeout + runSpare
 	if s.cfg.MaxLifetime > 0 {

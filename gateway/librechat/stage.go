@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/sandgate/sandgate/gateway/librechat/store"
 	"github.com/sandgate/sandgate/protocol"
@@ -14,49 +13,63 @@ import (
 
 // stage is the working folder of a run before its program begins.
 type stage struct {
-	known  known            // nil if it was not needed yet
-	stored known            // known as the session has it
-	before map[string]entry // its files
+	known  known // nil if it was not needed yet
+	stored known // known as the session has it
+	// cursor is the position in the changes of the folder; empty if it is not known.
+	cursor string
+	// ended is the position after the run; empty if it is not known.
+	ended string
 	// source is the file with the code, which no file of the folder had; empty if there is none.
 	source string
+	// content is the code, if the file is to be written at the start of the program.
+	content string
 }
 
-// prepare writes the inputs and the code into a session, and lists its files. With an error, source
-// is the file that may have been written. The requests that do not depend on each other are made at
-// the same time. Short code of some languages needs no file, but the working folder.
+// prepare makes a session ready for a program: it writes the inputs, and the code unless that can be
+// an argument or is written at the start of the program. With an error, source is the file that may
+// have been written.
 func (s *Surface) prepare(ctx context.Context, u store.User, at place, q *request, inputs []input,
+	inline bool,
 ) (g stage, err error) {
+	g.cursor = at.cursor
 	if len(inputs) > 0 {
 		g.needKnown(at, func(session string) known { return s.readKnown(ctx, u, session) })
-		if err := s.fill(ctx, u, at.session, inputs, g.known); err != nil {
+		wrote, err := s.fill(ctx, u, at.session, inputs, g.known)
+		if err != nil {
+			return g, err
+		}
+		if wrote {
+			g.cursor = "" // a file of the client is no result
+		}
+	}
+	if q.language.plots {
+		if err := s.writeShow(ctx, u, at); err != nil {
 			return g, err
 		}
 	}
-	var all sync.WaitGroup
-	var listing, showing error
-	var code entry
-	if g.before = at.before; g.before == nil || len(inputs) > 0 {
-		all.Go(func() { g.before, listing = s.list(ctx, u, at.session) })
+	short := inline && len(q.Code) <= maxInline
+	switch {
+	case short && q.language.inline != nil: // it is an argument
+	case short && q.language.command == nil:
+		g.source, g.content = q.language.source, q.Code
+	default:
+		return g, g.writeCode(ctx, s, u, at.session, q)
 	}
-	if q.language.plots {
-		all.Go(func() { showing = s.writeShow(ctx, u, at) })
-	}
-	if at.before == nil || q.language.inline == nil || len(q.Code) > maxInline {
-		g.source, code, err = s.writeCode(ctx, u, at.session, q)
-	}
-	all.Wait()
-	for _, e := range []error{listing, showing} {
-		if err == nil {
-			err = e
-		}
-	}
-	if g.before == nil {
-		g.before = map[string]entry{}
-	}
-	if err == nil && g.source != "" {
-		g.before[g.source] = code
+	if g.cursor == "" {
+		g.cursor, err = s.position(ctx, u, at.session)
 	}
 	return g, err
+}
+
+// writeCode writes the code into a file before the program starts. With an error, the stage has the
+// file that may have been written.
+func (g *stage) writeCode(ctx context.Context, s *Surface, u store.User, session string, q *request,
+) (err error) {
+	g.content = ""
+	if g.source, err = s.writeCode(ctx, u, session, q); err == nil {
+		g.cursor, err = s.position(ctx, u, session)
+	}
+	return err
 }
 
 // needKnown reads the known of a session with read, unless the stage has it.
@@ -86,21 +99,21 @@ func (s *Surface) writeShow(ctx context.Context, u store.User, at place) error {
 
 // writeCode writes the code into a file that the working folder does not have.
 func (s *Surface) writeCode(ctx context.Context, u store.User, session string, q *request,
-) (source string, code entry, err error) {
+) (source string, err error) {
 	const attempts = 100
 	for i := range attempts {
 		source = q.language.source
 		if i > 0 {
 			source = strings.Replace(source, ".", "_"+strconv.Itoa(i+1)+".", 1)
 		}
-		f, err := s.write(ctx, u, protocol.FileWrite{
+		_, err := s.write(ctx, u, protocol.FileWrite{
 			FileRef:  protocol.FileRef{Session: session, Path: folder + "/" + source},
 			IfAbsent: true,
 		}, strings.NewReader(q.Code))
 		if !fault.Is(err, fault.Conflict) {
-			return source, entry{f.Size, f.ETag}, err
+			return source, err
 		}
 	}
-	return "", entry{}, fault.New(fault.Conflict, "librechat.code",
+	return "", fault.New(fault.Conflict, "librechat.code",
 		"the working folder has %d files with names like %s", attempts, source)
 }

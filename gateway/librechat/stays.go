@@ -8,6 +8,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/conversation"
 	"github.com/sandgate/sandgate/gateway/librechat/store"
 	"github.com/sandgate/sandgate/gateway/turn"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // maxStays is the most sessions that stays remembers.
@@ -32,51 +33,48 @@ type stays struct {
 	sessions map[string]staying
 }
 
-// place returns a session, and waits for its turn. While the node looks for the session, the run
-// already waits for its turn in the session that it was the last time, and lists its files.
+// place returns a session, and waits for its turn. A turn with a note is in a session that is still
+// there: no other request is necessary.
 func (x *stays) place(ctx context.Context, u store.User, runtime string, policy conversation.Policy,
-	list func(ctx context.Context, session string) (map[string]entry, error),
 ) (place, error) {
-	type taken struct {
-		release func()
-		before  map[string]entry
-		err     error
-	}
 	last := x.get(runtime).session
-	early := make(chan taken, 1)
-	waiting, leave := context.WithCancel(ctx)
-	defer leave()
+	var t *turn.Turn
 	if last != "" {
-		go func() {
-			var t taken
-			if t.release, t.err = x.turns.TakeTurn(waiting, u.Who, last, x.wait); t.err == nil {
-				t.before, _ = list(waiting, last) // without it the run lists them later
-			}
-			early <- t
-		}()
+		var err error
+		t, err = x.turns.TakeNoted(ctx, u.Who, last, x.wait)
+		if err == nil && t.Note != "" {
+			return place{
+				session: last, runtime: runtime, reused: true, cursor: t.Note, turn: t,
+			}, nil
+		}
+		if fault.Is(err, fault.Conflict) || ctx.Err() != nil {
+			return place{}, err
+		}
 	}
 	ensuring, cancel := context.WithTimeout(ctx, x.call)
 	defer cancel()
 	v, err := conversation.Sessions{Node: x.node}.Ensure(ensuring, u.Who, conversation.Place{
 		Surface: surfaceStays, User: u.Key, Conversation: runtime,
 	}, policy)
-	if last != "" && v.ID != last {
-		leave()
-		if t := <-early; t.err == nil {
-			t.release()
-		}
+	if t != nil && (err != nil || v.ID != last) {
+		t.End("")
+		t = nil
 	}
 	if err != nil {
 		return place{}, err
 	}
-	var t taken
-	if v.ID == last {
-		t = <-early
-	} else {
-		t.release, t.err = x.turns.TakeTurn(ctx, u.Who, v.ID, x.wait)
+	if v.ID != last {
 		x.set(runtime, staying{session: v.ID})
 	}
-	return place{v.ID, runtime, !v.Created, t.before, t.release}, t.err
+	if t == nil {
+		t, err = x.turns.TakeNoted(ctx, u.Who, v.ID, x.wait)
+	}
+	if err != nil {
+		return place{}, err
+	}
+	return place{
+		session: v.ID, runtime: runtime, reused: !v.Created, cursor: t.Note, turn: t,
+	}, nil
 }
 
 // get returns a session; the zero value if it is not remembered.

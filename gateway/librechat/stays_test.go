@@ -36,11 +36,11 @@ func TestRequestsOfRun(t *testing.T) {
 		return x.node.requests
 	}
 	least := []string{
-		"attach", "channel.open", "file.list /mnt/data", "file.list /mnt/data", "repeat.begin",
-		"repeat.end", "session.ensure",
+		"attach", "channel.open", "file.changes /mnt/data", "repeat.begin", "repeat.end",
 	}
-	first := slices.Sorted(slices.Values(append(slices.Clone(least), "file.remove /mnt/data/main.sh",
-		"file.write /mnt/data/main.sh", "file.write "+plotsDir+"/librechat_show.py")))
+	first := slices.Sorted(slices.Values(append(slices.Clone(least), "file.changes /mnt/data",
+		"file.changes /mnt/data", "file.mkdir /mnt/data",
+		"file.write "+plotsDir+"/librechat_show.py", "session.ensure")))
 	if got := run(nil); !slices.Equal(got, first) {
 		t.Errorf("the first run: %q", got)
 	}
@@ -62,10 +62,41 @@ func TestRequestsOfRun(t *testing.T) {
 	if got := run(nil); !slices.Contains(got, "file.write /mnt/data/main.sh") || argv() != nil {
 		t.Errorf("a run of long code: %q, %d arguments", got, len(argv()))
 	}
+	x.node.notes = map[string]string{} // another gateway was killed during its run
+	if got := run(nil); !slices.Contains(got, "session.ensure") {
+		t.Errorf("a run after a turn without a note: %q", got)
+	}
 	body["code"] = "true"
 	got := run(func(files map[string]string) { files[folder+"/a.txt"] = "x" })
 	if !slices.Contains(got, "file.read "+knownFile) || !slices.Contains(got, "file.write "+knownFile) {
 		t.Errorf("a run with a result: %q", got)
+	}
+	body["lang"], body["code"] = "py", "1"
+	python := slices.Sorted(slices.Values(append(slices.Clone(least),
+		"file.remove /mnt/data/main.py")))
+	if got := run(nil); !slices.Equal(got, python) {
+		t.Errorf("a run in Python: %q", got)
+	}
+}
+
+// TestChangesBetweenRuns: a file that changes after a run is a result of the next one, unless the
+// client has sent it.
+func TestChangesBetweenRuns(t *testing.T) {
+	x := newFixture(t)
+	body := map[string]any{"lang": "py", "code": "1", "runtime_session_hint": "c"}
+	x.program(nil)
+	x.exec("ada", body)
+	for _, s := range x.node.sessions {
+		if s.create.Name != "" {
+			s.put(folder+"/late.txt", "by a process of the first run")
+		}
+	}
+	if a := x.exec("ada", body); len(a.Files) != 1 || a.Files[0].Name != "late.txt" {
+		t.Errorf("%+v", a.Files)
+	}
+	body["files"] = []any{x.upload("ada", "sent.txt", "sent")}
+	if a := x.exec("ada", body); len(a.Files) != 1 || !a.Files[0].Inherit {
+		t.Errorf("%+v", a.Files)
 	}
 }
 

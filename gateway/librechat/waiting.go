@@ -34,12 +34,12 @@ const (
 
 // waiting is a program that runs or waits for results. The exported fields are a file of its session.
 type waiting struct {
-	Storage   string           `json:"storage"`
-	Source    string           `json:"source"`
-	TimeoutMS int64            `json:"timeout_ms"`
-	Inputs    []waitingInput   `json:"inputs"`
-	Before    map[string]entry `json:"before"`
-	Known     known            `json:"known"`
+	Storage   string         `json:"storage"`
+	Source    string         `json:"source"`
+	TimeoutMS int64          `json:"timeout_ms"`
+	Inputs    []waitingInput `json:"inputs"`
+	Cursor    string         `json:"cursor"`
+	Known     known          `json:"known"`
 
 	name, session, channel string
 	// number is the step that is being made.
@@ -105,8 +105,8 @@ func (s *programs) startProgram(ctx context.Context, u store.User, name string, 
 	if p.session, err = s.createProgram(ctx, u, name, q, request); err != nil {
 		return nil, err
 	}
-	g, err := s.prepare(ctx, u, place{session: p.session}, &q.request, inputs)
-	p.Known, p.Before, p.Source = g.known, g.before, g.source
+	g, err := s.prepare(ctx, u, place{session: p.session}, &q.request, inputs, false)
+	p.Known, p.Cursor, p.Source = g.known, g.cursor, g.source
 	if err != nil {
 		return p, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -15,47 +14,51 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// The bounds of the working folder that a run compares.
-const (
-	folderDepth = 10
-	pageSize    = 5000
-	maxListed   = 20_000
-)
-
-// entry is a file of the working folder.
-type entry struct {
-	Size int64
-	ETag string
+// position returns the present position in the changes of the working folder, which it creates if
+// the session has none. It is empty if the session does not record all changes.
+func (s *Surface) position(ctx context.Context, u store.User, session string) (string, error) {
+	var now protocol.CreatedFiles
+	ask := func() error {
+		return s.call(ctx, u, protocol.OpFileChanges,
+			protocol.FileChangesQuery{Session: session, Path: folder}, &now)
+	}
+	err := ask()
+	if fault.Is(err, fault.NotFound) {
+		err = s.call(ctx, u, protocol.OpFileMkdir,
+			protocol.FileRef{Session: session, Path: folder}, nil)
+		if err == nil {
+			err = ask()
+		}
+	}
+	return now.Cursor, err
 }
 
-// list returns the files of the working folder by their names, without hidden files, caches and
-// packages; nil if there is no folder.
-func (s *Surface) list(ctx context.Context, u store.User, session string,
-) (map[string]entry, error) {
-	q := protocol.FileList{
-		FileRef: protocol.FileRef{Session: session, Path: folder},
-		Depth:   folderDepth, Limit: pageSize,
-	}
-	all := map[string]entry{}
-	for {
-		var page protocol.FileListing
-		err := s.call(ctx, u, protocol.OpFileList, q, &page)
-		if fault.Is(err, fault.NotFound) {
-			return nil, nil // no file was written there yet
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range page.Entries {
-			name := strings.TrimPrefix(f.Path, folder+"/")
-			if f.Type == "file" && !unlisted(name) {
-				all[name] = entry{f.Size, f.ETag}
-			}
-		}
-		if q.After = page.Next; q.After == "" || len(all) >= maxListed {
-			return all, nil
+// changesSince returns the request for the changes of the working folder since a cursor.
+func changesSince(session, cursor string) protocol.FileChangesQuery {
+	return protocol.FileChangesQuery{Session: session, Path: folder, Since: cursor}
+}
+
+// changes are the differences of a working folder after a run, by the names of the files.
+type changes struct {
+	written map[string]int64 // the sizes
+	deleted []string
+}
+
+// changesOf returns the changes of the working folder in a page, without hidden files, caches and
+// packages.
+func changesOf(page protocol.CreatedFiles) (c changes) {
+	c.written = map[string]int64{}
+	for _, f := range page.Files {
+		name, below := strings.CutPrefix(f.Path, folder+"/")
+		switch {
+		case !below || unlisted(name):
+		case f.Change == protocol.ChangeRemoved:
+			c.deleted = append(c.deleted, name)
+		default:
+			c.written[name] = f.Size
 		}
 	}
+	return c
 }
 
 // unlisted reports whether a file is not a result: it is hidden, or in a folder of caches or
@@ -152,7 +155,7 @@ func (s *Surface) writeKnown(ctx context.Context, u store.User, session string, 
 // fill writes the inputs into the working folder. A file that is there already, as the known of the
 // session says, stays as it is.
 func (s *Surface) fill(ctx context.Context, u store.User, session string, inputs []input, k known,
-) error {
+) (wrote bool, err error) {
 	for _, in := range inputs {
 		at := origin{in.Storage, in.ID}
 		if k[in.name] == at {
@@ -164,7 +167,7 @@ func (s *Surface) fill(ctx context.Context, u store.User, session string, inputs
 		}
 		content, err := s.files.Open(ctx, u, in.File)
 		if err != nil {
-			return err
+			return wrote, err
 		}
 		_, err = s.write(ctx, u, protocol.FileWrite{
 			FileRef: protocol.FileRef{Session: session, Path: path.Join(folder, in.name)},
@@ -172,27 +175,9 @@ func (s *Surface) fill(ctx context.Context, u store.User, session string, inputs
 		}, content)
 		_ = content.Close()
 		if err != nil {
-			return err
+			return wrote, err
 		}
-		k[in.name] = at
+		k[in.name], wrote = at, true
 	}
-	return nil
-}
-
-// changes are the differences of a working folder after a run.
-type changes struct{ written, deleted []string }
-
-// diff returns the files that a run has written and deleted, by name.
-func diff(before, after map[string]entry) (c changes) {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if was, ok := before[name]; !ok || was != after[name] {
-			c.written = append(c.written, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, ok := after[name]; !ok {
-			c.deleted = append(c.deleted, name)
-		}
-	}
-	return c
+	return wrote, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/internal/surfaces"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // The beginnings of paths: those of the lifecycle API, and those of the ports of sandboxes.
@@ -50,7 +51,7 @@ type Auth interface {
 // Owners finds the owners of sessions.
 type Owners interface {
 	// Owner returns the owner of a session. Errors: NotFound.
-	Owner(ctx context.Context, session string) (protocol.SessionOwner, error)
+	Owner(ctx context.Context, session string) (nodes.SessionOwner, error)
 }
 
 // Config configures a Surface. Every field is required.

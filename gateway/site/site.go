@@ -33,7 +33,7 @@ const (
 	// pagePolicy lets the web application load files only from this server.
 	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 		"img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; media-src 'self' blob:; " +
-		"frame-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; " +
+		"frame-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; " +
 		"frame-ancestors 'none'; require-trusted-types-for 'script'"
 	// framePolicy is for output of programs. The frame has an opaque origin, even if a browser
 	// opens its address directly. It can load nothing but the libraries, which the handler adds.
@@ -72,6 +72,9 @@ func (s *Surface) Routes() []surface.Route {
 		open("/s/*", s.page),
 		open("/console/*", s.page),
 		open("/assets/*", s.asset),
+		open("/icons/*", s.icon),
+		open("/manifest.webmanifest", s.manifest),
+		open("/worker.js", s.worker),
 		public("/run.js", s.runScript),
 		open("/embed/*", s.embed),
 		open("/sandbox/frame", s.frame),
@@ -108,6 +111,24 @@ func (s *Surface) asset(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	return s.send(w, r, "assets/"+r.PathValue("*"), immutable)
+}
+
+// icon sends an icon of the installed application.
+func (s *Surface) icon(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Security-Policy", "default-src 'none'")
+	return s.send(w, r, "icons/"+r.PathValue("*"), "public, max-age=86400")
+}
+
+// manifest sends the description of the application with which browsers install it.
+func (s *Surface) manifest(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/manifest+json")
+	return s.send(w, r, "manifest.webmanifest", "no-cache")
+}
+
+// worker sends the service worker. It may request files from this server and nothing else.
+func (s *Surface) worker(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; connect-src 'self'")
+	return s.send(w, r, "worker.js", "no-cache")
 }
 
 // frame sends the page that shows output of programs.

@@ -36,11 +36,33 @@ type Turns struct {
 	Call time.Duration
 }
 
-// TakeTurn waits until no other request uses a session, at most for the time wait. The turn ends with
-// release, or with the gateway. Errors: Conflict if others take too long.
+// Turn is a turn that was taken.
+type Turn struct {
+	// Note is a text that the turn before this one has left; empty if it has left none, or if the
+	// session has moved or ended since then.
+	Note string
+
+	turns   Turns
+	link    nodecall.Link
+	session string
+}
+
+// TakeTurn is TakeNoted for turns without notes.
 func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session string,
 	wait time.Duration,
 ) (release func(), err error) {
+	turn, err := t.TakeNoted(ctx, who, session, wait)
+	if err != nil {
+		return nil, err
+	}
+	return func() { turn.End("") }, nil
+}
+
+// TakeNoted waits until no other request uses a session, at most for the time wait. The turn ends with
+// its End, or with the gateway. Errors: Conflict if others take too long.
+func (t Turns) TakeNoted(ctx context.Context, who noderpc.Principal, session string,
+	wait time.Duration,
+) (*Turn, error) {
 	opening, cancel := context.WithTimeout(ctx, t.Call)
 	defer cancel()
 	link, err := t.Node.Open(opening, who)
@@ -50,11 +72,12 @@ func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session stri
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	stop := context.AfterFunc(waiting, func() { _ = link.Close() })
+	var begun protocol.RepeatBegun
 	err = nodecall.Call(link, 1, protocol.OpRepeatBegin, channel, protocol.RepeatBegin{
 		Operation: operation, Key: session, Session: session, Turn: true,
-	}, nil, nil)
+	}, &begun, nil)
 	if stop() && err == nil {
-		return func() { t.endTurn(link, session) }, nil
+		return &Turn{Note: begun.Note, turns: t, link: link, session: session}, nil
 	}
 	_ = link.Close()
 	switch {
@@ -69,13 +92,14 @@ func (t Turns) TakeTurn(ctx context.Context, who noderpc.Principal, session stri
 	return nil, err
 }
 
-// endTurn ends a turn.
-func (t Turns) endTurn(link nodecall.Link, session string) {
-	defer time.AfterFunc(endGrace, func() { _ = link.Close() }).Stop()
-	err := nodecall.Call(link, 2, protocol.OpRepeatEnd, channel, protocol.RepeatEnd{Failed: true},
-		nil, nil)
-	_ = link.Close()
+// End ends the turn, and leaves a note of at most 256 bytes for the next one.
+func (t *Turn) End(note string) {
+	defer time.AfterFunc(endGrace, func() { _ = t.link.Close() }).Stop()
+	err := nodecall.Call(t.link, 2, protocol.OpRepeatEnd, channel,
+		protocol.RepeatEnd{Failed: true, Note: note}, nil, nil)
+	_ = t.link.Close()
 	if err != nil {
-		t.Log.Warn("the turn of a session ended with its link", "session", session, "error", err)
+		t.turns.Log.Warn("the turn of a session ended with its link", "session", t.session,
+			"error", err)
 	}
 }

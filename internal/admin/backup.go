@@ -40,9 +40,11 @@ type BackupInfo struct {
 	Sessions bool      `json:"sessions"`
 }
 
-// notInBackup returns folders of the data directory that the next start creates again: a copy of
-// runsc and the warm snapshots.
-func notInBackup() []string { return []string{"bin", filepath.Join("node", "snapshots")} }
+// notInBackup returns folders of the data directory that the next start creates again: the
+// runtimes and images, of which it has the current ones only, and the warm snapshots.
+func notInBackup() []string {
+	return []string{"bin", "editions", filepath.Join("node", "snapshots")}
+}
 
 // LockStopped ensures that no server runs and that none starts until unlock is called. It takes the
 // lock that a node holds.

@@ -155,7 +155,7 @@ func (d *Doctor) machine(ctx context.Context) {
 	}
 	runsc := d.Config.RunscPath()
 	if os.Geteuid() == 0 {
-		if copied, err := server.ReachableRunsc(runsc,
+		if copied, err := reachableRunsc(runsc,
 			filepath.Join(d.Config.DataDir, "bin")); err == nil {
 			runsc = copied
 		}

@@ -9,12 +9,13 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // DrainNode moves the sessions away from the node of this machine, through its socket. It prints what
 // has moved and what stays.
 func DrainNode(ctx context.Context, a *console.Invocation, cfg *config.Config) error {
-	var d protocol.Drained
+	var d nodes.Moved
 	if err := callNode(ctx, cfg, "drain", protocol.OpDrain, &d); err != nil {
 		return err
 	}

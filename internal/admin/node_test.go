@@ -14,6 +14,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/frame"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // drainedNode has moved its sessions, and has snapshots and templates.
@@ -29,7 +30,7 @@ func (n drainedNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 		if err := json.Unmarshal(f.Body, &r); err != nil {
 			return err
 		}
-		raw, err := json.Marshal(protocol.Drained{
+		raw, err := json.Marshal(nodes.Moved{
 			Parked: 2, Stayed: n.stayed, Snapshots: 3, Templates: 4,
 		})
 		if err != nil {

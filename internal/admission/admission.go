@@ -131,7 +131,7 @@ type Reservation struct {
 // New returns a Controller.
 func New(cfg Config) *Controller {
 	c := &Controller{
-		cfg: cfg, queue: newWaitQueue(cfg.Queue), usage: newUsageReports(),
+		cfg: cfg, queue: newWaitQueue(cfg.Queue), usage: newUsageReports(cfg.Ledger),
 		maxSessions: cfg.MaxSessions, reserved: map[*Reservation]struct{}{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())

@@ -13,12 +13,14 @@ import (
 // Ledger adds up the use of tenants and keys on all nodes of a cluster.
 type Ledger interface {
 	// Report replaces the use of this node and returns the use of the others, in one step.
-	Report(ctx context.Context, all []cluster.NodeUsage) ([]cluster.Totals, error)
+	Report(ctx context.Context, r cluster.UsageReport) (cluster.UsageReply, error)
+	// Lease is the time after which use is repeated that has not changed.
+	Lease() time.Duration
 }
 
 const (
-	// reportEvery is the time between two reports of a node. Confirm makes further reports. After
-	// this time, other nodes know of use that has ended.
+	// reportEvery is the time between two reports of the changes of a node. Confirm makes further
+	// reports. After this time, other nodes know of use that has ended.
 	reportEvery = 500 * time.Millisecond
 	// reclaimWait is how long a request over a quota waits until another node has evicted an idle
 	// session. reclaimTick is how often it checks that.
@@ -30,19 +32,39 @@ const (
 type usageReports struct {
 	// turn is a lock that is held during a report, so that reports are sent in order. It guards the
 	// fields below.
-	turn chan struct{}
-	// reported are the holders with an entry in the ledger.
-	reported map[Holder]bool
-	// others is the last known use of other nodes.
+	turn     chan struct{}
+	reporter *cluster.UsageReporter
+	// others is the last known use of other nodes, for the holders that use something here.
 	others map[Holder]tenant.Use
 }
 
-func newUsageReports() *usageReports {
-	return &usageReports{
-		turn: make(chan struct{}, 1), reported: map[Holder]bool{},
-		others: map[Holder]tenant.Use{},
+func newUsageReports(l Ledger) *usageReports {
+	u := &usageReports{turn: make(chan struct{}, 1), others: map[Holder]tenant.Use{}}
+	if l != nil {
+		u.reporter = cluster.NewUsageReporter(l, onlyDisk)
+	}
+	return u
+}
+
+// onlyDisk reports whether two uses differ in nothing but the bytes on disk, which sessions change
+// all the time.
+func onlyDisk(before, now cluster.Amounts) bool {
+	a, b := useOf(before), useOf(now)
+	a.DiskBytes, b.DiskBytes = 0, 0
+	return a == b
+}
+
+// lock begins a report.
+func (u *usageReports) lock(ctx context.Context) error {
+	select {
+	case u.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fault.Wrap(fault.KindOf(ctx.Err()), "admission.report", ctx.Err())
 	}
 }
+
+func (u *usageReports) unlock() { <-u.turn }
 
 // AmountsOf converts a use to the form of the ledger.
 func AmountsOf(u tenant.Use) cluster.Amounts {
@@ -87,40 +109,31 @@ func (c *Controller) boundedHolders(o Holder) (all []Holder) {
 
 // report reports the use of holders on this node. It returns their use here and on other nodes.
 // While the ledger is not available, others is the last known use. wants asks other nodes to evict
-// sessions. wanted are the holders for which another node asks this.
-func (c *Controller) report(ctx context.Context, all []Holder,
-	wants bool,
-) (here, others []tenant.Use, wanted []Holder, err error) {
-	select {
-	case c.usage.turn <- struct{}{}:
-		defer func() { <-c.usage.turn }()
-	case <-ctx.Done():
-		return nil, nil, nil, fault.Wrap(fault.KindOf(ctx.Err()), "admission.report", ctx.Err())
+// sessions.
+func (c *Controller) report(ctx context.Context, all []Holder, wants bool,
+) (here, others []tenant.Use, err error) {
+	if err := c.usage.lock(ctx); err != nil {
+		return nil, nil, err
 	}
+	defer c.usage.unlock()
 	held := make([]cluster.NodeUsage, len(all))
 	here, others = make([]tenant.Use, len(all)), make([]tenant.Use, len(all))
 	for i, h := range all {
 		here[i] = c.use(h)
 		held[i] = cluster.NodeUsage{Holder: h.key(), Used: AmountsOf(here[i]), Reclaim: wants}
-		c.usage.reported[h] = true
 	}
-	sums, err := c.cfg.Ledger.Report(ctx, held)
+	sums, err := c.usage.reporter.Report(ctx, held)
 	for i, h := range all {
-		if err == nil {
-			c.usage.others[h] = useOf(sums[i].Used)
-			if sums[i].Reclaim {
-				wanted = append(wanted, h)
-			}
-			if held[i].Used == nil {
-				delete(c.usage.reported, h)
-				delete(c.usage.others, h)
-				others[i] = useOf(sums[i].Used)
-				continue
-			}
+		if err != nil {
+			others[i] = c.usage.others[h]
+			continue
 		}
-		others[i] = c.usage.others[h]
+		others[i] = useOf(sums[i])
+		if c.usage.others[h] = others[i]; held[i].Used == nil {
+			delete(c.usage.others, h)
+		}
 	}
-	return here, others, wanted, err
+	return here, others, err
 }
 
 // Confirm checks a request that has a place on this node against the quotas over all nodes. A node
@@ -137,7 +150,7 @@ func (c *Controller) Confirm(ctx context.Context, op string, r Request) error {
 	more := r.use
 	more.DiskBytes = 0 // a new session has no bytes on disk yet
 	for began, wants := time.Now(), false; ; wants = true {
-		here, others, _, err := c.report(ctx, all, wants)
+		here, others, err := c.report(ctx, all, wants)
 		if err != nil && ctx.Err() != nil {
 			return err
 		}
@@ -191,23 +204,43 @@ func (c *Controller) Run() {
 		case <-c.ctx.Done():
 			return
 		}
-		all := c.holders()
-		for len(all) > 0 {
-			some := all[:min(len(all), cluster.MaxHolders)]
-			all = all[len(some):]
-			_, _, wanted, err := c.report(c.ctx, some, false)
-			if err != nil {
-				break // until the next report
-			}
-			for _, h := range wanted {
-				c.cfg.Evictor.EvictIdle(c.ctx, h.Tenant)
-			}
+		for _, h := range c.reportChanges() {
+			c.cfg.Evictor.EvictIdle(c.ctx, h.Tenant)
 		}
 	}
 }
 
-// holders returns the holders with quotas that use something on this node, or did at the last
-// report.
+// reportChanges reports the use that has changed. It returns the holders for which other nodes ask
+// this one to evict a session. Without the ledger, the next report has the changes.
+func (c *Controller) reportChanges() (wanted []Holder) {
+	all := c.holders()
+	byKey := make(map[string]Holder, len(all))
+	keys := make([]string, 0, len(all))
+	for _, h := range all {
+		keys = append(keys, h.key())
+		byKey[h.key()] = h
+	}
+	if c.usage.lock(c.ctx) != nil {
+		return nil
+	}
+	defer c.usage.unlock()
+	for h := range c.usage.others {
+		if _, there := byKey[h.key()]; !there {
+			delete(c.usage.others, h)
+		}
+	}
+	reclaim, _ := c.usage.reporter.ReportChanges(c.ctx, keys, func(key string) cluster.Amounts {
+		return AmountsOf(c.use(byKey[key]))
+	})
+	for _, key := range reclaim {
+		if h, there := byKey[key]; there {
+			wanted = append(wanted, h)
+		}
+	}
+	return wanted
+}
+
+// holders returns the holders with quotas that use something on this node.
 func (c *Controller) holders() []Holder {
 	owners := c.cfg.Node.Holders()
 	c.mu.Lock()
@@ -217,22 +250,14 @@ func (c *Controller) holders() []Holder {
 	c.mu.Unlock()
 	seen := map[Holder]bool{}
 	var all []Holder
-	add := func(h Holder) {
-		if !seen[h] {
-			seen[h] = true
-			all = append(all, h)
-		}
-	}
 	for _, o := range owners {
 		for _, h := range c.boundedHolders(o) {
-			add(h)
+			if !seen[h] {
+				seen[h] = true
+				all = append(all, h)
+			}
 		}
 	}
-	c.usage.turn <- struct{}{}
-	for h := range c.usage.reported {
-		add(h)
-	}
-	<-c.usage.turn
 	return all
 }
 
@@ -279,16 +304,14 @@ func (c *Controller) reportReleased(ctx context.Context, h Holder,
 	if len(all) == 0 {
 		return nil
 	}
-	held := make([]cluster.NodeUsage, len(all))
-	select {
-	case c.usage.turn <- struct{}{}:
-		defer func() { <-c.usage.turn }()
-	case <-ctx.Done():
+	if c.usage.lock(ctx) != nil {
 		return nil
 	}
+	defer c.usage.unlock()
+	held := make([]cluster.NodeUsage, len(all))
 	for i, h := range all {
 		held[i] = cluster.NodeUsage{Holder: h.key(), Used: AmountsOf(c.use(h)), Released: &r}
 	}
-	_, err := c.cfg.Ledger.Report(ctx, held)
+	_, err := c.usage.reporter.Report(ctx, held)
 	return err
 }

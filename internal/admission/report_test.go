@@ -24,21 +24,31 @@ type fakeLedger struct {
 	reported func(n int)
 }
 
-func (l *fakeLedger) Report(_ context.Context, all []cluster.NodeUsage) ([]cluster.Totals, error) {
+func (l *fakeLedger) Lease() time.Duration { return time.Minute }
+
+func (l *fakeLedger) Report(_ context.Context, r cluster.UsageReport) (cluster.UsageReply, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reports = append(l.reports, all)
+	reply := cluster.UsageReply{Incarnation: 1, Totals: make([]cluster.Amounts, len(r.All))}
+	if r.Collect {
+		for h := range l.wanted {
+			reply.Reclaim = append(reply.Reclaim, h)
+		}
+	}
+	if len(r.All) == 0 {
+		return reply, nil
+	}
+	l.reports = append(l.reports, r.All)
 	if l.reported != nil {
 		l.reported(len(l.reports))
 	}
 	if l.err != nil {
-		return nil, l.err
+		return reply, l.err
 	}
-	sums := make([]cluster.Totals, len(all))
-	for i, u := range all {
-		sums[i] = cluster.Totals{Used: AmountsOf(l.others[u.Holder]), Reclaim: l.wanted[u.Holder]}
+	for i, u := range r.All {
+		reply.Totals[i] = AmountsOf(l.others[u.Holder])
 	}
-	return sums, nil
+	return reply, nil
 }
 
 // last returns the last report, and how many there were.
@@ -193,21 +203,54 @@ func TestRun(t *testing.T) {
 			t.Errorf("the report is %+v", got)
 		}
 
+		// A use that has not changed is not reported again before half of the lease.
 		l.mu.Lock()
+		l.reported = nil
 		l.wanted[holder] = true
 		l.mu.Unlock()
-		<-seen
+		time.Sleep(reportEvery) // in the bubble's time
 		synctest.Wait()
 		if got := r.node.evicted(); got != "a" {
 			t.Errorf("evicted for the tenants %q", got)
 		}
+		l.mu.Lock()
+		l.wanted = map[string]bool{}
+		l.mu.Unlock()
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if _, n := l.last(); n != 1 {
+			t.Errorf("%d reports of one use", n)
+		}
+		time.Sleep(l.Lease())
+		synctest.Wait()
+		if got, n := l.last(); n < 2 || n > 4 || useOf(got[0].Used).Running != 1 {
+			t.Errorf("after a lease, %d reports, the last one %+v", n, got)
+		}
+
+		// A change of nothing but the bytes on disk waits some seconds.
+		set := func(u tenant.Use) (reports int) {
+			_, before := l.last()
+			r.node.change(func() { r.node.sessions[Holder{"a", "key:a"}] = u })
+			time.Sleep(2 * reportEvery)
+			synctest.Wait()
+			_, after := l.last()
+			return after - before
+		}
+		if n := set(tenant.Use{Sessions: 1, Running: 1, CPUs: 1}); n != 1 {
+			t.Errorf("%d reports of a change", n)
+		}
+		if n := set(tenant.Use{Sessions: 1, Running: 1, CPUs: 1, DiskBytes: 5}); n != 0 {
+			t.Errorf("%d reports of a change on disk", n)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got, _ := l.last(); useOf(got[0].Used).DiskBytes != 5 {
+			t.Errorf("the last report is %+v", got)
+		}
 
 		// A holder is reported once more when it has nothing left.
-		l.mu.Lock()
-		l.wanted[holder] = false
-		l.mu.Unlock()
 		r.node.change(func() { delete(r.node.sessions, Holder{"a", "key:a"}) })
-		<-seen
+		time.Sleep(reportEvery)
 		synctest.Wait()
 		if got, _ := l.last(); len(got) != 1 || got[0].Used != nil {
 			t.Errorf("the last report is %+v", got)
@@ -261,4 +304,42 @@ func TestAmounts(t *testing.T) {
 	if got := useOf(cluster.Amounts{1, 2}); got != (tenant.Use{}) {
 		t.Errorf("amounts of another length are %+v", got)
 	}
+}
+
+// TestReportsFollowQuotas: a tenant whose quota is removed has no entry in the ledger, and one that
+// gets a quota is reported. A lower quota applies to the next request.
+func TestReportsFollowQuotas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, l := newClusterRig(t)
+		h := Holder{"a", "key:a"}
+		r.node.change(func() { r.node.sessions[h] = tenant.Use{Sessions: 2, Running: 2} })
+		l.others[Holder{Tenant: "a"}.key()] = tenant.Use{Running: 2}
+		quota := func(q *tenant.Quota) (entry cluster.Amounts) {
+			t.Helper()
+			if err := r.cfg.Tenants.SetQuota(t.Context(), "a", q); err != nil {
+				t.Fatal(err)
+			}
+			r.reportChanges()
+			all, _ := l.last()
+			return all[0].Used
+		}
+		if got := quota(&tenant.Quota{Running: 5}); useOf(got).Running != 2 {
+			t.Errorf("with a quota, the report is %v", got)
+		}
+		if got := quota(nil); got != nil {
+			t.Errorf("without a quota, the report is %v", got)
+		}
+		if got := quota(&tenant.Quota{Running: 4}); useOf(got).Running != 2 {
+			t.Errorf("with a quota again, the report is %v", got)
+		}
+		request := ForSession(h, tenant.Use{Running: 1})
+		r.node.change(func() { r.node.sessions[h] = tenant.Use{Sessions: 2, Running: 2} })
+		if err := r.Confirm(t.Context(), "test", request); err != nil {
+			t.Errorf("below the quota: %v", err) // the new session is one of the two
+		}
+		quota(&tenant.Quota{Running: 3})
+		r.wantKind("a lower quota", r.Confirm(t.Context(), "test", request), fault.Exhausted,
+			"quota.running")
+		r.Close()
+	})
 }

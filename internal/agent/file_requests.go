@@ -15,7 +15,7 @@ type fileTransfer struct {
 	request uint64 // the number of the request
 }
 
-// startFile carries out an operation on files in a goroutine of its own.
+// startFile starts an operation on files.
 func (s *Server) startFile(r wire.Request) {
 	var q files.Params
 	var o files.Operation
@@ -40,11 +40,10 @@ func (s *Server) startFile(r wire.Request) {
 		s.respond(r.ID, nil, err)
 		return
 	}
-	go func() {
-		defer s.wg.Done()
-		defer s.removeTransfer(t, data)
-		s.files.Run(o, fileTransfer{transfer: t, request: r.ID})
-	}()
+	s.files.Run(o, fileTransfer{transfer: t, request: r.ID}, func() {
+		s.removeTransfer(t, data)
+		s.wg.Done()
+	})
 }
 
 // Respond answers the request.

@@ -12,7 +12,8 @@ import (
 )
 
 // looks are the pauses between the looks for processes that a cell has left running. A fork bomb
-// has few processes when its cell ends.
+// has few processes when its cell ends. While they become more, the last pause is repeated: on a busy
+// machine, a fork bomb grows slowly.
 var looks = [...]time.Duration{
 	50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond,
 	1200 * time.Millisecond, 2400 * time.Millisecond, 5 * time.Second,
@@ -28,16 +29,17 @@ type remains struct {
 	due   atomic.Bool // the next look is due
 
 	// All below are used by the channel's loop alone.
-	cell   uint32 // the last cell that ended
-	starts []time.Time
-	looked int
-	timer  *time.Timer // for the next look
+	cell    uint32 // the last cell that ended
+	starts  []time.Time
+	looked  int
+	members int         // processes of the channel at the last look, if there was need to know
+	timer   *time.Timer // for the next look
 }
 
 // cellEnded looks for leftovers of a cell, now and for some seconds after it.
 func (l *loop) cellEnded(e execution) {
 	left := &l.c.left
-	left.cell, left.looked = e.cell, 0
+	left.cell, left.looked, left.members = e.cell, 0, 0
 	left.starts = append([]time.Time{e.sent}, left.starts[:min(len(left.starts), keptStarts-1)]...)
 	l.look()
 }
@@ -46,11 +48,18 @@ func (l *loop) cellEnded(e execution) {
 func (l *loop) look() {
 	left := &l.c.left
 	l.endLeftovers()
-	if left.looked == len(looks) || l.finished {
+	before, last := left.members, left.looked == len(looks)
+	if left.looked >= len(looks)-1 {
+		left.members = len(process.Members(l.c.group))
+	}
+	if l.finished || last && left.members <= before {
 		return
 	}
-	pause := looks[left.looked]
-	left.looked++
+	pause := looks[len(looks)-1]
+	if !last {
+		pause = looks[left.looked]
+		left.looked++
+	}
 	if left.timer != nil {
 		left.timer.Reset(pause) // instead of the look that an earlier cell has planned
 		return

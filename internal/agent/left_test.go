@@ -34,3 +34,17 @@ func TestLeftoversOfACell(t *testing.T) {
 		t.Errorf("the next cell: %q", out)
 	}
 }
+
+// Processes that become more slowly are ended too, long after the cell that has left them.
+func TestLeftoversGrowSlowly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.kernel(1, "test")
+	const mark = "1000.125"
+	r.run(1, 1, fmt.Sprintf("bg while :; do sleep %s & sleep 0.05; done", mark))
+	notice := fmt.Sprintf("a cell may leave %d.\n", wire.MaxLeft)
+	agenttest.Eventually(t, "the notice", func() bool {
+		return strings.HasSuffix(r.sink.Text(1, 1), notice)
+	})
+	agenttest.Eventually(t, "the end of all", func() bool { return r.count(mark) == 0 })
+}

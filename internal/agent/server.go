@@ -41,6 +41,8 @@ type Config struct {
 	GID   int    // 1000
 	// Path is the PATH of started processes; the default is Debian's.
 	Path string
+	// Env is the environment of the image, as NAME=value. Started processes have it too.
+	Env []string
 	// ReadyTimeout is how long a driver may take until it is ready: 60 s.
 	ReadyTimeout time.Duration
 	// KillGrace is the time from SIGTERM to SIGKILL at a close: 2 s.
@@ -144,7 +146,7 @@ func NewServer(cfg Config) *Server {
 func (s *Server) user() process.User {
 	return process.User{
 		UID: s.cfg.UID, GID: s.cfg.GID, Name: s.cfg.User, Home: s.cfg.Home,
-		Path: s.cfg.Path,
+		Path: s.cfg.Path, Env: s.cfg.Env,
 	}
 }
 
@@ -156,7 +158,9 @@ func (s *Server) Serve(r io.Reader, w io.Writer) error {
 	go s.reap.Run(s.quit)
 	go s.spawn.Run()
 	defer s.shutdown()
-	s.send(wire.Response{Event: "hello", Version: wire.Version})
+	s.send(wire.Response{
+		Event: "hello", Version: wire.Version, Revision: wire.Revision,
+	})
 	frames := frame.NewReader(r, 0)
 	for {
 		f, err := frames.Next()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"os"
 	"syscall"
 	"time"
 
@@ -75,7 +76,7 @@ func (s *Server) kernelStart(r wire.Request) {
 		s.respond(r.ID, nil, err)
 		return
 	}
-	s.launch(c, m.Argv, q.Cwd, true, m.Env, q.Env)
+	s.launch(c, program{argv: m.Argv, cwd: q.Cwd, input: true}, m.Env, q.Env)
 }
 
 func (s *Server) terminalStart(r wire.Request) {
@@ -94,7 +95,8 @@ func (s *Server) terminalStart(r wire.Request) {
 		return
 	}
 	c.terminal = newTerminal(q.Size)
-	s.launch(c, q.Argv, q.Cwd, true, map[string]string{"COLORTERM": "truecolor"}, q.Env)
+	s.launch(c, program{argv: q.Argv, cwd: q.Cwd, input: true},
+		map[string]string{"COLORTERM": "truecolor"}, q.Env)
 }
 
 func (s *Server) processStart(r wire.Request) {
@@ -108,16 +110,29 @@ func (s *Server) processStart(r wire.Request) {
 		s.respond(r.ID, nil, err)
 		return
 	}
-	s.launch(c, q.Argv, q.Cwd, q.Stdin, q.Env)
+	s.launch(c, program{argv: q.Argv, cwd: q.Cwd, input: q.Stdin, source: q.Source}, q.Env)
+}
+
+// program describes the process of a channel.
+type program struct {
+	argv  []string
+	cwd   string
+	input bool // it has a standard input
+	// source is written before the start, unless it is nil.
+	source *wire.Source
 }
 
 // launch starts the channel's process and its loop in a job. Later maps of the
 // environment override earlier ones.
-func (s *Server) launch(c *channel, argv []string, cwd string, input bool,
-	env ...map[string]string,
-) {
+func (s *Server) launch(c *channel, p program, env ...map[string]string) {
 	if !s.job(c.startID, func() {
-		err := c.start(argv, cwd, input, env)
+		var err error
+		if p.source != nil {
+			err = s.files.WriteSource(p.source.Path, p.source.Content)
+		}
+		if err == nil {
+			err = c.start(p.argv, p.cwd, p.input, env)
+		}
 		if err != nil {
 			c.abandon()
 			s.respond(c.startID, nil, err)
@@ -171,10 +186,10 @@ func (d *descriptors) closeAll(err error) {
 	}
 }
 
-// pipe makes a pipe. The agent's end never blocks.
-func (d *descriptors) pipe(agentReads bool) (agent, child int, err error) {
-	var p [2]int
-	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
+// pipe makes a pipe, which belongs to a user. The agent's end never blocks.
+func (d *descriptors) pipe(agentReads bool, uid int) (agent, child int, err error) {
+	p, err := process.Pipe(uid)
+	if err != nil {
 		return -1, -1, err
 	}
 	if !agentReads {
@@ -201,25 +216,26 @@ func (d *descriptors) open(c *channel, input bool) error {
 		d.child = []int{fds.program, fds.program, fds.program}
 	} else {
 		stdin, stdout, stderr := null, -1, -1
+		user := c.s.cfg.UID // opens /dev/stdout and /dev/stderr
 		if input && !c.isKernel() {
-			if d.in, stdin, err = d.pipe(false); err != nil {
+			if d.in, stdin, err = d.pipe(false, user); err != nil {
 				return err
 			}
 		}
-		if d.out, stdout, err = d.pipe(true); err != nil {
+		if d.out, stdout, err = d.pipe(true, user); err != nil {
 			return err
 		}
-		if d.errs, stderr, err = d.pipe(true); err != nil {
+		if d.errs, stderr, err = d.pipe(true, user); err != nil {
 			return err
 		}
 		d.child = []int{stdin, stdout, stderr}
 	}
 	if c.isKernel() {
 		var requests, replies int
-		if d.in, requests, err = d.pipe(false); err != nil {
+		if d.in, requests, err = d.pipe(false, os.Geteuid()); err != nil {
 			return err
 		}
-		if d.events, replies, err = d.pipe(true); err != nil {
+		if d.events, replies, err = d.pipe(true, os.Geteuid()); err != nil {
 			return err
 		}
 		d.child = append(d.child, requests, replies)

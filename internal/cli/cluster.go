@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/internal/admin"
+	"github.com/sandgate/sandgate/internal/cli/upgrade"
 )
 
 func clusterCommand(a *app) *cobra.Command {
@@ -12,7 +13,9 @@ func clusterCommand(a *app) *cobra.Command {
 Certificates are valid for a year; join makes new ones.`,
 		`  sandgate cluster init /root/cluster
   sandgate cluster join --role both /root/cluster node-1`,
-		clusterInit(a), clusterJoin(a), clusterDelegate(a))
+		clusterInit(a), clusterJoin(a), clusterDelegate(a), upgrade.Command(
+			func(c *cobra.Command, run upgrade.Run) *cobra.Command { return a.withClient(c, run) },
+			a.lister))
 }
 
 func clusterInit(a *app) *cobra.Command {

@@ -30,6 +30,12 @@ func listFlags(c *cobra.Command) listOptions {
 	}
 }
 
+// lister adds the flags of lists. The result returns the printer that they ask for.
+func (a *app) lister(c *cobra.Command) func() output.Printer {
+	o := listFlags(c)
+	return func() output.Printer { return o.printer(a) }
+}
+
 func (o listOptions) printer(a *app) output.Printer {
 	return output.Printer{W: a.Out, Format: *o.format, Quiet: *o.quiet}
 }

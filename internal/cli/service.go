@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client/wire"
-	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/internal/cli/services"
 )
 
@@ -18,10 +17,7 @@ func serviceCommand(a *app) *cobra.Command {
 			return a.withClient(c, run)
 		},
 		Usage: usagef,
-		List: func(c *cobra.Command) func() output.Printer {
-			o := listFlags(c)
-			return func() output.Printer { return o.printer(a) }
-		},
+		List:  a.lister,
 		Logs: func(ctx context.Context, c *wire.Client, session, channel string, follow bool,
 			tail int64,
 		) error {

@@ -70,9 +70,11 @@ type NodeInfo struct {
 	Draining bool `json:"draining,omitempty"`
 	// Zone is the label of the place where the node is, such as a data centre; may be empty.
 	Zone string `json:"zone,omitempty"`
-	// Image is a key of the node's image and runtime. Another node can resume its sessions if it has
-	// the same key.
+	// Image is the edition of the node's new sessions: its image and runtime. Another node can resume
+	// them if it has the same edition, as Image or among Earlier.
 	Image string `json:"image,omitempty"`
+	// Earlier are the earlier editions whose sessions the node can resume.
+	Earlier []string `json:"earlier,omitempty"`
 	// Memory is the number of bytes that all sandboxes may have; 0 for unknown. MemoryUsed is the
 	// number that they have.
 	Memory     int64 `json:"memory,omitempty"`

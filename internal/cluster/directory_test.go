@@ -178,6 +178,7 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 		"expiry":        conformExpiry,
 		"reckon":        conformQuota,
 		"reckon race":   conformQuotaRace,
+		"reckon again":  conformReports,
 		"reckon stored": conformStoredQuota,
 	}
 	for name, f := range cases {

@@ -56,3 +56,8 @@ func NoSession(op string) error {
 		Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session",
 	}
 }
+
+// OldReport is the error of a report of usage that arrived after a later one.
+func OldReport(op string) error {
+	return fault.New(fault.Conflict, op, "the directory has a later report of the node")
+}

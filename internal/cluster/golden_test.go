@@ -189,8 +189,11 @@ func fillRedis(t *testing.T, r redisCluster) {
 	parked := cluster.ReleasedSession{
 		Session: "s_parked", Until: goldenUntil, Used: cluster.Amounts{1, 0.5},
 	}
-	if _, err := r.Report(ctx, "n1", n, long, []cluster.NodeUsage{
-		{Holder: "tenant:a", Used: cluster.Amounts{1, 2.5}, Reclaim: true, Released: &parked},
+	if _, err := r.Report(ctx, cluster.UsageReport{
+		Node: "n1", Incarnation: n, Lease: long, Number: 1, Complete: true,
+		All: []cluster.NodeUsage{
+			{Holder: "tenant:a", Used: cluster.Amounts{1, 2.5}, Released: &parked},
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -248,11 +251,7 @@ func readRedis(t *testing.T, r redisCluster) {
 		t.Errorf("the rate: %v, %v", left, err)
 	}
 	n := register(t, r, heartbeatOf("n2"))
-	sums, err := r.Report(ctx, "n2", n, long, []cluster.NodeUsage{{Holder: "tenant:a"}})
-	if err != nil || !sums[0].Reclaim || len(sums[0].Used) != 2 || sums[0].Used[0] != 2 ||
-		sums[0].Used[1] != 3 {
-		t.Errorf("what others hold: %+v, %v", sums, err)
-	}
+	holds(t, report(t, r, "n2", n, cluster.NodeUsage{Holder: "tenant:a"}), 2, 3)
 }
 
 // TestGoldenLocalDirectory compares the content of the file of a directory for one process, and

@@ -79,7 +79,8 @@ type LeaseHolder struct {
 	beats []string
 	// refused is when another process was found to be the node; zero for none.
 	refused  time.Time
-	isOver   bool // Overdue was called with true
+	reports  uint64 // the number of reports of usage
+	isOver   bool   // Overdue was called with true
 	verified time.Time
 	clock    clock // the directory's clock at the last heartbeat
 	// no takeovers until then, because the directory's clock was set
@@ -540,18 +541,24 @@ func (l *LeaseHolder) forgetPending(ctx context.Context) {
 	}
 }
 
-// Report reports the node's usage to the quota ledger and returns the usage of all
-// other nodes.
-func (l *LeaseHolder) Report(ctx context.Context, all []NodeUsage) ([]Totals, error) {
+// Report reports usage of the node to the quota ledger and returns the usage of all other nodes. The
+// node, its incarnation and the number of the report are added. Reports must not overlap.
+func (l *LeaseHolder) Report(ctx context.Context, r UsageReport) (UsageReply, error) {
 	l.mu.Lock()
-	incarnation := l.incarnation
+	l.reports++
+	r.Node, r.Incarnation, r.Lease, r.Number = l.o.Node, l.incarnation, l.o.Lease, l.reports
 	l.mu.Unlock()
-	sums, err := l.dir.Report(ctx, l.o.Node, incarnation, l.o.Lease, all)
+	reply, err := l.dir.Report(ctx, r)
 	if fault.Is(err, fault.Restarting) {
+		l.HeartbeatNow()
 		err = registering("cluster.quota", err)
 	}
-	return sums, err
+	reply.Incarnation = r.Incarnation
+	return reply, err
 }
+
+// Lease is the time of the node's leases.
+func (l *LeaseHolder) Lease() time.Duration { return l.o.Lease }
 
 // registering returns the error of a step before the node's next heartbeat.
 func registering(op string, err error) error {

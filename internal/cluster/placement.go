@@ -46,7 +46,7 @@ type Need struct {
 	Language string
 	// Memory is a number of bytes. Less than ExpectedMemory counts as that.
 	Memory int64
-	// Image is the image that the memory of a parked session is for. Nodes with another one cannot
+	// Image is the edition that the memory of a parked session is for. Nodes without it cannot
 	// resume it. It may be empty.
 	Image string
 	// Near are the nodes that have the template or the snapshot of the session already.
@@ -137,7 +137,7 @@ func (p *Placer) rank(n Node, need Need) rank {
 	r := rank{
 		sessions: n.sessionShare(), load: math.Floor(n.scarcity() * loadSteps), room: roomNone,
 	}
-	if need.Image != "" && n.Image != need.Image {
+	if need.Image != "" && n.Image != need.Image && !slices.Contains(n.Earlier, need.Image) {
 		r.image = 1
 	}
 	switch pack := p.o.Policy == Pack; {

@@ -152,6 +152,13 @@ func TestPlacement(t *testing.T) {
 			need: cluster.Need{Image: "i"}, want: "a",
 		},
 		{
+			name: "earlier image", a: func(n *cluster.NodeInfo) {
+				n.Image, n.Earlier, n.Sessions = "j", []string{"h", "i"}, 80
+			},
+			b:    func(n *cluster.NodeInfo) { n.Image = "j" },
+			need: cluster.Need{Image: "i"}, want: "a",
+		},
+		{
 			name: "image that no node has", a: func(n *cluster.NodeInfo) { n.Sessions = 80 },
 			need: cluster.Need{Image: "i"}, want: "b",
 		},

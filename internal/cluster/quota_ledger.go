@@ -11,14 +11,41 @@ const MaxHolders = 256
 // ReclaimTime is how long a request to give something back stays in the ledger.
 const ReclaimTime = 5 * time.Second
 
+// UsageLife is the number of leases after which the ledger removes usage that is not repeated.
+const UsageLife = 3
+
 // QuotaLedger adds up the usage of all nodes, for quotas of the whole cluster.
 type QuotaLedger interface {
-	// Report replaces the node's usage and returns the usage of all other nodes,
-	// in one step: when two nodes take the remainder of a quota, the second one
-	// sees the first. The usage of a node ends with its lease.
-	Report(ctx context.Context, node NodeID, incarnation Token, lease time.Duration,
-		all []NodeUsage,
-	) ([]Totals, error)
+	// Report replaces the node's usage of some holders and returns the usage of all other nodes, in
+	// one step: when two nodes take the remainder of a quota, the second one sees the first. The
+	// usage of a node ends with its lease.
+	Report(ctx context.Context, r UsageReport) (UsageReply, error)
+}
+
+// UsageReport is the usage of some holders on a node.
+type UsageReport struct {
+	Node        NodeID
+	Incarnation Token
+	Lease       time.Duration
+	// Number is greater than those of earlier reports of the incarnation. The ledger refuses a
+	// report that was delayed and that it gets after a later one.
+	Number uint64
+	// Complete reports that the ledger has all usage of this incarnation with this report. Until
+	// then, what the node reported in earlier incarnations counts.
+	Complete bool
+	// Collect takes the requests of other nodes to give something back. Each is returned once.
+	Collect bool
+	All     []NodeUsage
+}
+
+// UsageReply is the reply to a UsageReport.
+type UsageReply struct {
+	// Incarnation is that of the report.
+	Incarnation Token
+	// Totals has the usage of all other nodes, for each holder of the report.
+	Totals []Amounts
+	// Reclaim has the holders for which other nodes ask the node to give something back.
+	Reclaim []string
 }
 
 // Amounts is a vector of quantities. The ledger adds them element by element and
@@ -42,7 +69,7 @@ type NodeUsage struct {
 	// Used is the whole usage on the node, including the amounts that it is about to take; nil
 	// means none.
 	Used Amounts
-	// Reclaim asks the other nodes to give something back.
+	// Reclaim asks the other nodes that use something to give it back.
 	Reclaim bool
 	// Released is a session that the node has released; nil means none.
 	Released *ReleasedSession
@@ -58,11 +85,4 @@ type ReleasedSession struct {
 	// Stored is set for a snapshot in the blob store, in place of a session. Its usage counts while
 	// the node that reported it last has no lease.
 	Stored bool
-}
-
-// Totals is the usage of one holder on all other nodes.
-type Totals struct {
-	Used Amounts
-	// Reclaim reports that another node asks for something back.
-	Reclaim bool
 }

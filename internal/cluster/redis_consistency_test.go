@@ -44,6 +44,9 @@ func TestRedisConsistencyCheck(t *testing.T) {
 			key := c.Keys(ctx, p+"held:*").Val()[0]
 			return c.HSet(ctx, key, "n:a", far+" 1.000").Err()
 		},
+		"the sum of a": func(ctx context.Context, p string) error {
+			return c.HDel(ctx, c.Keys(ctx, p+"left:*").Val()[0], "s:n_1").Err()
+		},
 		"tokens are valid": func(ctx context.Context, p string) error {
 			return c.Del(ctx, c.Keys(ctx, p+"run:origin:*").Val()[0]).Err()
 		},
@@ -62,10 +65,13 @@ func TestRedisConsistencyCheck(t *testing.T) {
 		a := register(t, r, heartbeatOf("a"))
 		mustClaim(t, r, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 		mustClaim(t, r, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
-		usage := []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{1}}}
-		if _, err := r.Report(ctx, "a", a, long, usage); err != nil {
-			t.Fatal(err)
+		report(t, r, "a", a, cluster.NodeUsage{Holder: "h", Used: cluster.Amounts{1}})
+		stored := cluster.ReleasedSession{
+			Session: "n_1", Until: until(), Used: cluster.Amounts{1, 7}, Stored: true,
 		}
+		report(t, r, "a", a, cluster.NodeUsage{
+			Holder: "h", Used: cluster.Amounts{1}, Released: &stored,
+		})
 		token := cluster.RunToken{
 			ID: "one", Data: []byte("data"), Origin: "https://a.test", Embed: true,
 			Life: time.Hour, Uses: 1, Concurrent: 1, PerMinute: 1,

@@ -59,6 +59,7 @@ type Config struct {
 	Webhooks  Webhooks  `yaml:"webhooks"`
 	Templates Templates `yaml:"templates"`
 	Cluster   Cluster   `yaml:"cluster"`
+	Upgrade   Upgrade   `yaml:"upgrade"`
 	Audit     Audit     `yaml:"audit"`
 	Usage     Usage     `yaml:"usage"`
 	Tracing   Tracing   `yaml:"tracing"`
@@ -190,6 +191,12 @@ type Cluster struct {
 	S3Region      string `yaml:"s3_region" default:"us-east-1" doc:"Region of the bucket."`
 	S3Credentials string `yaml:"s3_credentials_file" doc:"File with the credentials at that server, mode 0600: lines aws_access_key_id=… and aws_secret_access_key=…, and aws_session_token=… if there is one. It is read again every minute."`
 	S3Insecure    bool   `yaml:"s3_insecure" default:"false" doc:"Allows the address of another machine without TLS. The network between them then sees the memory of sessions."`
+}
+
+// Upgrade configures the use of earlier runtimes and images.
+type Upgrade struct {
+	Window Duration `yaml:"window" default:"168h" min:"0" max:"8760h" doc:"How long a node keeps its earlier runtimes and images after an upgrade, at most 8760h. Sessions and snapshots of them can be resumed for as long. After that, such sessions end with the reason upgraded. 0 keeps none."`
+	Keep   int      `yaml:"keep" default:"3" min:"0" max:"20" doc:"The most earlier pairs of a runtime and an image that a node keeps, 0 to 20. The oldest ones are removed first. Each is a hard link in data_dir, or a copy if the files are on another file system."`
 }
 
 // Audit configures the record of who did what.

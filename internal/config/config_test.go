@@ -162,6 +162,7 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 		"tracing.sample":                      "0.5",
 		"cluster.zone":                        "dc-1.a",
 		"cluster.placement":                   "pack",
+		"upgrade.keep":                        "7",
 	}
 	for _, f := range Fields(Default()) {
 		value := sample[f.Type]

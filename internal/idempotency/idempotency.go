@@ -80,6 +80,7 @@ type Store struct {
 	log   *slog.Logger
 	file  *file // nil without a folder
 	stats Stats
+	notes notes
 
 	mu      sync.Mutex // guards all below, and the records; a leaf, except for the file's lock
 	records map[string]*record

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"sync/atomic"
@@ -20,6 +21,8 @@ type Turn struct {
 	s     *Store
 	r     *record
 	ended atomic.Bool
+	// life is that of ReadNote.
+	life context.Context
 }
 
 // Done keeps the result of the work.

@@ -25,9 +25,14 @@ func fileChanges(ctx context.Context, c *call, p protocol.FileChangesQuery,
 		return zero, fault.Invalid(c.op(), "limit", "a limit is between 0 and %d",
 			protocol.MaxCreatedFiles)
 	}
+	if p.Path != "" {
+		if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
+			return zero, err
+		}
+	}
 	return withSession(ctx, c, p.Session, func(s *session.Session) (protocol.CreatedFiles, error) {
 		page, err := s.Agent().Files.Changes(ctx,
-			wire.ChangesSince{Since: p.Since, Limit: p.Limit})
+			wire.ChangesSince{Path: p.Path, Since: p.Since, Limit: p.Limit})
 		if err != nil {
 			return zero, err
 		}

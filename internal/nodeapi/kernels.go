@@ -80,7 +80,7 @@ func complete(ctx context.Context, c *call, p protocol.Complete) (message.Reply,
 	return withKernel(ctx, c, func(k *channel.Channel) (message.Reply, error) {
 		return k.Queue().Ask(ctx, kernel.Request{
 			Op: c.op(), Code: p.Code, Cursor: p.Cursor,
-			Detail: p.Detail,
+			Detail: p.Detail, About: p.About,
 		})
 	})
 }

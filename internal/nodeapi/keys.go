@@ -96,14 +96,6 @@ func keyCreate(ctx context.Context, c *call, p protocol.KeyCreate) (protocol.New
 	return protocol.NewKey{Key: tenant.Describe(made), Secret: secret, Version: version(s)}, nil
 }
 
-// millis returns a time as clients see it; 0 for none.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
 func keyList(_ context.Context, c *call, p protocol.KeyQuery) (protocol.KeyList, error) {
 	s, err := c.keys(c.op())
 	if err != nil {

@@ -1,16 +1,15 @@
 package nodeapi
 
 import (
-	"bytes"
 	"context"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
 
 	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/idempotency"
+	"github.com/sandgate/sandgate/internal/session/stats"
 	"github.com/sandgate/sandgate/internal/webhook"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -171,15 +170,6 @@ func nodeStatus(_ context.Context, c *call, _ none) (protocol.NodeStatus, error)
 
 // nodeMetrics returns the node's metrics in Prometheus' text format.
 func nodeMetrics(_ context.Context, c *call, _ none) (protocol.Metrics, error) {
-	families, err := c.server.cfg.Node.Metrics().Gather()
-	if err != nil {
-		return protocol.Metrics{}, fault.Wrap(fault.Internal, "metrics", err)
-	}
-	var b bytes.Buffer
-	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&b, f); err != nil {
-			return protocol.Metrics{}, fault.Wrap(fault.Internal, "metrics", err)
-		}
-	}
-	return protocol.Metrics{Text: b.String()}, nil
+	text, err := stats.Text(c.server.cfg.Node.Metrics())
+	return protocol.Metrics{Text: text}, fault.Wrap(fault.Internal, "metrics", err)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/sandgate/sandgate/internal/webhook"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // Sessions are the sessions of the node.
@@ -45,7 +46,7 @@ type Sessions interface {
 type Owners interface {
 	// Owner returns the owner of a session of any tenant. Errors: NotFound; Unavailable for a
 	// session that is being moved to another node.
-	Owner(id string) (protocol.SessionOwner, error)
+	Owner(id string) (nodes.SessionOwner, error)
 }
 
 // Lifecycle changes how long a session stays awake, and copies it.
@@ -60,7 +61,7 @@ type Migration interface {
 	Adopt(ctx context.Context, p noderpc.Principal, id string) (protocol.Session, error)
 	Parked(ctx context.Context, p noderpc.Principal, q protocol.SessionQuery) (
 		protocol.SessionList, error)
-	Drain(ctx context.Context) (protocol.Drained, error)
+	Drain(ctx context.Context) (nodes.Moved, error)
 }
 
 // Snapshots are the snapshots that users have taken.
@@ -115,6 +116,12 @@ type Node interface {
 	Metrics() *prometheus.Registry
 }
 
+// Self is this node, for operators.
+type Self interface {
+	List() nodes.NodeList
+	Change(u nodes.NodeUpdate) (nodes.NodeInfo, error)
+}
+
 // Config names the services that a Server calls. Tenants and Tracer may be nil.
 type Config struct {
 	Sessions  Sessions
@@ -128,6 +135,7 @@ type Config struct {
 	Leases    Leases
 	Notebooks *notebook.Store
 	Node      Node
+	Self      Self // nil in tests only
 	// Events, Webhooks and Reports may be nil; then there are none.
 	Events   Events
 	Webhooks *webhook.Manager

@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/strictjson"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // none is the type of parameters or a result without fields. As a result it is sent as {}.
@@ -304,6 +305,14 @@ func serverHandlers() []handler {
 	return []handler{
 		handle(protocol.OpStatus, nodeStatus),
 		handle(protocol.OpMetrics, nodeMetrics),
+		handle(protocol.OpNodeList,
+			func(_ context.Context, c *call, _ none) (nodes.NodeList, error) {
+				return c.server.cfg.Self.List(), nil
+			}),
+		handle(protocol.OpNodeUpdate,
+			func(_ context.Context, c *call, u nodes.NodeUpdate) (nodes.NodeInfo, error) {
+				return c.server.cfg.Self.Change(u)
+			}),
 		handle(protocol.OpAudit, auditNotes),
 		handleLater(protocol.OpRepeatBegin, repeatBegin),
 		handle(protocol.OpRepeatEnd, repeatEnd),

@@ -48,20 +48,7 @@ func portLink(
 	if err != nil {
 		return none, err
 	}
-	return protocol.NewPortLink{PortLink: portLinkView(made), Version: version(s)}, nil
-}
-
-func portLinkView(l tenant.PortLink) protocol.PortLink {
-	visibility := protocol.VisibilityPrivate
-	if l.Public {
-		visibility = protocol.VisibilityPublic
-	}
-	return protocol.PortLink{
-		ID: l.ID, Session: l.Session, Port: l.Port, Visibility: visibility,
-		Password: l.Password != "", ExpiresMS: millis(l.Expires), CreatedMS: millis(l.Created),
-		CreatedBy: l.By, Origins: l.Origins, FrameAncestors: l.FrameAncestors,
-		WaitSeconds: l.WaitSeconds, Label: l.Label,
-	}
+	return protocol.NewPortLink{PortLink: tenant.DescribePortLink(made), Version: version(s)}, nil
 }
 
 func portLinks(
@@ -79,7 +66,7 @@ func portLinks(
 	now := time.Now()
 	for _, l := range x.PortLinks {
 		if l.Tenant == c.principal.Tenant && l.Session == p.Session && l.EndReason(now) == "" {
-			out.Links = append(out.Links, portLinkView(l))
+			out.Links = append(out.Links, tenant.DescribePortLink(l))
 		}
 	}
 	return out, nil

@@ -37,7 +37,11 @@ func repeatBegin(ctx context.Context, c *call, p protocol.RepeatBegin,
 			err = fault.Wrap(fault.Internal, c.op(), json.Unmarshal(kept, out.Response))
 		default:
 			out.Seed, out.Again = turn.Seed, turn.Again
-			err = c.addTurn(ch, turn)
+			if err = c.addTurn(ch, turn); err == nil && p.Turn {
+				if s, e := c.session(p.Session); e == nil {
+					out.Note = turn.ReadNote(s.Life())
+				}
+			}
 		}
 		reply(out, err)
 	}, c.fail)
@@ -78,6 +82,7 @@ func repeatEnd(_ context.Context, c *call, p protocol.RepeatEnd) (none, error) {
 	case p.TooLarge:
 		t.TooLarge()
 	case p.Failed:
+		t.LeaveNote(p.Note)
 		t.Forget(fault.New(fault.Canceled, c.op(), "the first request has failed"))
 	case p.Again:
 		t.Leave()

@@ -8,6 +8,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 func sessionCreate(ctx context.Context, c *call,
@@ -151,20 +152,20 @@ func sessionParked(ctx context.Context, c *call, p protocol.SessionQuery) (proto
 
 // sessionOwner reports the owner of a session of any tenant. Only the gateway's own principal may
 // request it.
-func sessionOwner(_ context.Context, c *call, p protocol.SessionRef) (protocol.SessionOwner,
+func sessionOwner(_ context.Context, c *call, p protocol.SessionRef) (nodes.SessionOwner,
 	error,
 ) {
 	if c.principal.Tenant != noderpc.GatewayTenant {
-		return protocol.SessionOwner{}, fault.New(fault.PermissionDenied, c.op(),
+		return nodes.SessionOwner{}, fault.New(fault.PermissionDenied, c.op(),
 			"only a gateway asks for the owners of sessions")
 	}
 	return c.server.cfg.Owners.Owner(p.Session)
 }
 
 // nodeDrain moves all sessions away. Only the gateway's own principal may request it.
-func nodeDrain(ctx context.Context, c *call, _ none) (protocol.Drained, error) {
+func nodeDrain(ctx context.Context, c *call, _ none) (nodes.Moved, error) {
 	if c.principal.Tenant != noderpc.GatewayTenant {
-		return protocol.Drained{}, fault.New(fault.PermissionDenied, "node.drain",
+		return nodes.Moved{}, fault.New(fault.PermissionDenied, "node.drain",
 			"only the operator drains a node").For(fault.CauseOperator)
 	}
 	return c.server.cfg.Migration.Drain(ctx)

@@ -23,14 +23,7 @@ func linkCreate(ctx context.Context, c *call, p protocol.LinkCreate) (protocol.N
 	if err != nil {
 		return protocol.NewLink{}, err
 	}
-	return protocol.NewLink{Link: viewLink(made), Version: version(s)}, nil
-}
-
-func viewLink(l tenant.Link) protocol.Link {
-	return protocol.Link{
-		ID: l.ID, CreatedBy: l.By, CreatedMS: millis(l.Created),
-		ExpiresMS: millis(l.Expires),
-	}
+	return protocol.NewLink{Link: tenant.DescribeLink(made), Version: version(s)}, nil
 }
 
 func linkList(_ context.Context, c *call, p protocol.SessionRef) (protocol.LinkList, error) {
@@ -43,7 +36,7 @@ func linkList(_ context.Context, c *call, p protocol.SessionRef) (protocol.LinkL
 	now := time.Now()
 	for _, l := range x.Links {
 		if l.Tenant == c.principal.Tenant && l.Session == p.Session && now.Before(l.Expires) {
-			out.Links = append(out.Links, viewLink(l))
+			out.Links = append(out.Links, tenant.DescribeLink(l))
 		}
 	}
 	return out, nil

@@ -21,8 +21,10 @@ type Meter struct {
 	Used   func() int64
 	// Dir is a folder on the file system of the sessions.
 	Dir string
-	// Image is the key of the node's image and runtime.
-	Image string
+	// Image is the edition of the node's new sessions, and Earlier returns the earlier ones that it
+	// keeps. Earlier may be nil.
+	Image   string
+	Earlier func() []string
 	// Zone is the label of the node's place.
 	Zone string
 }
@@ -31,6 +33,9 @@ type Meter struct {
 // stays 0, which means unknown.
 func (m Meter) Describe(info *cluster.NodeInfo) {
 	info.Zone, info.Image = m.Zone, m.Image
+	if m.Earlier != nil {
+		info.Earlier = m.Earlier()
+	}
 	if m.Memory > 0 {
 		info.Memory, info.MemoryUsed = m.Memory, m.Used()
 	}

@@ -19,6 +19,8 @@ type Machine interface {
 type Process interface {
 	// Wire returns the agent's standard output and input.
 	Wire() (io.Reader, io.Writer)
+	// Edition identifies the runtime and the image: see Backend.Edition.
+	Edition() string
 	// Done is closed when the machine has ended.
 	Done() <-chan struct{}
 	// Exit reports how the machine ended. It is the zero Exit until Done is closed.

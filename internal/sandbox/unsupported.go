@@ -14,6 +14,9 @@ func unsupported(op, what string) error {
 	return fault.New(fault.Unsupported, op, "the isolation backend has no %s", what)
 }
 
+// Edition returns an empty text.
+func (Unsupported) Edition() string { return "" }
+
 // EndBurst does nothing.
 func (Unsupported) EndBurst(context.Context) error { return nil }
 

@@ -26,12 +26,14 @@ import (
 
 // membership is a node's place in the directory.
 type membership struct {
-	name   cluster.NodeID
-	leases *cluster.LeaseHolder
-	blobs  migrate.Blobs
-	tables tenant.KeyTableStore // the key table; nil without a cluster
-	ledger admission.Ledger     // the usage of tenants; nil without a cluster
-	feeds  event.Store          // the feeds of events; nil without a cluster
+	name cluster.NodeID
+	// address is where gateways reach the node; empty without a cluster.
+	address string
+	leases  *cluster.LeaseHolder
+	blobs   migrate.Blobs
+	tables  tenant.KeyTableStore // the key table; nil without a cluster
+	ledger  admission.Ledger     // the usage of tenants; nil without a cluster
+	feeds   event.Store          // the feeds of events; nil without a cluster
 	// snapshotNames reserves names of snapshots; nil without a cluster.
 	snapshotNames snapshot.Names
 	// webhooks has the webhooks of the cluster, encrypted with its secret; nil without a cluster.
@@ -95,6 +97,9 @@ func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logg
 		address = cfg.Cluster.Listen
 	}
 	var dir namedRegistry
+	if cfg.Cluster.Redis != "" {
+		ms.address = address
+	}
 	if cfg.Cluster.Redis == "" {
 		file, err := local.OpenDirectory(filepath.Join(cfg.NodeDir(), "directory"))
 		if err != nil {

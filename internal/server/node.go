@@ -18,6 +18,8 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/internal/edition"
+	"github.com/sandgate/sandgate/internal/edition/survey"
 	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/idempotency"
 	"github.com/sandgate/sandgate/internal/journal"
@@ -26,9 +28,10 @@ import (
 	"github.com/sandgate/sandgate/internal/notebook"
 	"github.com/sandgate/sandgate/internal/report/archive"
 	"github.com/sandgate/sandgate/internal/resources"
-	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor/trial"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/settings"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
@@ -75,6 +78,8 @@ func Node(ctx context.Context, a *console.Invocation, load func() (*config.Confi
 
 // node is a node with its parts, in the order in which they are opened.
 type node struct {
+	// given has the settings, and cfg the same with the node's own files of the runtime and the image.
+	given   *config.Config
 	cfg     *config.Config
 	version string
 	level   *slog.LevelVar
@@ -85,6 +90,7 @@ type node struct {
 
 	languages  []kernel.Manifest
 	backend    *gvisor.Backend
+	editions   *edition.Store
 	usage      *journal.Journal
 	audit      audit.Log
 	membership *membership
@@ -115,7 +121,7 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 	}
 	level := new(slog.LevelVar)
 	n := &node{
-		cfg: cfg, version: a.Version, level: level,
+		given: cfg, cfg: cfg, version: a.Version, level: level,
 		log: newLogger(cfg, a.Err, level).With("part", "node"), status: status,
 	}
 	defer func() { err = errors.Join(err, n.cleanup.run()) }()
@@ -132,7 +138,12 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 
 // openBackend opens gVisor's runtime and reads the image.
 func (n *node) openBackend() error {
+	n.status.report("node: checking the runtime")
+	try := &trial.Trial{Dir: filepath.Join(n.cfg.NodeDir(), "trial")}
 	var err error
+	if n.editions, n.cfg, err = openEditions(n.cfg, try.Run, n.log); err != nil {
+		return err
+	}
 	if n.languages, err = ReadLanguages(n.cfg.ImagePath()); err != nil {
 		return err
 	}
@@ -140,20 +151,16 @@ func (n *node) openBackend() error {
 	if err != nil {
 		return err
 	}
-	n.status.report("node: checking the runtime")
-	runsc, err := ReachableRunsc(n.cfg.RunscPath(), filepath.Join(n.cfg.DataDir, "bin"))
-	if err != nil {
-		return err
-	}
 	rt, err := gvisor.NewRuntime(gvisor.Config{
-		Runsc: runsc, StateDir: n.cfg.StateDir(),
+		Runsc: n.cfg.RunscPath(), StateDir: n.cfg.StateDir(),
 		Platform: n.cfg.Platform, CopyMemory: !n.cfg.Pool.Shared, Log: n.log,
 	})
 	if err != nil {
 		return err
 	}
 	n.cleanup.add(rt.Close)
-	n.backend = &gvisor.Backend{Runtime: rt, Spec: spec}
+	n.backend = &gvisor.Backend{Runtime: rt, Spec: spec, Editions: n.editions}
+	try.Runtime, try.Spec = rt, spec
 	if n.cfg.Pool.Spare > 0 {
 		n.backend.Standby = gvisor.NewStandby(n.backend, n.cfg.Pool.Spare)
 		n.cleanup.do(n.backend.Standby.Close)
@@ -218,9 +225,7 @@ func (n *node) openSessions() error {
 	n.meter = resources.Meter{
 		Memory: c.Memory, Used: n.backend.Memory, Dir: n.cfg.DataDir, Zone: n.cfg.Cluster.Zone,
 	}
-	if n.meter.Image, err = n.backend.Key(sandbox.Spec{}); err != nil {
-		return err
-	}
+	n.meter.Image, n.meter.Earlier = n.editions.Current().String(), n.editions.Earlier
 	n.manager, err = session.New(c)
 	return err
 }
@@ -233,6 +238,14 @@ func (n *node) openAPI() error {
 	api.Events, api.Webhooks, api.Expiry = n.events, n.webhooks, n.expiry
 	api.Notebooks = n.notebooks
 	api.Reports = n.reports()
+	moves := n.manager.Migration()
+	kept := &survey.Survey{
+		Store: n.editions, Needed: migrate.EditionsOf(moves), Shared: moves.Shared(), Log: n.log,
+	}
+	api.Self = newSelf(n.membership, n.manager, n.version, kept)
+	surveying, end := context.WithCancel(context.Background())
+	n.cleanup.do(end)
+	go kept.Run(surveying)
 	var err error
 	api.Repeats, err = idempotency.Open(idempotency.Options{
 		Dir: filepath.Join(n.cfg.NodeDir(), "idempotency"), Log: n.log,
@@ -265,7 +278,7 @@ func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
 		return err
 	}
 	follow(&reloader{
-		level: n.level, log: n.log, cfg: n.cfg, apply: n.reload,
+		level: n.level, log: n.log, cfg: n.given, apply: n.reload,
 		files: identityFiles(n.cfg, noderpc.RoleNode),
 	})
 	n.status.report(statusReady)

@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // freeNames gives each name to each snapshot.
@@ -49,10 +50,10 @@ func TestGVisorDrainStoresTemplates(t *testing.T) {
 	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
 	for _, step := range []struct {
 		fails bool
-		want  protocol.Drained
-	}{{true, protocol.Drained{Templates: 1}}, {false, protocol.Drained{}}} {
+		want  nodes.Moved
+	}{{true, nodes.Moved{Templates: 1}}, {false, nodes.Moved{}}} {
 		blobs.fails.Store(step.fails)
-		d, err := call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{})
+		d, err := call[nodes.Moved](a, operator, protocol.OpDrain, struct{}{})
 		if err != nil || d != step.want {
 			t.Errorf("while the store fails (%t), the drain reports %+v, %v", step.fails, d, err)
 		}

@@ -18,6 +18,12 @@ import (
 // newGVisor starts a node with real sandboxes. data is the folder of its snapshots.
 func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 	t.Helper()
+	return newGVisorThat(t, false, data, change...)
+}
+
+// newGVisorThat is newGVisor, with sandboxes that copy the memory of their snapshot or share it.
+func newGVisorThat(t testing.TB, copies bool, data string, change ...func(*Config)) *rig {
+	t.Helper()
 	snapshots := filepath.Join(data, "snapshots")
 	if err := os.MkdirAll(snapshots, 0o700); err != nil {
 		t.Fatal(err)
@@ -39,7 +45,9 @@ func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 			t.Error(err)
 		}
 	})
-	rt, err := gvisor.NewRuntime(gvisor.Config{Runsc: built.runsc, StateDir: state})
+	rt, err := gvisor.NewRuntime(gvisor.Config{
+		Runsc: built.runsc, StateDir: state, CopyMemory: copies,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

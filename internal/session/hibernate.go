@@ -176,10 +176,10 @@ func (h hibernation) drain(machine sandbox.Machine) error {
 	return err
 }
 
-// measureDisk records how many bytes the session takes on disk. A file that cannot
+// measureDisk records how many bytes the session adds to the disk. A file that cannot
 // be read counts as empty.
 func (s *Session) measureDisk() {
-	n, _ := snapshot.TreeSize(s.m.dirs.Session(s.spec.ID))
+	n, _ := snapshot.AddedSize(s.m.dirs.Session(s.spec.ID))
 	s.mu.Lock()
 	s.stored = n
 	s.recount()

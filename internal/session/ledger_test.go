@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/cluster"
@@ -20,18 +21,20 @@ type otherNode struct {
 	err    error
 }
 
-func (o *otherNode) Report(_ context.Context, all []cluster.NodeUsage) ([]cluster.Totals, error) {
+func (o *otherNode) Lease() time.Duration { return time.Minute }
+
+func (o *otherNode) Report(_ context.Context, r cluster.UsageReport) (cluster.UsageReply, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	sums := make([]cluster.Totals, len(all))
-	for i, h := range all {
-		sums[i].Used = o.has
+	reply := cluster.UsageReply{Incarnation: 1, Totals: make([]cluster.Amounts, len(r.All))}
+	for i, h := range r.All {
+		reply.Totals[i] = o.has
 		o.wanted = o.wanted || h.Reclaim
 		if h.Reclaim { // an idle session of the tenant is evicted
 			o.has = nil
 		}
 	}
-	return sums, o.err
+	return reply, o.err
 }
 
 func (o *otherNode) set(u tenant.Use, err error) {

@@ -21,6 +21,7 @@ func newMigrator(m *Manager) *migrate.Migrator {
 		Blobs:     m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
 		Folders: migrate.Folders{
 			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(), Temporary: m.dirs.Temporary(),
+			Kept: m.dirs.Kept(),
 		},
 		Checkpoints: m.cfg.Checkpoints, CheckpointRate: m.cfg.CheckpointRate,
 		Retry:    m.cfg.DurableEvery,

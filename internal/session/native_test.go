@@ -179,6 +179,10 @@ func (h *native) Key(sandbox.Spec) (string, error) { return "native", nil }
 
 func (h *native) Memory() int64 { return 0 }
 
+func (h *native) Edition(string) (string, error) { return "", nil }
+
+func (h *native) Restorable(context.Context, string) error { return nil }
+
 func (h *native) Restore(context.Context, string, sandbox.Spec,
 	sandbox.RestoreOptions,
 ) (sandbox.Machine, error) {

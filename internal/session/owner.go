@@ -6,7 +6,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/session/ended"
 	"github.com/sandgate/sandgate/internal/session/migrate"
-	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // Owners report whose sessions are.
@@ -18,7 +18,7 @@ func OwnersOf(m *Manager) Owners { return Owners{m} }
 // Owner returns the owner of a session of any tenant, also for some time after its end. It does
 // not count as work in the session. Errors: NotFound; Unavailable for a session that is being moved
 // to another node.
-func (o Owners) Owner(id string) (protocol.SessionOwner, error) {
+func (o Owners) Owner(id string) (nodes.SessionOwner, error) {
 	const op = "session.owner"
 	m := o.m
 	m.mu.Lock()
@@ -26,25 +26,25 @@ func (o Owners) Owner(id string) (protocol.SessionOwner, error) {
 	_, departed := m.departures.Tenant(id)
 	m.mu.Unlock()
 	if s == nil && departed || s != nil && s.moving.Load() {
-		return protocol.SessionOwner{}, migrate.ErrMoving(op)
+		return nodes.SessionOwner{}, migrate.ErrMoving(op)
 	}
 	if s != nil {
 		return ownerOf(s), nil
 	}
 	e, known := m.ended.Find(id, time.Now())
 	if !known {
-		return protocol.SessionOwner{}, cluster.NoSession(op)
+		return nodes.SessionOwner{}, cluster.NoSession(op)
 	}
-	return protocol.SessionOwner{
+	return nodes.SessionOwner{
 		Tenant: e.Tenant, Subject: e.Subject, State: lost.String(), Ended: e.Reason,
 	}, nil
 }
 
 // ownerOf returns whose session it is, and its state.
-func ownerOf(s *Session) protocol.SessionOwner {
+func ownerOf(s *Session) nodes.SessionOwner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := protocol.SessionOwner{
+	o := nodes.SessionOwner{
 		Tenant: s.spec.Tenant, Subject: s.spec.Subject, State: s.state.String(),
 		Suspended: s.status.Suspended, Labels: s.status.Labels, Ended: s.reason,
 	}

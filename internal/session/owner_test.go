@@ -8,6 +8,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 var gateway = noderpc.Principal{
@@ -15,8 +16,8 @@ var gateway = noderpc.Principal{
 }
 
 // owner asks for the owner of a session, as a gateway does.
-func (r *rig) owner(id string) (protocol.SessionOwner, error) {
-	return call[protocol.SessionOwner](r, gateway, protocol.OpSessionOwner,
+func (r *rig) owner(id string) (nodes.SessionOwner, error) {
+	return call[nodes.SessionOwner](r, gateway, protocol.OpSessionOwner,
 		protocol.SessionRef{Session: id})
 }
 
@@ -36,7 +37,7 @@ func TestOwner(t *testing.T) {
 		!maps.Equal(live.Labels, labels) {
 		t.Errorf("a session that runs: %+v, %v", live, err)
 	}
-	_, err = call[protocol.SessionOwner](r, alice, protocol.OpSessionOwner, ref)
+	_, err = call[nodes.SessionOwner](r, alice, protocol.OpSessionOwner, ref)
 	wantKind(t, "the tenant itself", err, fault.PermissionDenied, "")
 	_, err = r.owner("s_01jaaaaaaaaaaaaaaaaaaaaaaa")
 	wantKind(t, "a session that never was", err, fault.NotFound, "session")

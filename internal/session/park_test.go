@@ -22,6 +22,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // fickle is a blob store that fails when a test requests it.
@@ -58,6 +59,14 @@ func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs mig
 	lease time.Duration, change ...func(*Config),
 ) *rig {
 	t.Helper()
+	return memberThat(t, false, name, dir, blobs, lease, change...)
+}
+
+// memberThat is memberOf, with sandboxes that copy the memory of their snapshot or share it.
+func memberThat(t *testing.T, copies bool, name cluster.NodeID, dir cluster.Registry,
+	blobs migrate.Blobs, lease time.Duration, change ...func(*Config),
+) *rig {
+	t.Helper()
 	var r *rig
 	var made sync.Mutex // guards r
 	k, err := cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
@@ -80,7 +89,7 @@ func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs mig
 	t.Cleanup(func() { cancel(); work.Wait() })
 	made.Lock()
 	defer made.Unlock()
-	r = newGVisor(t, t.TempDir(),
+	r = newGVisorThat(t, copies, t.TempDir(),
 		append(change, func(c *Config) { c.Directory, c.Blobs = k, blobs })...)
 	return r
 }
@@ -106,7 +115,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := memberOf(t, "a", dir, store, time.Minute,
+	a := memberThat(t, true, "a", dir, store, time.Minute,
 		func(c *Config) { c.DataDir, c.LogMemory = data, 32<<20 })
 	s := a.create()
 	ref := protocol.SessionRef{Session: s.ID}
@@ -145,8 +154,8 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	}
 	_ = f.Close()
 	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
-	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{})
-	if err != nil || d != (protocol.Drained{Stayed: 1}) {
+	d, err := call[nodes.Moved](a, operator, protocol.OpDrain, struct{}{})
+	if err != nil || d != (nodes.Moved{Stayed: 1}) {
 		t.Fatalf("drained over a full disk: %+v %v", d, err)
 	}
 	p = a.open()
@@ -157,8 +166,8 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{}); err != nil ||
-		d != (protocol.Drained{Parked: 1}) {
+	if d, err = call[nodes.Moved](a, operator, protocol.OpDrain, struct{}{}); err != nil ||
+		d != (nodes.Moved{Parked: 1}) {
 		t.Errorf("drained after space was freed: %+v %v", d, err)
 	}
 }
@@ -192,11 +201,11 @@ func TestGVisorPark(t *testing.T) {
 	}
 
 	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
-	_, err = call[protocol.Drained](a, alice, protocol.OpDrain, struct{}{})
+	_, err = call[nodes.Moved](a, alice, protocol.OpDrain, struct{}{})
 	wantKind(t, "a drain by a user", err, fault.PermissionDenied, "")
 	blobs.fails.Store(true)
-	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{})
-	if err != nil || d != (protocol.Drained{Stayed: 1}) {
+	d, err := call[nodes.Moved](a, operator, protocol.OpDrain, struct{}{})
+	if err != nil || d != (nodes.Moved{Stayed: 1}) {
 		t.Fatalf("drained into a store that fails: %+v %v", d, err)
 	}
 	_, err = call[protocol.Session](a, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
@@ -207,8 +216,8 @@ func TestGVisorPark(t *testing.T) {
 		t.Errorf("on its old node: %q", text)
 	}
 	blobs.fails.Store(false)
-	d, err = call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{})
-	if err != nil || d != (protocol.Drained{Parked: 1}) {
+	d, err = call[nodes.Moved](a, operator, protocol.OpDrain, struct{}{})
+	if err != nil || d != (nodes.Moved{Parked: 1}) {
 		t.Fatalf("drained: %+v %v", d, err)
 	}
 	for _, folder := range []string{"sessions", "logs"} {

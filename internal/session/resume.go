@@ -104,7 +104,7 @@ func (r resumption) restore(ctx context.Context) (sandbox.Machine, error) {
 		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.spec.ID, "error",
 			err)
 		return nil, r.fail("upgraded",
-			"its snapshot is of another version of the server or its image")
+			"its memory and files need an earlier version of the server, which is gone; volumes stay")
 	case fault.Is(err, fault.Malformed):
 		s.m.log.Error("a session's snapshot was changed on the disk", "session", s.spec.ID, "error",
 			err)

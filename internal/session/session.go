@@ -257,12 +257,12 @@ func (s *Session) View() protocol.Session {
 		Reason: s.reason, Suspended: s.status.Suspended,
 		CreatedMS: s.spec.Created.UnixMilli(),
 		ActiveMS:  s.activity.LastActive().UnixMilli(),
-		Template:  s.spec.Template, IdlePauseSeconds: seconds(s.status.Policy.Pause),
-		IdleHibernateSeconds: seconds(s.status.Policy.Hibernate),
-		IdleDeleteSeconds:    seconds(s.status.Policy.Delete),
-		KeepAlive:            s.status.Policy.KeepAlive,
-		Origin:               s.spec.Origin, Durable: s.spec.Durable, Volumes: s.volumes.Mounts(),
-		Network: s.egress.Network(), Labels: s.status.Labels,
+		Template:  s.spec.Template, Origin: s.spec.Origin, Durable: s.spec.Durable,
+		Volumes: s.volumes.Mounts(), Network: s.egress.Network(), Labels: s.status.Labels,
+	}
+	s.status.Policy.SetView(&v)
+	if s.machine != nil {
+		v.Edition = s.machine.Edition()
 	}
 	if s.spec.Limits != (protocol.Limits{}) {
 		l := s.spec.Limits
@@ -289,14 +289,6 @@ func (s *Session) View() protocol.Session {
 	}
 	v.Channels = s.channels.Views(false)
 	return v
-}
-
-// seconds returns a policy's time as clients see it.
-func seconds(d time.Duration) int64 {
-	if d <= 0 {
-		return protocol.Never
-	}
-	return max(1, int64(d/time.Second))
 }
 
 // Usage returns the resources that the session's sandbox uses now; nil without a sandbox.

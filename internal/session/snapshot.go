@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"path/filepath"
 
 	"github.com/sandgate/sandgate/internal/event"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -17,7 +16,7 @@ import (
 // openSnapshots opens the store of users' snapshots.
 func openSnapshots(m *Manager) (*snapshot.Store, error) {
 	cfg := snapshot.StoreConfig{
-		Dir: filepath.Join(m.cfg.DataDir, "kept"), Max: m.cfg.MaxSnapshots,
+		Dir: m.dirs.Kept(), Max: m.cfg.MaxSnapshots,
 		MaxBytes: m.cfg.MaxSnapshotBytes, Admission: m.admission,
 		Taken: func(tenant, session string, l map[string]string, made protocol.Snapshot) {
 			m.stats.Snapshots.Add(1)

@@ -10,6 +10,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // suspended checks that a session is suspended, and that no work resumes it.
@@ -118,8 +119,8 @@ func TestGVisorSuspend(t *testing.T) {
 	}
 	must[protocol.Session](a, protocol.OpHibernate, suspend)
 	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
-	if d, err := call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{}); err != nil ||
-		d != (protocol.Drained{Parked: 1}) {
+	if d, err := call[nodes.Moved](a, operator, protocol.OpDrain, struct{}{}); err != nil ||
+		d != (nodes.Moved{Parked: 1}) {
 		t.Fatalf("drained: %+v %v", d, err)
 	}
 	if v := must[protocol.Session](b, protocol.OpAdopt, ref); !v.Suspended {

@@ -12,12 +12,10 @@ import (
 // ends with the test.
 func Redis(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	_ = l.Close()
 	_, port, _ := net.SplitHostPort(address)
 	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
 		"--dir", t.TempDir())

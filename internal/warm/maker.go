@@ -106,12 +106,13 @@ func (k *maker) restore(ctx context.Context, t *Template, layout Layout, tenant,
 	warm warmKernel,
 ) (*Instance, error) {
 	machine, err := k.cfg.Backend.Restore(ctx, dir, layout.Spec(tenant, nil),
-		sandbox.RestoreOptions{Checked: t.isChecked(), Shared: true})
+		sandbox.RestoreOptions{Checked: t.isChecked(), Shared: true, Server: t.def == nil})
 	if err != nil {
 		return nil, err
 	}
 	i := k.newInstance(machine, t, layout)
 	i.Info = warm.Info
+	i.Agent.SetRevision(warm.Revision)
 	if i.Language != "" {
 		i.Agent.Attach(KernelChannel, warm.Taken)
 	}

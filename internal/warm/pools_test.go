@@ -24,6 +24,9 @@ func (b slowBackend) Capabilities() sandbox.Capabilities {
 func (slowBackend) Key(sandbox.Spec) (string, error) { return "key", nil }
 func (slowBackend) Memory() int64                    { return 0 }
 
+func (slowBackend) Edition(string) (string, error)           { return "", nil }
+func (slowBackend) Restorable(context.Context, string) error { return nil }
+
 func (slowBackend) Boot(ctx context.Context, _ sandbox.Spec) (sandbox.Machine, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()

@@ -177,6 +177,8 @@ type warmKernel struct {
 	Info message.Info `json:"info"`
 	// Taken is how many bytes of its output the node had received.
 	Taken uint64 `json:"taken"`
+	// Revision is the wire.Revision of the agent.
+	Revision int `json:"revision,omitempty"`
 }
 
 // retryBuild is the longest pause after a failed build. The first pause is a second, since the
@@ -377,7 +379,7 @@ func (t *Template) build(ctx context.Context) (warmKernel, error) {
 	if err := i.Agent.Ping(ctx); err != nil {
 		return warmKernel{}, t.maker.failed(i, err)
 	}
-	warm := warmKernel{Info: i.Info}
+	warm := warmKernel{Info: i.Info, Revision: i.Agent.Revision()}
 	if i.Language != "" {
 		warm.Taken = i.Agent.Delivered(KernelChannel)
 	}

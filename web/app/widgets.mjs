@@ -1,5 +1,5 @@
-// Builds the code of widgets, which the frame of untrusted output loads, into the built site in the
-// first argument.
+// Builds the code of widgets and of PDFs, which the frame of untrusted output loads, into the built
+// site in the first argument.
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 
-/** The maximum size with gzip, in bytes. */
-const limit = 300_000
+/** The maximum sizes with gzip, in bytes. */
+const limits = { 'widgets.js': 300_000, 'pdf.js': 800_000 }
 
 const here = import.meta.dirname
 const lumino = createRequire(createRequire(import.meta.url).resolve('@lumino/widgets'))
@@ -42,16 +42,22 @@ const figure = await build({
     },
   }],
 })
-const packed = gzipSync(script.outputFiles[0].contents, { level: 9 })
+const pdf = await build({
+  ...common, entryPoints: ['src/pdf/main.ts'], format: 'iife', globalName: 'SandgatePDF', loader: { '.wasm': 'binary' },
+})
 const site = process.argv[2]
-writeFileSync(join(site, 'sandbox/lib/widgets.js.gz'), packed)
 writeFileSync(join(site, 'sandbox/lib/figure.js.gz'), gzipSync(figure.outputFiles[0].contents, { level: 9 }))
-// Browsers keep the file for a day, and its messages belong to this version of the page.
+// Browsers keep a file for a day, and its messages belong to this version of the page.
 const frame = join(site, 'sandbox/frame.html.gz')
-const version = createHash('sha256').update(packed).digest('hex').slice(0, 12)
-writeFileSync(frame, gzipSync(gunzipSync(readFileSync(frame)).toString().replace("'widgets.js'", `'widgets.js?${version}'`), { level: 9 }))
-console.log(`web/app: widgets.js ${Math.round(packed.length / 1000)} kB with gzip`)
-if (packed.length > limit) {
-  console.error(`web/app: widgets.js may have ${limit} bytes with gzip`)
-  process.exit(1)
+let page = gunzipSync(readFileSync(frame)).toString()
+for (const [name, built] of [['widgets.js', script], ['pdf.js', pdf]]) {
+  const packed = gzipSync(built.outputFiles[0].contents, { level: 9 })
+  writeFileSync(join(site, `sandbox/lib/${name}.gz`), packed)
+  page = page.replace(`'${name}'`, `'${name}?${createHash('sha256').update(packed).digest('hex').slice(0, 12)}'`)
+  console.log(`web/app: ${name} ${Math.round(packed.length / 1000)} kB with gzip`)
+  if (packed.length > limits[name]) {
+    console.error(`web/app: ${name} may have ${limits[name]} bytes with gzip`)
+    process.exit(1)
+  }
 }
+writeFileSync(frame, gzipSync(page, { level: 9 }))

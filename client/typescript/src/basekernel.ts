@@ -193,9 +193,12 @@ export class BaseKernel {
     return this.#ask('complete', { code, cursor }, o)
   }
 
-  /** Returns documentation for the name at the cursor. */
-  inspect(code: string, cursor: number, o: Abortable & { detail?: number } = {}): Promise<Inspection> {
-    return this.#ask('inspect', { code, cursor, ...(o.detail ? { detail: o.detail } : {}) }, o)
+  /**
+   * Returns documentation for the name at the cursor. With about, it returns what docs/protocol.md
+   * lists: rows of a table, or an answer about the code.
+   */
+  inspect(code: string, cursor: number, o: Abortable & { detail?: number; about?: Record<string, unknown> } = {}): Promise<Inspection> {
+    return this.#ask('inspect', { code, cursor, ...(o.detail ? { detail: o.detail } : {}), ...(o.about ? { about: o.about } : {}) }, o)
   }
 
   /** Returns whether code is complete. */

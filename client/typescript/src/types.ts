@@ -45,6 +45,7 @@ export type {
   AuditEntry,
   AuditQuery,
   Status,
+  NodeInfo,
   TemplateSpec,
   RunFile,
   Tree as TreeInfo,
@@ -66,7 +67,7 @@ export type ShareLinkInfo = ViewLinkList['links'][number]
 export type SessionUpdate = Omit<Update, 'session'>
 
 export type Completion = Pick<KernelReply, 'matches' | 'cursor_start' | 'cursor_end'>
-export type Inspection = Pick<KernelReply, 'found' | 'data'>
+export type Inspection = Pick<KernelReply, 'found' | 'data'> & Partial<Pick<KernelReply, 'status' | 'evalue'>>
 export type Completeness = Pick<KernelReply, 'is_complete' | 'indent'>
 
 /** The state of an attached session. */

@@ -26,6 +26,9 @@ var fields = map[string]string{
 	"application/vnd.sandgate.chart+json": "chart",
 }
 
+// shownTable is the form by which the web application asks for the rows of a table.
+const shownTable = "application/vnd.sandgate.table+json"
+
 // appendResult appends the line of a value.
 func appendResult(b []byte, v message.Bundle, isMain bool) []byte {
 	if isMain {
@@ -35,7 +38,9 @@ func appendResult(b []byte, v message.Bundle, isMain bool) []byte {
 	}
 	var extra, types []string
 	for kind := range v.Data {
-		types = append(types, kind)
+		if kind != shownTable {
+			types = append(types, kind)
+		}
 	}
 	slices.Sort(types)
 	seen := map[string]bool{}

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // Bounds of requests without a valid token for sandboxes that do not exist. Each one may make a
@@ -28,16 +28,16 @@ type Lookup struct {
 	full func()
 	now  func() time.Time
 
-	mu      sync.Mutex                       // guards all below; a leaf
-	known   map[string]protocol.SessionOwner // sessions that have existed, as they were last
-	unknown map[string]time.Time             // sessions that did not exist, until a moment
-	spent   map[string]time.Time             // by address: when all of its misses are forgotten
+	mu      sync.Mutex                    // guards all below; a leaf
+	known   map[string]nodes.SessionOwner // sessions that have existed, as they were last
+	unknown map[string]time.Time          // sessions that did not exist, until a moment
+	spent   map[string]time.Time          // by address: when all of its misses are forgotten
 }
 
 // NewLookup returns a Lookup that asks from. Full is called for each request that it refuses.
 func NewLookup(from Owners, full func()) *Lookup {
 	return &Lookup{
-		from: from, full: full, now: time.Now, known: map[string]protocol.SessionOwner{},
+		from: from, full: full, now: time.Now, known: map[string]nodes.SessionOwner{},
 		unknown: map[string]time.Time{}, spent: map[string]time.Time{},
 	}
 }
@@ -46,11 +46,11 @@ func NewLookup(from Owners, full func()) *Lookup {
 // valid token of the session. Errors: NotFound if the session never existed, or ended too long ago;
 // Exhausted if the address has asked for too many such sessions.
 func (l *Lookup) Owner(ctx context.Context, session, address string, trusted bool) (
-	protocol.SessionOwner, error,
+	nodes.SessionOwner, error,
 ) {
 	if !trusted {
 		if err := l.admit(session, address); err != nil {
-			return protocol.SessionOwner{}, err
+			return nodes.SessionOwner{}, err
 		}
 	}
 	owner, err := l.from.Owner(ctx, session)
@@ -65,7 +65,7 @@ func (l *Lookup) Owner(ctx context.Context, session, address string, trusted boo
 
 // Recent returns the owner of a session that ran when it was last looked up. An owner never changes,
 // but the session may have ended since.
-func (l *Lookup) Recent(session string) (owner protocol.SessionOwner, ok bool) {
+func (l *Lookup) Recent(session string) (owner nodes.SessionOwner, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	owner, ok = l.known[session]
@@ -104,7 +104,7 @@ func (l *Lookup) admit(session, address string) error {
 }
 
 // found records that a session exists, and gives the address back what admit has counted.
-func (l *Lookup) found(session string, owner protocol.SessionOwner, address string, trusted bool) {
+func (l *Lookup) found(session string, owner nodes.SessionOwner, address string, trusted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, known := l.known[session]

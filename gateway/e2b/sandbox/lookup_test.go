@@ -6,26 +6,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // askedNodes counts the requests for owners. Only the session s_live exists.
 type askedNodes struct{ n int }
 
-func (a *askedNodes) Owner(_ context.Context, session string) (protocol.SessionOwner, error) {
+func (a *askedNodes) Owner(_ context.Context, session string) (nodes.SessionOwner, error) {
 	a.n++
 	if session == "s_live" {
-		return protocol.SessionOwner{Tenant: "t"}, nil
+		return nodes.SessionOwner{Tenant: "t"}, nil
 	}
-	return protocol.SessionOwner{}, fault.New(fault.NotFound, "x", "there is none")
+	return nodes.SessionOwner{}, fault.New(fault.NotFound, "x", "there is none")
 }
 
 // TestLookupIsBounded checks that an address cannot make the nodes look for any number of sandboxes
 // that do not exist, and that requests for others work meanwhile.
 func TestLookupIsBounded(t *testing.T) {
-	nodes, refused := &askedNodes{}, 0
-	l := NewLookup(nodes, func() { refused++ })
+	asked, refused := &askedNodes{}, 0
+	l := NewLookup(asked, func() { refused++ })
 	now := time.Unix(1e9, 0)
 	l.now = func() time.Time { return now }
 	ask := func(session, address string, trusted bool) fault.Kind {
@@ -43,8 +43,8 @@ func TestLookupIsBounded(t *testing.T) {
 			t.Fatal(k)
 		}
 	}
-	if nodes.n != 1001 {
-		t.Errorf("the nodes were asked %d times for one sandbox that does not exist", nodes.n-1000)
+	if asked.n != 1001 {
+		t.Errorf("the nodes were asked %d times for one sandbox that does not exist", asked.n-1000)
 	}
 	for i := range 1000 {
 		want := fault.NotFound
@@ -55,7 +55,7 @@ func TestLookupIsBounded(t *testing.T) {
 			t.Fatalf("unknown sandbox %d: %s", i, k)
 		}
 	}
-	if n := nodes.n - 1000; n != missesAtOnce || refused != 1000-missesAtOnce+1 {
+	if n := asked.n - 1000; n != missesAtOnce || refused != 1000-missesAtOnce+1 {
 		t.Errorf("the nodes were asked %d times, %d requests were refused", n, refused)
 	}
 	if k := ask("s_live", "a", false); k != "" {
@@ -82,8 +82,8 @@ func TestLookupIsBounded(t *testing.T) {
 // TestRecentOwner checks that a session that was found to run is not looked up again for a request that
 // may use an earlier answer, and that one that has ended or is suspended is.
 func TestRecentOwner(t *testing.T) {
-	nodes := &askedNodes{}
-	l := NewLookup(nodes, func() {})
+	asked := &askedNodes{}
+	l := NewLookup(asked, func() {})
 	target := &Target{ID: "ilive", Session: "s_live", Token: true}
 	for i, recent := range []bool{true, true, true, false} {
 		target.Who.Tenant = ""
@@ -92,10 +92,10 @@ func TestRecentOwner(t *testing.T) {
 			t.Errorf("%d: %+v, %v", i, target, err)
 		}
 	}
-	if nodes.n != 2 {
-		t.Errorf("the nodes were asked %d times, want 2", nodes.n)
+	if asked.n != 2 {
+		t.Errorf("the nodes were asked %d times, want 2", asked.n)
 	}
-	for _, owner := range []protocol.SessionOwner{{Ended: "deleted"}, {Suspended: true}} {
+	for _, owner := range []nodes.SessionOwner{{Ended: "deleted"}, {Suspended: true}} {
 		l := NewLookup(found{owner: owner}, func() {})
 		for range 2 {
 			if err := target.Resolve(t.Context(), l, "a", true); err == nil || target.Recent {

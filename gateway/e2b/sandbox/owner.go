@@ -7,13 +7,14 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // Owners finds the owners of sessions.
 type Owners interface {
 	// Owner returns the owner of a session. Errors: NotFound if the session never existed, or ended
 	// too long ago.
-	Owner(ctx context.Context, session string) (protocol.SessionOwner, error)
+	Owner(ctx context.Context, session string) (nodes.SessionOwner, error)
 }
 
 // Resolve sets the principal and the options of a target, for a request of an address. With recent
@@ -23,7 +24,7 @@ type Owners interface {
 // exist.
 func (t *Target) Resolve(ctx context.Context, from *Lookup, address string, recent bool) error {
 	const deleted = "deleted"
-	var owner protocol.SessionOwner
+	var owner nodes.SessionOwner
 	var err error
 	if t.Recent = false; recent {
 		owner, t.Recent = from.Recent(t.Session)

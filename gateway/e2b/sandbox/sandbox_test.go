@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/internal/e2bname"
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 func TestID(t *testing.T) {
@@ -110,17 +110,17 @@ func TestTarget(t *testing.T) {
 
 // found is a source of owners that returns one answer.
 type found struct {
-	owner protocol.SessionOwner
+	owner nodes.SessionOwner
 	err   error
 }
 
-func (f found) Owner(context.Context, string) (protocol.SessionOwner, error) {
+func (f found) Owner(context.Context, string) (nodes.SessionOwner, error) {
 	return f.owner, f.err
 }
 
 // TestResolve checks that the error of a sandbox that does not run has the status 502 and says why.
 func TestResolve(t *testing.T) {
-	paused := protocol.SessionOwner{Tenant: "t", Suspended: true}
+	paused := nodes.SessionOwner{Tenant: "t", Suspended: true}
 	resumes := paused
 	resumes.Labels = map[string]string{
 		e2bname.LabelOptions: e2bname.Options{AutoResume: true}.Label(),
@@ -130,9 +130,9 @@ func TestResolve(t *testing.T) {
 		status int
 		text   string
 	}{
-		"running":     {found{owner: protocol.SessionOwner{Tenant: "t", Subject: "key:a"}}, 0, ""},
-		"killed":      {found{owner: protocol.SessionOwner{Ended: "deleted"}}, 502, "killed"},
-		"expired":     {found{owner: protocol.SessionOwner{Ended: "expired"}}, 502, "expired"},
+		"running":     {found{owner: nodes.SessionOwner{Tenant: "t", Subject: "key:a"}}, 0, ""},
+		"killed":      {found{owner: nodes.SessionOwner{Ended: "deleted"}}, 502, "killed"},
+		"expired":     {found{owner: nodes.SessionOwner{Ended: "expired"}}, 502, "expired"},
 		"never":       {found{err: fault.New(fault.NotFound, "op", "x")}, 502, "never existed"},
 		"paused":      {found{owner: paused}, 502, "paused"},
 		"auto resume": {found{owner: resumes}, 0, ""},

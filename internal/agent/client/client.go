@@ -221,6 +221,21 @@ func (c *Client) Delivered(ch uint32) uint64 {
 	return 0
 }
 
+// Revision returns the wire.Revision of the agent. An agent that was restored from a snapshot says no
+// hello: SetRevision sets it.
+func (c *Client) Revision() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.revision
+}
+
+// SetRevision sets the wire.Revision of an agent that was restored from a snapshot.
+func (c *Client) SetRevision(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revision = n
+}
+
 // Attach registers a channel that was started before the sandbox was
 // checkpointed. The client drops the channel's output until then. delivered is
 // the value that the previous client's Delivered returned. Attach sends nothing.

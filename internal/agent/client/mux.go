@@ -40,6 +40,7 @@ type mux struct {
 
 	mu        sync.Mutex // guards all below
 	err       error
+	revision  int // the agent's wire.Revision
 	nextID    uint64
 	quiesceID uint64                        // the number of the last Quiesce's request
 	waiting   map[uint64]chan wire.Response // capacity 1 each; closed at the end
@@ -225,6 +226,9 @@ func (m *mux) handleResponse(r wire.Response) error {
 			return fault.New(fault.Unsupported, "agent.hello",
 				"the agent speaks version %d of the wire, not %d", r.Version, wire.Version)
 		}
+		m.mu.Lock()
+		m.revision = r.Revision
+		m.mu.Unlock()
 		select {
 		case <-m.hello:
 		default:

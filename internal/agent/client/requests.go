@@ -43,9 +43,13 @@ func (m *mux) ask(ctx context.Context, op string, ch uint32,
 ) (<-chan wire.Response, func(), error) {
 	wait := make(chan wire.Response, 1)
 	m.mu.Lock()
-	if m.err != nil {
+	err := m.err
+	if err == nil {
+		err = wire.Check(op, p, m.revision)
+	}
+	if err != nil {
 		defer m.mu.Unlock()
-		return nil, nil, m.err
+		return nil, nil, err
 	}
 	m.nextID++
 	id := m.nextID
@@ -60,7 +64,7 @@ func (m *mux) ask(ctx context.Context, op string, ch uint32,
 		m.mu.Unlock()
 	}
 	f := requestFrame(id, op, ch, p)
-	err := error(fault.Invalid("agent."+op, "params", "the parameters cannot be written as JSON"))
+	err = fault.Invalid("agent."+op, "params", "the parameters cannot be written as JSON")
 	if f.Body != nil {
 		err = m.out.send(ctx, f)
 	}

@@ -10,8 +10,10 @@ import (
 
 // Saved is the state of a quiesced client, for the next process.
 type Saved struct {
-	NextID uint64               `json:"next_id"`
-	Flows  map[uint32]SavedFlow `json:"flows"`
+	NextID uint64 `json:"next_id"`
+	// Revision is the agent's wire.Revision.
+	Revision int                  `json:"revision,omitempty"`
+	Flows    map[uint32]SavedFlow `json:"flows"`
 	// Later are the frames that wait to be sent. Rest is the beginning of the
 	// frame that the end of the wire has cut.
 	Later []byte `json:"later,omitempty"`
@@ -47,7 +49,9 @@ func (c *Client) Save(ctx context.Context) (Saved, error) {
 
 // saved returns the client's state. Preconditions: mu is held.
 func (m *mux) saved(rest []byte) Saved {
-	s := Saved{NextID: m.nextID, Flows: map[uint32]SavedFlow{}, Rest: rest}
+	s := Saved{
+		NextID: m.nextID, Revision: m.revision, Flows: map[uint32]SavedFlow{}, Rest: rest,
+	}
 	for ch, w := range m.flows {
 		s.Flows[ch] = SavedFlow{
 			Got: w.got, Sent: w.sent, Took: w.read, Held: w.held,
@@ -80,7 +84,7 @@ func (m *mux) captured(rest []byte) []byte {
 
 // restore takes over the counts of a saved client.
 func (m *mux) restore(s Saved) {
-	m.rest, m.nextID = s.Rest, s.NextID
+	m.rest, m.nextID, m.revision = s.Rest, s.NextID, s.Revision
 	for ch, f := range s.Flows {
 		// The old client may have counted bytes without an Ack, or sent an Ack that
 		// did not arrive. The next Ack, which carries a total, makes up for both.

@@ -46,22 +46,34 @@ type Service struct {
 	// commit is held while a file takes its place, so that a write replaces
 	// exactly the file that it has checked.
 	commit   sync.Mutex
-	journal  journal
+	threads  threads
+	journals *journals
 	accounts accounts
 }
 
 // New returns a Service.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg}
-	s.journal.home, s.journal.become = cfg.Home, s.becomeUser
+	s.journals = newJournals(s.becomeUser)
+	s.threads.idle, s.threads.become = make(chan task), s.becomeUser
+	s.threads.quit = make(chan struct{})
 	return s
 }
 
 // Reseed must be called when the sandbox is a copy or was restored.
-func (s *Service) Reseed() { s.journal.reseed() }
+func (s *Service) Reseed() {
+	for _, j := range s.journals.list() {
+		j.reseed()
+	}
+}
 
-// Close ends the record of changes.
-func (s *Service) Close() { s.journal.close() }
+// Close ends the records of changes. No operation may begin afterwards.
+func (s *Service) Close() {
+	for _, j := range s.journals.list() {
+		j.close()
+	}
+	close(s.threads.quit)
+}
 
 // AbsPath makes a path absolute. It checks no access: every operation runs with
 // the user's rights.
@@ -80,7 +92,7 @@ func AbsPath(home, op, p string) (string, *fault.Error) {
 }
 
 // becomeUser gives the calling goroutine a thread with the user's rights. The
-// goroutine must end soon, and the thread ends with it.
+// thread ends with the goroutine.
 //
 // The calls are raw because Go's own functions change all threads. setfsuid
 // would be the natural call, but gVisor does not have it. The real and the

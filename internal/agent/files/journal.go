@@ -36,13 +36,14 @@ const (
 const journalMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE | unix.IN_ONLYDIR
 
-// journal records which files below the user's home were changed. It is empty until it is asked
-// the first time. From then on the kernel queues the events of all folders. A request first takes
+// journal records which files below a folder were changed. It is empty until it is asked the first
+// time. From then on the kernel queues the events of all folders. A request first takes
 // over all queued events, so it sees every change that was made before it.
 //
 // The journal is part of the agent's memory. Copies and restored sandboxes continue with it.
 type journal struct {
-	home string
+	// root is the folder.
+	root string
 	// become gives the calling goroutine a thread with the user's rights.
 	become func() error
 
@@ -82,6 +83,7 @@ type journalEntry struct {
 	path   string
 	seq    uint64 // number of the last change
 	first  uint64 // number of the first recorded change
+	own    uint64 // number of the last change that is not reported: see journal.leaveOut
 	flip   uint64 // number of the last change that created or removed the file
 	before bool   // the file existed before first
 	exists bool
@@ -98,18 +100,40 @@ func (e *journalEntry) existedAt(n uint64) bool {
 	return !e.exists
 }
 
-// answerQuickly answers a request if nothing has changed. It needs no rights of the user.
+// answerQuickly answers a request if nothing has changed. It needs no rights of the user, and does not
+// wait.
 func (j *journal) answerQuickly(q Params) (wire.ChangedFiles, bool) {
-	j.mu.Lock()
+	if !j.mu.TryLock() {
+		return wire.ChangedFiles{}, false
+	}
 	defer j.mu.Unlock()
 	if j.file == nil || q.Since == "" || j.waiting() != 0 {
 		return wire.ChangedFiles{}, false
 	}
 	n, known, err := j.position(q.Since)
-	if err != nil || !known || n != j.seq {
+	if err != nil || !known || n < j.lost {
 		return wire.ChangedFiles{}, false
 	}
+	for at := j.order.Back(); at != nil && entryIn(at).seq > n; at = at.Prev() {
+		if e := entryIn(at); e.seq != e.own {
+			return wire.ChangedFiles{}, false
+		}
+	}
 	return j.page(), true
+}
+
+// leaveOut makes the change of a file that was just written no change that is reported. The calling
+// goroutine must have the user's rights.
+func (j *journal) leaveOut(path string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file == nil {
+		return
+	}
+	j.drain()
+	if at := j.entries[path]; at != nil {
+		entryIn(at).own = entryIn(at).seq
+	}
 }
 
 // page returns an empty page that ends with the newest change.
@@ -130,6 +154,12 @@ func (j *journal) changes(q Params) (wire.ChangedFiles, error) {
 		}
 	}
 	j.drain()
+	if _, watched := j.wds[j.root]; !watched { // another folder has taken its place
+		j.lose()
+		if err := j.add(j.root, false); err != nil {
+			return wire.ChangedFiles{}, fileError(op, err)
+		}
+	}
 	if q.Since == "" {
 		return j.page(), nil
 	}
@@ -178,7 +208,7 @@ func entryIn(at *list.Element) *journalEntry { return at.Value.(*journalEntry) }
 // protocol can express.
 func (e *journalEntry) describe(n uint64) (wire.ChangedFile, bool) {
 	file := wire.ChangedFile{Path: e.path, Kind: wire.FileModified}
-	if !utf8.ValidString(e.path) {
+	if !utf8.ValidString(e.path) || e.seq == e.own {
 		return file, false
 	}
 	before := e.existedAt(n)
@@ -237,6 +267,13 @@ func (j *journal) begin() {
 	}
 }
 
+// begun reports whether the journal watches its folder.
+func (j *journal) begun() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.file != nil
+}
+
 // start begins to watch.
 func (j *journal) start() error {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -252,7 +289,7 @@ func (j *journal) start() error {
 	j.folders, j.wds = map[int32]*journalFolder{}, map[string]int32{}
 	j.entries = map[string]*list.Element{}
 	j.begin()
-	if err := j.add(j.home, false); err != nil {
+	if err := j.add(j.root, false); err != nil {
 		j.file = nil
 		return errors.Join(err, file.Close())
 	}
@@ -328,11 +365,11 @@ func ignoredFolder(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "node_modules" || name == "__pycache__"
 }
 
-// ignoredFile reports whether the journal leaves a file out: a hidden file in the home folder, such
-// as a history of commands, or a file that the agent has not finished.
+// ignoredFile reports whether the journal leaves a file out: a hidden file in its folder, such as a
+// history of commands in the home, or a file that the agent has not finished.
 func (j *journal) ignoredFile(folder, name string) bool {
 	return strings.HasPrefix(name, temporaryPrefix) ||
-		strings.HasPrefix(name, ".") && folder == j.home
+		strings.HasPrefix(name, ".") && folder == j.root
 }
 
 // handle records one event.
@@ -347,6 +384,10 @@ func (j *journal) handle(e watchEvent) {
 	}
 	if e.mask&unix.IN_IGNORED != 0 {
 		j.drop(folder.path)
+		return
+	}
+	if e.mask&unix.IN_MOVE_SELF != 0 {
+		j.removeBelow(folder.path)
 		return
 	}
 	if e.name == "" {
@@ -387,8 +428,12 @@ func (j *journal) addOne(path string, fresh bool) (below []string, err error) {
 		return nil, nil
 	}
 	var wd int
+	var mask uint32 = journalMask | unix.IN_DONT_FOLLOW
+	if path == j.root {
+		mask |= unix.IN_MOVE_SELF // nobody watches the folder above it
+	}
 	if cerr := j.raw.Control(func(fd uintptr) {
-		wd, err = unix.InotifyAddWatch(int(fd), path, journalMask|unix.IN_DONT_FOLLOW)
+		wd, err = unix.InotifyAddWatch(int(fd), path, mask)
 	}); cerr != nil {
 		return nil, cerr
 	}

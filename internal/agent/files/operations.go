@@ -54,8 +54,9 @@ type Operation struct {
 func (s *Service) NewOperation(op string, q Params) (Operation, error) {
 	o := Operation{op: op, params: q}
 	var bad *fault.Error
-	if op == wire.OpFileChanges {
-		return o, nil // it has no path
+	if op == wire.OpFileChanges && q.Path == "" {
+		o.path = s.cfg.Home
+		return o, nil
 	}
 	if o.path, bad = AbsPath(s.cfg.Home, "agent."+op, q.Path); bad == nil &&
 		(op == wire.OpFileMove || op == wire.OpFileCopy) {
@@ -69,28 +70,60 @@ func (s *Service) NewOperation(op string, q Params) (Operation, error) {
 	return o, nil
 }
 
-// Run carries out an operation and answers it. It gives the thread of the calling goroutine the
-// user's rights. The goroutine must end afterwards, and the thread ends with it.
-func (s *Service) Run(o Operation, t Transfer) {
+// Run carries out an operation in another goroutine, answers it and calls done.
+func (s *Service) Run(o Operation, t Transfer, done func()) {
 	if o.op == wire.OpFileLink && !strings.HasPrefix(o.path, s.cfg.Home+"/") {
 		// The creator of the session asks for this link, before any user code runs.
-		t.Respond(struct{}{}, makeLink(o.path, o.params.Target, false))
+		go func() {
+			defer done()
+			t.Respond(struct{}{}, makeLink(o.path, o.params.Target, false))
+		}()
 		return
 	}
 	if o.op == wire.OpFileChanges {
-		if page, ok := s.journal.answerQuickly(o.params); ok {
-			t.Respond(page, nil)
+		j, err := s.journals.find(o.path)
+		var page wire.ChangedFiles
+		quick := err != nil
+		if err == nil {
+			page, quick = j.answerQuickly(o.params)
+		}
+		if quick {
+			t.Respond(page, err)
+			done()
 			return
 		}
 	}
-	if err := s.becomeUser(); err != nil {
-		t.Respond(nil, err)
-		return
-	}
-	s.perform(o, t)
+	s.threads.run(func(err error) {
+		defer done()
+		if err != nil {
+			t.Respond(nil, err)
+			return
+		}
+		s.perform(o, t)
+	})
 }
 
-// perform carries out an operation on files. The calling goroutine must have the user's rights.
+// WriteSource writes a program that is about to be started, and waits for it. It is no change that
+// the records report. Errors: Conflict if there is a file, and those of a write.
+func (s *Service) WriteSource(path, content string) error {
+	at, bad := AbsPath(s.cfg.Home, "agent.source", path)
+	if bad != nil {
+		return bad
+	}
+	written := make(chan error)
+	s.threads.run(func(err error) {
+		if err == nil {
+			_, err = s.writeFile(at, wire.FileWrite{IfAbsent: true}, strings.NewReader(content))
+		}
+		if err == nil {
+			s.journals.leaveOut(at)
+		}
+		written <- err
+	})
+	return <-written
+}
+
+// perform carries out an operation on files. The calling thread must have the user's rights.
 func (s *Service) perform(o Operation, t Transfer) {
 	q, path, to := o.params, o.path, o.to
 	var result any = struct{}{}
@@ -112,7 +145,10 @@ func (s *Service) perform(o Operation, t Transfer) {
 	case wire.OpFileLink:
 		err = makeLink(path, q.Target, true)
 	case wire.OpFileChanges:
-		result, err = s.journal.changes(q)
+		var j *journal
+		if j, err = s.journals.find(path); err == nil {
+			result, err = j.changes(q)
+		}
 	case wire.OpFileWatch:
 		s.watchFile(t, path, q.Recursive, q.Each)
 		return

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,7 +22,8 @@ type User struct {
 	UID, GID int
 	Name     string
 	Home     string
-	Path     string // the PATH of processes
+	Path     string   // the PATH of processes
+	Env      []string // more variables of processes, as NAME=value
 }
 
 // A Spawner starts all processes from one thread, on which PR_SET_NO_NEW_PRIVS is set. A child
@@ -164,16 +166,18 @@ func (sp *Spawner) lookPath(op string, argv []string) (string, error) {
 	}
 }
 
-// Environ joins the maps. Later ones override earlier ones.
-func (sp *Spawner) Environ(maps ...map[string]string) []string {
-	vars := map[string]string{
-		"HOME": sp.user.Home, "USER": sp.user.Name, "LOGNAME": sp.user.Name, "PATH": sp.user.Path,
-		"LANG": "C.UTF-8", "TERM": "xterm-256color", "SHELL": "/bin/bash",
+// Environ joins the variables of the user and the maps. Later ones override earlier ones.
+func (sp *Spawner) Environ(more ...map[string]string) []string {
+	vars := map[string]string{"LANG": "C.UTF-8", "TERM": "xterm-256color", "SHELL": "/bin/bash"}
+	for _, e := range sp.user.Env {
+		name, value, _ := strings.Cut(e, "=")
+		vars[name] = value
 	}
-	for _, m := range maps {
-		for k, v := range m {
-			vars[k] = v
-		}
+	maps.Copy(vars, map[string]string{
+		"HOME": sp.user.Home, "USER": sp.user.Name, "LOGNAME": sp.user.Name, "PATH": sp.user.Path,
+	})
+	for _, m := range more {
+		maps.Copy(vars, m)
 	}
 	env := make([]string, 0, len(vars))
 	for k, v := range vars {

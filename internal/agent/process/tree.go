@@ -36,7 +36,6 @@ func scan() (list []Info, whole bool) {
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	list, whole = make([]Info, 0, len(names)), true
-	known := map[int]bool{0: true} // the parent of the first process
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
@@ -48,9 +47,8 @@ func scan() (list []Info, whole bool) {
 			continue
 		}
 		list = append(list, parse(pid, string(b)))
-		known[pid] = true
 	}
-	return list, whole && !slices.ContainsFunc(list, func(p Info) bool { return !known[p.PPID] })
+	return list, whole && len(missing(list)) == 0
 }
 
 // parse reads the status of a process.
@@ -81,10 +79,16 @@ const maxScans = 16
 
 // own returns the running processes below the agent that belong. It returns none only when it has
 // seen none in a whole list, or in many lists: a tree that forks quickly hides in a list that is not.
-func own(scan func() ([]Info, bool), belongs func(Info) bool) []Info {
+// If the processes that belong are marked, those whose parent has ended during the reading are below
+// the agent, too: while a fork bomb runs, these are most of them.
+func own(scan func() ([]Info, bool), marked bool, belongs func(Info) bool) []Info {
 	for range maxScans {
 		list, whole := scan()
-		ours := Descendants(list, os.Getpid())
+		roots := []int{os.Getpid()}
+		if marked {
+			roots = append(roots, missing(list)...)
+		}
+		ours := Descendants(list, roots...)
 		found := slices.DeleteFunc(list, func(p Info) bool {
 			return p.Zombie || !ours[p.PID] || !belongs(p)
 		})
@@ -93,6 +97,20 @@ func own(scan func() ([]Info, bool), belongs func(Info) bool) []Info {
 		}
 	}
 	return nil
+}
+
+// missing returns the parents that are not in a list.
+func missing(list []Info) (parents []int) {
+	known := map[int]bool{0: true} // the parent of the first process
+	for _, p := range list {
+		known[p.PID] = true
+	}
+	for _, p := range list {
+		if !known[p.PPID] {
+			parents = append(parents, p.PPID)
+		}
+	}
+	return parents
 }
 
 // Descendants returns the descendants of roots, without the roots.
@@ -125,7 +143,7 @@ const MarkBase = 1 << 30
 // to read it the agent would need the right to trace processes of another user.)
 func Members(group uint32) []Info {
 	mark := " " + strconv.Itoa(int(group)) + " "
-	return own(scan, func(p Info) bool { return strings.Contains(p.groups, mark) })
+	return own(scan, true, func(p Info) bool { return strings.Contains(p.groups, mark) })
 }
 
 // SignalChildren sends sig to the descendants of pid, and not to pid.
@@ -160,7 +178,7 @@ func KillTree(group uint32, grace time.Duration) bool {
 // for the time of limit.
 func KillAll(limit time.Duration) bool {
 	return killUntilGone(func() []Info {
-		return own(scan, func(Info) bool { return true })
+		return own(scan, false, func(Info) bool { return true })
 	}, limit)
 }
 

@@ -82,17 +82,37 @@ func TestOwnNeedsAWholeList(t *testing.T) {
 			return nil, false
 		}
 		return []Info{child}, false
-	}, func(p Info) bool { return p.PID == child.PID })
+	}, false, func(p Info) bool { return p.PID == child.PID })
 	if len(found) != 1 || scans != 3 {
 		t.Errorf("found %v in %d lists", found, scans)
 	}
 	scans = 0
-	found = own(func() ([]Info, bool) { scans++; return nil, scans == 2 },
+	found = own(func() ([]Info, bool) { scans++; return nil, scans == 2 }, false,
 		func(Info) bool { return true })
 	if len(found) != 0 || scans != 2 {
 		t.Errorf("found %v in %d lists", found, scans)
 	}
-	if found = own(func() ([]Info, bool) { return nil, false }, nil); found != nil {
+	if found = own(func() ([]Info, bool) { return nil, false }, false, nil); found != nil {
 		t.Errorf("found %v in no whole list", found)
+	}
+}
+
+// TestOwnHasOrphans counts the processes of a fork bomb, whose parents end while the list is read.
+func TestOwnHasOrphans(t *testing.T) {
+	const gone = 1 << 30
+	list := []Info{
+		{PID: os.Getpid(), PPID: 0},
+		{PID: gone + 1, PPID: os.Getpid()},
+		{PID: gone + 2, PPID: gone},
+		{PID: gone + 3, PPID: gone + 2},
+		{PID: gone + 4, PPID: 0},
+		{PID: gone + 5, PPID: gone + 4},
+	}
+	for marked, want := range map[bool]int{true: 3, false: 1} {
+		found := own(func() ([]Info, bool) { return slices.Clone(list), false }, marked,
+			func(p Info) bool { return p.PID > gone })
+		if len(found) != want {
+			t.Errorf("marked %t: found %v", marked, found)
+		}
 	}
 }

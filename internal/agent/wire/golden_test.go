@@ -8,8 +8,7 @@ import (
 )
 
 // TestGoldenWire compares the messages between a node and the agent in a
-// sandbox, by the operation or event that has them. An agent in a snapshot is
-// as old as the snapshot.
+// sandbox, by the operation or event that has them.
 func TestGoldenWire(t *testing.T) {
 	types := map[string]any{
 		"request": Request{}, "response": Response{},
@@ -35,7 +34,8 @@ func TestGoldenWire(t *testing.T) {
 	golden.Covers(t, types)
 	golden.Text(t, "operations.txt", golden.Constants(t, "Op", "Reason"))
 	golden.Lines(t, "version.txt", map[string]string{
-		"version": strconv.Itoa(Version), "window": strconv.Itoa(Window),
+		"version": strconv.Itoa(Version), "revision": strconv.Itoa(Revision),
+		"window":     strconv.Itoa(Window),
 		"abort flag": strconv.Itoa(int(FlagAbort)),
 	})
 }

@@ -43,8 +43,10 @@ type FileChanges struct {
 // MaxChangedFiles is how many changed files the agent remembers.
 const MaxChangedFiles = 1000
 
-// ChangesSince requests the files below the user's home that have changed since an earlier reply.
+// ChangesSince requests the files below a folder that have changed since an earlier reply.
 type ChangesSince struct {
+	// Path is the folder; empty means the user's home. The agent records the changes of at most 8.
+	Path string `json:"path,omitempty"`
 	// Since is the Cursor of an earlier reply. Without it the reply has no files. The first request
 	// starts the record of changes.
 	Since string `json:"since,omitempty"`

@@ -8,8 +8,7 @@ import (
 	"github.com/sandgate/sandgate/pty"
 )
 
-// Version is the version of the wire. It must be equal at both ends, because a
-// snapshot is never used by another build.
+// Version is the version of the wire. It must be equal at both ends.
 const Version = 1
 
 // Window is the number of bytes of a channel's output that the agent sends ahead of the host's Ack,
@@ -78,6 +77,8 @@ type Response struct {
 	// Dial is the destination of a new connection, which has the number Channel.
 	Dial    *EgressTarget `json:"dial,omitempty"`
 	Version int           `json:"version,omitempty"`
+	// Revision is the agent's Revision. An agent without one has revision 0.
+	Revision int `json:"revision,omitempty"`
 }
 
 // The reasons of an Exit.
@@ -118,6 +119,15 @@ type StartProcess struct {
 	// Stdin keeps the standard input open for Input frames; otherwise it is
 	// /dev/null.
 	Stdin bool `json:"stdin,omitempty"`
+	// Source is a file that is written before the program starts. It is a Conflict if the file
+	// exists.
+	Source *Source `json:"source,omitempty"`
+}
+
+// Source is a file of a program. The records of changes leave out that it was written.
+type Source struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
 }
 
 // StartTerminal starts a program in a new terminal, which is the controlling

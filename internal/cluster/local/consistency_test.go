@@ -72,7 +72,9 @@ func TestConsistencyCheck(t *testing.T) {
 			}
 		}
 		all := []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{1}}}
-		if _, err := d.Report(t.Context(), "a", reply.Incarnation, time.Hour, all); err != nil {
+		if _, err := d.Report(t.Context(), cluster.UsageReport{
+			Node: "a", Incarnation: reply.Incarnation, Lease: time.Hour, Number: 1, All: all,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.ConsistencyCheck(t.Context()); err != nil {

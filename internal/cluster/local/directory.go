@@ -35,6 +35,11 @@ type node struct {
 	lastHeartbeat time.Time
 	until         time.Time
 	started       time.Time // this incarnation
+	// reports is the number of the last report of usage. complete is set when the node has reported
+	// all usage of its incarnation.
+	reports  uint64
+	complete bool
+	wanted   map[string]time.Time // holders that other nodes want to use less, and until when
 }
 
 // entry is the value of a session in the file.
@@ -122,11 +127,11 @@ func (d *Directory) Heartbeat(
 			return cluster.HeartbeatReply{}, fileError(op, err)
 		}
 	}
-	started := now
-	if b.Incarnation != 0 {
-		started = m.started
+	if b.Incarnation == 0 {
+		m = &node{instance: b.Instance, incarnation: incarnation, started: now}
+		d.nodes[b.Node] = m
 	}
-	d.nodes[b.Node] = &node{b.Instance, incarnation, b.Info, now, now.Add(b.Lease), started}
+	m.info, m.lastHeartbeat, m.until = b.Info, now, now.Add(b.Lease)
 	if now.Sub(d.swept) > sweepEvery {
 		d.swept = now
 		if err := d.sweep(now); err != nil {

@@ -147,6 +147,8 @@ func (r *Router) choose(
 		return r.owner(ctx, who, fieldsOf(params).Session)
 	case protocol.PlacedNode:
 		return placements()[row.Name](ctx, r, who, params)
+	case protocol.ChosenNode:
+		return chosen(ctx, r, params)
 	}
 	return nil, fault.New(
 		fault.Unsupported, "noderouter.call", "%s is not routed to a single node", row.Name,

@@ -22,6 +22,7 @@ func merges() map[string]mergeFunc {
 	return map[string]mergeFunc{
 		protocol.OpSessionList:      (*Router).sessions,
 		protocol.OpStatus:           (*Router).status,
+		protocol.OpNodeList:         listNodes,
 		protocol.OpMetrics:          (*Router).metrics,
 		protocol.OpUsageReport:      (*Router).usage,
 		protocol.OpAuditList:        (*Router).audit,

@@ -22,6 +22,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/frame"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // testNode is a node that speaks the node protocol over mutual TLS. Its sessions and
@@ -50,6 +51,7 @@ type testNode struct {
 	records  *map[string]recorded
 	requests []string          // the names of the operations
 	ended    map[string]string // the reason for the end of sessions
+	mute     bool              // it does not describe itself
 }
 
 func (k *testNode) ServeLink(_ context.Context, l *noderpc.Link) error {
@@ -165,13 +167,21 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 		return protocol.Metrics{
 			Text: "# HELP a_total Some.\n# TYPE a_total counter\na_total 1\n# HELP b Others.\n# TYPE b gauge\nb{kind=\"x\"} 2\n",
 		}, nil
+	case protocol.OpNodeList:
+		if k.mute {
+			return nil, fault.New(fault.Unavailable, r.Op, "it is mute")
+		}
+		one := nodes.NodeInfo{Name: string(k.id), State: nodes.Ready}
+		return nodes.NodeList{Nodes: []nodes.NodeInfo{one}}, nil
+	case protocol.OpNodeUpdate:
+		return nodes.NodeInfo{Name: string(k.id)}, nil
 	case protocol.OpStatus:
 		return protocol.NodeStatus{
 			Version: "v", Sessions: len(k.sessions), Counters: map[string]int64{"n": 1},
 		}, nil
 	}
 	if reason := k.ended[t.Session]; reason != "" && r.Op == protocol.OpSessionOwner {
-		return protocol.SessionOwner{Tenant: who.Tenant, Ended: reason}, nil
+		return nodes.SessionOwner{Tenant: who.Tenant, Ended: reason}, nil
 	}
 	if t.Session != "" && k.sessions[t.Session] != who.Tenant {
 		return nil, missing

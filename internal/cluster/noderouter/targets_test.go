@@ -10,6 +10,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // received returns the nodes that got an operation since the last call.
@@ -37,7 +38,7 @@ func wantNodes(t *testing.T, row protocol.Operation, session cluster.NodeID, got
 		if len(got) != 1 {
 			t.Errorf("%s reached %v, not one node", row.Name, got)
 		}
-	case protocol.SessionNode:
+	case protocol.SessionNode, protocol.ChosenNode:
 		if !slices.Equal(got, []cluster.NodeID{session}) {
 			t.Errorf("%s reached %v, and its session is on %s", row.Name, got, session)
 		}
@@ -61,7 +62,10 @@ func wantNodes(t *testing.T, row protocol.Operation, session cluster.NodeID, got
 func TestEveryTargetIsRouted(t *testing.T) {
 	r, all := startNodes(t, "a", "b")
 	session := all[1].make(t)
-	params := map[string]any{"session": session, "name": "x", "snapshot": "x", "channel": "k1"}
+	params := map[string]any{
+		"session": session, "name": "x", "snapshot": "x", "channel": "k1",
+		"node": "b",
+	}
 	l, err := r.Open(within(t), alice)
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +302,7 @@ func TestOwnerOfEndedSession(t *testing.T) {
 	all[1].mu.Unlock()
 	all[1].keeper.Forget(within(t), cluster.SessionID(session))
 	ref := protocol.SessionRef{Session: session}
-	var o protocol.SessionOwner
+	var o nodes.SessionOwner
 	if err := r.Call(within(t), alice, protocol.OpSessionOwner, ref, &o); err != nil ||
 		o.Ended != "deleted" {
 		t.Errorf("by a call: %+v, %v", o, err)

@@ -94,15 +94,15 @@ func newScripts() scripts {
 		heartbeat:       load(allowFull, "heartbeat"),
 		leave:           load(allowFull, "leave"),
 		verify:          load(readOnly, "verify"),
-		claim:           load(refusable, "claim"),
-		release:         load(allowFull, "release"),
+		claim:           load(refusable, "left", "claim"),
+		release:         load(allowFull, "left", "release"),
 		find:            load(readOnly, "find"),
 		nodes:           load(readOnly, "nodes"),
 		nameClaim:       load(refusable, "name_claim"),
 		keyClaim:        load(refusable, "key_claim"),
 		nameFind:        load(readOnly, "name_find"),
 		nameDrop:        load(allowFull, "name_drop"),
-		quotaReport:     load(allowFull, "quota_report"),
+		quotaReport:     load(allowFull, "left", "quota_report"),
 		keyTableLoad:    load(readOnly, "key_table_load"),
 		keyTableReplace: load(refusable, "key_table_replace"),
 		keyTableRestore: load(refusable, "key_table_restore"),
@@ -118,7 +118,7 @@ func newScripts() scripts {
 		webhookReplace:  load(refusable, "webhook_replace"),
 		webhookList:     load(readOnly, "webhook_list"),
 		snapshotName:    load(allowFull, "snapshot_name"),
-		checkDirectory:  load(readOnly, "consistency_directory"),
+		checkDirectory:  load(readOnly, "left", "consistency_directory"),
 		checkRunTokens:  load(readOnly, "consistency_run_tokens"),
 	}
 }
@@ -189,6 +189,7 @@ func (c *Client) Close() error {
 // The names of keys and channels.
 func (c *Client) node(id cluster.NodeID) string       { return c.prefix + "node:" + string(id) }
 func (c *Client) session(id cluster.SessionID) string { return c.prefix + "session:" + string(id) }
+func (c *Client) wanted(id cluster.NodeID) string     { return c.prefix + "wanted:" + string(id) }
 func (c *Client) directoryKey() string                { return c.prefix + "directory" }
 func (c *Client) nodesKey() string                    { return c.prefix + "nodes" }
 func (c *Client) eventsChannel() string               { return c.prefix + "events" }

@@ -14,7 +14,7 @@ func (d Directory) ConsistencyCheck(ctx context.Context) error {
 	wrong, err := d.c.run(ctx, op, d.c.scripts.checkDirectory, []string{
 		d.c.directoryKey(), d.c.nodesKey(),
 	},
-		d.c.node(""), d.c.session(""), d.c.prefix+"held:")
+		d.c.node(""), d.c.session(""), d.c.prefix+"held:", d.c.prefix+"left:")
 	return inconsistent(op, wrong, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/sandgate/sandgate/internal/edition"
 	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -21,6 +22,9 @@ type Backend struct {
 	Spec Spec
 	// Standby serves urgent restores. It may be nil.
 	Standby *Standby
+	// Editions has the earlier runtimes and images, for their snapshots. Without it, only snapshots
+	// of the runtime and the images of this process are restored.
+	Editions *edition.Store
 }
 
 // Capabilities reports what gVisor can do.
@@ -48,9 +52,12 @@ func (b *Backend) Boot(ctx context.Context, spec sandbox.Spec) (sandbox.Machine,
 func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec,
 	o sandbox.RestoreOptions,
 ) (sandbox.Machine, error) {
-	own := b.spec(spec)
+	own, err := b.fit(ctx, dir, b.spec(spec))
+	if err != nil {
+		return nil, err
+	}
 	if o.Shared {
-		if err := b.Runtime.share(dir); err != nil {
+		if err := b.Runtime.share(dir, o.Server); err != nil {
 			return nil, err
 		}
 	}
@@ -76,6 +83,41 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec,
 	return s, nil
 }
 
+// fit returns spec with the runtime and the image that wrote the snapshot in dir, if it is of an
+// earlier edition.
+func (b *Backend) fit(ctx context.Context, dir string, spec Spec) (Spec, error) {
+	m, err := ReadManifest(dir)
+	if err != nil || b.Editions == nil {
+		return spec, err
+	}
+	id, own := edition.ID{Runtime: m.BuildID, Image: m.ImageID}, spec.Image != b.Spec.Image
+	if now := b.Editions.Current().ID; id == now || own && id.Runtime == now.Runtime {
+		return spec, nil
+	}
+	f, err := b.Editions.Find(ctx, id, own)
+	if err != nil {
+		return spec, err
+	}
+	if f.Runtime != b.Runtime.buildID {
+		spec.Runsc = Binary{f.Runsc, f.Runtime}
+	}
+	if !own {
+		spec.Image = f.Image
+	}
+	return spec, nil
+}
+
+// Edition returns the edition that wrote the snapshot in dir.
+func (b *Backend) Edition(dir string) (string, error) {
+	m, err := ReadManifest(dir)
+	return edition.ID{Runtime: m.BuildID, Image: m.ImageID}.String(), err
+}
+
+// Restorable checks that this node can restore snapshots of an edition.
+func (b *Backend) Restorable(ctx context.Context, of string) error {
+	return b.Editions.Check(ctx, of, b.Runtime.buildID, b.Spec.Image)
+}
+
 // useStandby restores a snapshot into a standby sandbox for a tenant, when it is the tenant's turn.
 func (b *Backend) useStandby(ctx context.Context, s *Sandbox, dir string, how Checking,
 	tenant string,
@@ -97,11 +139,11 @@ func (b *Backend) Turns() map[string]fairqueue.Stats { return b.Runtime.Turns() 
 func (b *Backend) Key(spec sandbox.Spec) (string, error) {
 	const op = "session.key"
 	own := b.spec(spec)
-	image, err := ImageID(own.Image)
+	image, err := edition.ImageID(own.Image)
 	if err != nil {
 		return "", fault.Wrap(fault.Host, op, err)
 	}
-	data, err := keyText(b.Runtime.BuildID(), image, own)
+	data, err := keyText(b.Runtime.buildID, image, own)
 	if err != nil {
 		return "", fault.Wrap(fault.Internal, op, err)
 	}

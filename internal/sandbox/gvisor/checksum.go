@@ -62,29 +62,36 @@ type check struct {
 	err  error // valid once done is closed
 }
 
-// startCheck begins to check the snapshot in dir. The files may be removed meanwhile. It returns nil
-// if the manifest has no checksums, or a file cannot be opened: the restore reports that.
-func startCheck(dir string, m Manifest) *check {
-	files := make([]*os.File, 0, len(m.Checksums))
+// startCheck begins to check the snapshot in dir, without shared files that are known. The files
+// may be removed meanwhile. It returns nil if there is nothing to check, or a file cannot be
+// opened: the restore reports that.
+func (r *Runtime) startCheck(dir string, m Manifest) *check {
+	var files []*os.File
 	var want []uint32
-	for _, name := range snapshotFiles() {
-		sum, ok := m.Checksums[name]
-		if !ok {
-			continue
-		}
-		f, err := os.Open(filepath.Join(dir, name))
+	complete := true
+	add := func(name string, sum uint32) {
+		f, err := os.Open(name)
 		if err != nil {
-			break
+			complete = false
+			return
 		}
 		files, want = append(files, f), append(want, sum)
 	}
+	for _, name := range snapshotFiles() {
+		if sum, ok := m.Checksums[name]; ok {
+			add(filepath.Join(dir, name), sum)
+		}
+	}
+	if m.Base != nil {
+		add(m.Base.path(dir), m.Base.Checksum)
+	}
+	complete = complete && len(files) > 0
 	c := &check{done: make(chan struct{})}
-	complete := len(files) > 0 && len(files) == len(m.Checksums)
 	go func() {
 		defer close(c.done)
 		for i, f := range files {
-			if complete && c.err == nil {
-				c.err = compare(f, want[i])
+			if complete && c.err == nil && !r.known.Has(f, want[i]) {
+				c.err = r.compare(f, want[i])
 			}
 			_ = f.Close()
 		}
@@ -95,7 +102,8 @@ func startCheck(dir string, m Manifest) *check {
 	return c
 }
 
-func compare(f *os.File, want uint32) error {
+// compare compares a file with its checksum. A shared file is then known.
+func (r *Runtime) compare(f *os.File, want uint32) error {
 	const op = "sandbox.check"
 	switch sum, err := checksum(f); {
 	case err != nil:
@@ -104,6 +112,7 @@ func compare(f *os.File, want uint32) error {
 		return fault.New(fault.Malformed, op, "the file %s of the snapshot was changed on the disk",
 			filepath.Base(f.Name()))
 	}
+	r.known.Learn(f, want)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
 
+	"github.com/sandgate/sandgate/internal/edition"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -149,7 +150,7 @@ func (r *Runtime) create(id ID, spec Spec) (s *Sandbox, err error) {
 		return nil, err
 	}
 	stderr := newStderrTail(p.stderr)
-	if err := r.runCreate(id, conf, p); err != nil {
+	if err := r.runCreate(id, r.binary(spec).Path, conf, p); err != nil {
 		// When the last writer has ended, all its output can be read.
 		err = errors.Join(err, killAll(dirs(g.path, g.v2), killLimit))
 		err = fmt.Errorf("%w: %s", err, oneLine(stderr.wait()))
@@ -195,12 +196,12 @@ func (r *Runtime) writeBundle(id ID, spec Spec, cgroupPath string) error {
 
 // runCreate runs `runsc create`. Afterwards the far ends of the pipes are closed in this process,
 // so that only the sentry holds them.
-func (r *Runtime) runCreate(id ID, conf *config.Config, p *pipes) error {
+func (r *Runtime) runCreate(id ID, runsc string, conf *config.Config, p *pipes) error {
 	defer p.closeFar()
 	ctx, cancel := context.WithTimeout(context.Background(), createLimit)
 	defer cancel()
 	args := append(conf.ToFlags(), "create", "--bundle="+r.bundle(id), string(id))
-	cmd := exec.CommandContext(ctx, r.cfg.Runsc, args...)
+	cmd := exec.CommandContext(ctx, runsc, args...)
 	cmd.Dir = r.bundle(id)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.farStdin, p.farStdout, p.farStderr
@@ -216,6 +217,10 @@ func (r *Runtime) runCreate(id ID, conf *config.Config, p *pipes) error {
 func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g *group, p *pipes,
 	stderr *stderrTail,
 ) (*Sandbox, error) {
+	image, err := edition.ImageID(spec.Image)
+	if err != nil {
+		return nil, err
+	}
 	c, err := container.Load(r.root(),
 		container.FullID{SandboxID: string(id), ContainerID: string(id)},
 		container.LoadOpts{Exact: true, SkipCheck: true})
@@ -235,7 +240,8 @@ func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g *group, p *pip
 	}
 	s := &Sandbox{
 		id: id, runtime: r, tenant: spec.Tenant, spec: spec, conf: conf, group: g,
-		stdin: p.stdin, stdout: p.stdout, stderr: stderr,
+		edition: edition.ID{Runtime: r.binary(spec).ID, Image: image},
+		stdin:   p.stdin, stdout: p.stdout, stderr: stderr,
 		process: proc, oom: oom, container: c,
 		turn: make(chan struct{}, 1), done: make(chan struct{}), loaded: make(chan struct{}),
 		gone: make(chan struct{}),

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gvisor.dev/gvisor/runsc/cgroup"
+
+	"github.com/sandgate/sandgate/internal/edition"
 )
 
 // Status is the judgement of a Finding.
@@ -113,11 +115,11 @@ func checkRunsc(path string) Finding {
 			}
 		}
 	}
-	version, err := gvisorVersionOf(path)
+	version, err := edition.GVisor(path)
 	if err != nil {
 		return Finding{name, Fail, fmt.Sprintf("%s is not Sandgate's runsc: %v", path, err), repair}
 	}
-	if mine := gvisorVersion(); mine != "" && mine != version {
+	if mine := edition.OwnGVisor(); mine != "" && mine != version {
 		return Finding{name, Fail, fmt.Sprintf("%s was built from gVisor %s, this program from %s",
 			path, version, mine), "run make build, so that both come from one go.mod"}
 	}

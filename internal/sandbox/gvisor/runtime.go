@@ -3,17 +3,14 @@ package gvisor
 import (
 	"context"
 	"crypto/sha256"
-	"debug/buildinfo"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +21,9 @@ import (
 	"gvisor.dev/gvisor/runsc/flag"
 	"gvisor.dev/gvisor/runsc/specutils"
 
+	"github.com/sandgate/sandgate/internal/edition"
 	"github.com/sandgate/sandgate/internal/fairqueue"
+	"github.com/sandgate/sandgate/internal/sandbox/pagesfile"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -74,8 +73,6 @@ func (c Config) resolve() Config {
 	return c
 }
 
-const gvisorModule = "gvisor.dev/gvisor"
-
 // Runtime owns a state directory and the sandboxes in it.
 //
 // It changes its process in three ways, for which there is no alternative: the process adopts
@@ -96,6 +93,8 @@ type Runtime struct {
 	// starts and saves are the turns of tenants that start sandboxes and write snapshots.
 	starts, saves *fairqueue.Slots
 
+	known pagesfile.Known
+
 	mu     sync.Mutex
 	live   map[ID]*Sandbox
 	closed bool
@@ -114,7 +113,7 @@ func NewRuntime(cfg Config) (*Runtime, error) {
 			return nil, fault.New(fault.Host, op, "%s: %s; %s", f.Name, f.What, f.Repair)
 		}
 	}
-	id, err := hashFile(cfg.Runsc)
+	id, err := edition.RuntimeID(cfg.Runsc)
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -190,8 +189,8 @@ func (r *Runtime) prepare() error {
 	return nil
 }
 
-// BuildID identifies the runsc binary. Only the same build can restore a snapshot.
-func (r *Runtime) BuildID() string { return r.buildID }
+// binary returns the runsc binary of the sandboxes of a Spec.
+func (r *Runtime) binary(s Spec) Binary { return or(s.Runsc, Binary{r.cfg.Runsc, r.buildID}) }
 
 // Memory returns how many bytes all sandboxes hold together now, without memory that the kernel
 // could reclaim. Pages of images and snapshots are reclaimable, and stay charged to the parent of
@@ -314,48 +313,6 @@ func lockFile(name string) (*os.File, error) {
 		return nil, fmt.Errorf("locking %s: %w", name, err)
 	}
 	return f, nil
-}
-
-func hashFile(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)[:12]), nil
-}
-
-// gvisorVersionOf returns the version of the gVisor module in a binary.
-func gvisorVersionOf(binary string) (string, error) {
-	info, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		return "", err
-	}
-	return moduleVersion(info)
-}
-
-// gvisorVersion returns the version of the gVisor module in this process, or "" in a binary that
-// does not contain it (such as a test's).
-func gvisorVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	v, _ := moduleVersion(info)
-	return v
-}
-
-func moduleVersion(info *debug.BuildInfo) (string, error) {
-	for _, m := range info.Deps {
-		if m.Path == gvisorModule {
-			return m.Version, nil
-		}
-	}
-	return "", errors.New("not built from gVisor's module")
 }
 
 func exists(name string) bool {

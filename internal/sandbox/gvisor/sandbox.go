@@ -14,6 +14,7 @@ import (
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
 
+	"github.com/sandgate/sandgate/internal/edition"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -41,6 +42,7 @@ type Sandbox struct {
 	id      ID
 	runtime *Runtime
 	spec    Spec
+	edition edition.ID
 	conf    *config.Config
 	group   *group
 
@@ -54,6 +56,8 @@ type Sandbox struct {
 	// container, which is not safe for concurrent use. The lock order is turn, then mu.
 	turn      chan struct{}
 	container *container.Container
+	// base has the memory that the sandbox shares, or is nil. turn guards it, too.
+	base *baseFile
 
 	// done is closed when the sentry has ended, after exit is set. loaded is closed when a restored
 	// sandbox has all its pages in memory, gone when Destroy has removed everything.
@@ -76,6 +80,9 @@ type Sandbox struct {
 
 // ID returns the sandbox's id.
 func (s *Sandbox) ID() ID { return s.id }
+
+// Edition returns the text of the edition.ID of its runtime and its image.
+func (s *Sandbox) Edition() string { return s.edition.String() }
 
 // Spec returns the Spec of the sandbox, with defaults filled in.
 func (s *Sandbox) Spec() Spec { return s.spec }
@@ -219,6 +226,7 @@ func (s *Sandbox) remove() error {
 		_, _ = unix.Wait4(gofer, nil, unix.WNOHANG, nil)
 	}
 	closeAll(s.stdin, s.stdout, s.oom)
+	s.base.close()
 	<-s.stderr.done
 	s.process.close()
 	return errors.Join(err, s.runtime.removeSandbox(s.id))

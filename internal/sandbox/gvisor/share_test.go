@@ -19,12 +19,21 @@ import (
 func shared(tb testing.TB, r *Runtime, dir string, share bool) guest {
 	tb.Helper()
 	r.cfg.CopyMemory = !share
-	fatal(tb, r.share(dir))
+	fatal(tb, r.share(dir, true))
 	spec := testSpec()
 	spec.Limits.MemoryBytes *= 4
 	g := restore(tb, r, dir, spec)
 	<-g.Loaded()
-	if n := ownMemory(tb, g); share != (n < 8*miB) {
+	m, err := ReadManifest(dir)
+	fatal(tb, err)
+	n := ownMemory(tb, g)
+	if m.Base != nil {
+		own, err := os.Stat(filepath.Join(dir, checkpointfiles.PagesFileName))
+		fatal(tb, err)
+		if share && n > own.Size()+2*miB {
+			tb.Fatalf("a delta with %d bytes of pages gave the sandbox %d of its own", own.Size(), n)
+		}
+	} else if share != (n < 8*miB) {
 		tb.Fatalf("the sandbox shares its memory: %v, and it has %d bytes of its own", share, n)
 	}
 	return g
@@ -62,10 +71,10 @@ func withMemory(t *testing.T, r *Runtime) (dir, hash string) {
 }
 
 // TestSharedMemory does random operations on memory in sandboxes that share the memory of their
-// snapshot, and in one that has a copy, and compares hashes. In between, sandboxes are written to
-// snapshots and restored.
+// snapshot, and in one that has a copy, and compares hashes. In between, a sandbox is written to a
+// delta, from which others are restored, and the next delta is of one of these.
 func TestSharedMemory(t *testing.T) {
-	const stages, rounds = 3, 150
+	const stages, rounds = 5, 150
 	r := newRuntime(t)
 	dir, hash := withMemory(t, r)
 	pages := filepath.Join(dir, checkpointfiles.PagesFileName)
@@ -95,18 +104,27 @@ func TestSharedMemory(t *testing.T) {
 		if stage == stages-1 {
 			break
 		}
-		// A snapshot of a sandbox that shares memory is complete, and the sandbox continues.
-		before := ownMemory(t, guests[1])
+		last := len(guests) - 1
 		again := filepath.Join(t.TempDir(), "again")
-		fatal(t, guests[1].Snapshot(t.Context(), again, SnapshotOptions{}))
-		if now := ownMemory(t, guests[1]); now > before+miB {
-			t.Errorf("a snapshot made %d bytes of shared memory the sandbox's own", now-before)
+		if stage%2 == 0 { // the sandbox continues
+			before := ownMemory(t, guests[last])
+			fatal(t, guests[last].Snapshot(t.Context(), again, SnapshotOptions{}))
+			if now := ownMemory(t, guests[last]); now > before+miB {
+				t.Errorf("a snapshot made %d bytes of shared memory the sandbox's own", now-before)
+			}
+		} else {
+			fatal(t, guests[last].Checkpoint(t.Context(), again))
+			destroy(t, guests[last].Sandbox)
+			guests = guests[:last]
 		}
+		isDelta(t, again, pages)
 		for _, share := range []bool{false, true} {
 			guests = append(guests, shared(t, r, again, share))
 		}
-		destroy(t, guests[2].Sandbox)
-		guests = append(guests[:2], guests[3:]...)
+		for len(guests) > 5 { // the first two have the longest lives
+			destroy(t, guests[2].Sandbox)
+			guests = append(guests[:2], guests[3:]...)
+		}
 	}
 	if now, err := checksumOf(pages); err != nil || now != sum {
 		t.Errorf("the snapshot has changed: %v", err)
@@ -128,7 +146,7 @@ func TestSharedMemoryCut(t *testing.T) {
 	pages := filepath.Join(dir, checkpointfiles.PagesFileName)
 	fi, err := os.Stat(pages)
 	fatal(t, err)
-	fatal(t, r.share(dir))
+	fatal(t, r.share(dir, true))
 	for _, missing := range []int64{1, 4 * kiB, fi.Size() / 8192 * 4 * kiB} {
 		fatal(t, os.Truncate(pages, fi.Size()-missing))
 		if _, err := r.Restore(t.Context(), dir, testSpec(), CheckNone); err == nil {
@@ -154,7 +172,7 @@ func TestSharedMemoryNoexec(t *testing.T) {
 	}()
 	copied := filepath.Join(mounted, "snapshot")
 	fatal(t, os.CopyFS(copied, os.DirFS(dir)))
-	fatal(t, r.share(copied))
+	fatal(t, r.share(copied, true))
 	spec := testSpec()
 	spec.Limits.MemoryBytes *= 4
 	g := restore(t, r, copied, spec)

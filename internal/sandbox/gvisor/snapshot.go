@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"gvisor.dev/gvisor/pkg/state/statefile"
 	runsc "gvisor.dev/gvisor/runsc/sandbox"
 
+	"github.com/sandgate/sandgate/internal/edition"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -31,33 +31,19 @@ const manifestName = "sandgate.json"
 type Manifest struct {
 	// BuildID identifies the runsc binary that wrote it.
 	BuildID string `json:"build_id"`
-	// ImageID identifies the image's content: see ImageID.
+	// ImageID identifies the image's content: see edition.ImageID.
 	ImageID string `json:"image_id"`
 	// SpecID identifies the parts of the Spec that must be equal: see specID.
 	SpecID string `json:"spec_id"`
-	// Bytes is the size of the snapshot's files.
+	// Bytes is the size of the snapshot's files, without the base of a delta.
 	Bytes int64 `json:"bytes"`
+	// Base is the base of a delta. A complete snapshot has none.
+	Base *Base `json:"base,omitempty"`
 	// Checksums has the CRC-32C of each file of gVisor's. A snapshot that may be lost in a crash of
 	// the machine, or that an earlier release wrote, has none.
 	Checksums map[string]uint32 `json:"crc32c,omitempty"`
 	// Created is the time of the snapshot.
 	Created time.Time `json:"created"`
-}
-
-// ImageID identifies an image by its EROFS superblock, which holds the build
-// time, a checksum and a random id. It reads 4 KiB.
-func ImageID(image string) (string, error) {
-	f, err := os.Open(image)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	var head [4 * kiB]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil {
-		return "", fmt.Errorf("reading the superblock of %s: %w", image, err)
-	}
-	sum := sha256.Sum256(head[:])
-	return hex.EncodeToString(sum[:12]), nil
 }
 
 // specID identifies the parts of a resolved Spec that are part of a snapshot. gVisor would also
@@ -81,14 +67,14 @@ func (r *Runtime) fits(dir string, spec Spec) (Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	image, err := ImageID(spec.Image)
+	image, err := edition.ImageID(spec.Image)
 	if err != nil {
 		return m, fault.Wrap(fault.Host, op, err)
 	}
-	switch {
-	case m.BuildID != r.buildID:
+	switch build := r.binary(spec).ID; {
+	case m.BuildID != build:
 		return m, fault.New(fault.Conflict, op, "the snapshot is from runsc build %s, this is %s",
-			m.BuildID, r.buildID)
+			m.BuildID, build)
 	case m.ImageID != image:
 		return m, fault.New(fault.Conflict, op, "the snapshot is from image %s, this is %s", m.ImageID,
 			image)
@@ -158,7 +144,7 @@ func (s *Sandbox) Snapshot(ctx context.Context, dir string, o SnapshotOptions) e
 			err = o.Paused()
 		}
 		if err == nil {
-			err = s.write(w.dir)
+			err = s.write(&w)
 		}
 		if from == Running {
 			err = errors.Join(err, s.container.Resume())
@@ -191,7 +177,7 @@ func (s *Sandbox) save(ctx context.Context, op, dir string) error {
 				return err
 			}
 		}
-		err := s.write(w.dir)
+		err := s.write(&w)
 		if err == nil {
 			err = w.seal(dir, true)
 		}
@@ -226,15 +212,11 @@ func (s *Sandbox) work(ctx context.Context, op, dir string) (unfinished, error) 
 	if exists(dir) {
 		return unfinished{}, fault.New(fault.Conflict, op, "%s exists", dir)
 	}
-	image, err := ImageID(s.spec.Image)
-	if err != nil {
-		return unfinished{}, fault.Wrap(fault.Host, op, err)
-	}
 	w := unfinished{
 		// A name that no other checkpoint has, in the same file system.
 		dir: fmt.Sprintf("%s.partial-%s", dir, s.id),
 		manifest: Manifest{
-			BuildID: s.runtime.buildID, ImageID: image, SpecID: specID(s.spec),
+			BuildID: s.edition.Runtime, ImageID: s.edition.Image, SpecID: specID(s.spec),
 			Created: time.Now().UTC(),
 		},
 	}
@@ -250,8 +232,11 @@ func (w unfinished) done(op string, err error) error {
 }
 
 // write makes gVisor write a paused sandbox's state.
-func (s *Sandbox) write(work string) error {
-	return s.container.Checkpoint(s.conf, work, runsc.CheckpointOpts{
+func (s *Sandbox) write(w *unfinished) error {
+	if err := s.beginDelta(w); err != nil {
+		return err
+	}
+	return s.container.Checkpoint(s.conf, w.dir, runsc.CheckpointOpts{
 		// A restore can read uncompressed pages in the background.
 		Compression: statefile.CompressionLevelNone,
 		// Without this, gVisor also ends the sandbox when writing failed.
@@ -348,10 +333,13 @@ func (s *Sandbox) Restore(ctx context.Context, dir string, how Checking) error {
 	}
 	var c *check
 	if how != CheckNone {
-		c = startCheck(dir, m)
+		c = s.runtime.startCheck(dir, m)
 	}
 	err = s.do(ctx, op, restoreLimit, Created, Running, func() error {
 		const direct, background = false, true
+		if err := s.useBase(dir, m); err != nil {
+			return err
+		}
 		if err := s.container.Restore(s.conf, dir, direct, background, nil); err != nil {
 			return volumeFault(op, err)
 		}

@@ -49,7 +49,7 @@ func TestSnapshotTwice(t *testing.T) {
 	r := newRuntime(t)
 	dir := snapshot(t, r, 3)
 	m, err := ReadManifest(dir)
-	if err != nil || m.BuildID != r.BuildID() || m.Bytes < 256*kiB || m.Created.IsZero() {
+	if err != nil || m.BuildID != r.buildID || m.Bytes < 256*kiB || m.Created.IsZero() {
 		t.Errorf("the manifest is %+v, %v", m, err)
 	}
 	if left, _ := filepath.Glob(dir + ".*"); len(left) != 0 {

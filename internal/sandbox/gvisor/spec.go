@@ -36,7 +36,12 @@ type Spec struct {
 	// Tenant is the tenant whose share of the processors the sandbox has; "" means none: it has a
 	// share of its own. It is not part of a snapshot.
 	Tenant string `json:"-"`
+	// Runsc is another runtime than that of Config, for snapshots that it wrote.
+	Runsc Binary `json:"-"`
 }
+
+// Binary is a runsc binary and its edition.RuntimeID.
+type Binary struct{ Path, ID string }
 
 // imageLink is the path under which `runsc create` finds the image: a symbolic link in the bundle,
 // which is its working directory. gVisor refuses to restore a snapshot if the image has another

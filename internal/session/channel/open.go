@@ -116,6 +116,9 @@ func (x *Set) start(ctx context.Context, c *Channel, r protocol.ChannelOpen) err
 		started, err = x.cfg.Agent.StartTerminal(ctx, number, p)
 	} else {
 		p := wire.StartProcess{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Stdin: r.Stdin}
+		if r.Content != "" {
+			p.Source = &wire.Source{Path: r.File, Content: r.Content}
+		}
 		started, err = x.cfg.Agent.StartProcess(ctx, number, p)
 	}
 	if err != nil {

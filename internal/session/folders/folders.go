@@ -29,6 +29,9 @@ func (f Folders) Record(id string) string {
 func (f Folders) Logs() string            { return filepath.Join(f.data, "logs") }
 func (f Folders) LogsOf(id string) string { return filepath.Join(f.Logs(), id) }
 
+// Kept returns the folder of users' snapshots.
+func (f Folders) Kept() string { return filepath.Join(f.data, "kept") }
+
 // Temporary returns the folder of copies that are used only once. Each start of
 // the node empties it.
 func (f Folders) Temporary() string { return filepath.Join(f.data, "forks") }

@@ -34,7 +34,7 @@ type stored struct {
 // Adopt moves a session from the blob store to this node: a parked one, or a durable one whose node
 // failed. A session that this node has already is returned as it is. Errors: NotFound, which is the
 // same for another tenant's session; Conflict while another node owns it; Unavailable while the
-// node takes no sessions, or if the checkpoint is of another version.
+// node takes no sessions, or if it lacks the session's edition.
 func (m *Migrator) Adopt(ctx context.Context, p noderpc.Principal,
 	id string,
 ) (protocol.Session, error) {
@@ -75,7 +75,7 @@ func (m *Migrator) Adopt(ctx context.Context, p noderpc.Principal,
 	if !mayAdopt(p, from.Tenant, id) || time.Now().After(from.Expires) {
 		return protocol.Session{}, unknown(op)
 	}
-	if err := m.checkKey(from); err != nil {
+	if err := EditionsOf(m).checkEdition(ctx, from); err != nil {
 		return protocol.Session{}, err
 	}
 	if s, err = m.adopt(ctx, from); err != nil {
@@ -110,22 +110,6 @@ func (m *Migrator) find(ctx context.Context, id string) (stored, error) {
 	}
 	c, err := m.objects.NewestCheckpoint(ctx, id)
 	return stored{c, false}, err
-}
-
-// checkKey checks that this node can resume a checkpoint. A parked session with another key is
-// adopted: it then ends with the reason "upgraded".
-func (m *Migrator) checkKey(from stored) error {
-	key, err := m.cfg.Keys.Key(sandbox.Spec{})
-	if err != nil {
-		return err
-	}
-	if from.parked || key == from.Key {
-		return nil
-	}
-	return &fault.Error{
-		Kind: fault.Unavailable, Op: "session.adopt", RetryAfter: 30,
-		Message: "the session's node is gone, and its copy is of another version of the server or its image",
-	}
 }
 
 // adopt claims a session in the blob store and brings it to this node. After the claim the work
@@ -248,6 +232,7 @@ func (m *Migrator) unparkSurely(ctx context.Context, a Manifest, token cluster.T
 // session becomes a checkpoint first: if this node fails before the next one, the session continues
 // from the moment when it was parked.
 func (m *Migrator) unpark(ctx context.Context, a Manifest, token cluster.Token) error {
+	EditionsOf(m).removeMark(ctx, a)
 	if !a.Durable || !m.cfg.Checkpoints {
 		return m.objects.RemoveParked(ctx, a.Tenant, a.ID)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/ctxlock"
-	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/ownership"
 	"github.com/sandgate/sandgate/internal/session/stats"
@@ -89,11 +88,6 @@ type Sessions interface {
 	Resume(ctx context.Context, id string) error
 }
 
-// Keys returns the key of a snapshot: see sandbox.Backend.
-type Keys interface {
-	Key(s sandbox.Spec) (string, error)
-}
-
 // Quotas counts sessions that no node has for their tenants: see admission.Controller.
 type Quotas interface {
 	ReportReleased(ctx context.Context, h admission.Holder, id cluster.SessionID, until time.Time,
@@ -106,6 +100,8 @@ type Folders struct {
 	Sessions, Logs string
 	// Temporary is on the same filesystem, and is removed at each start.
 	Temporary string
+	// Kept has a folder for each snapshot of a user.
+	Kept string
 }
 
 func (f Folders) session(id string) string { return filepath.Join(f.Sessions, id) }
@@ -175,6 +171,8 @@ type Migrator struct {
 	leftovers map[string]bool
 	// leaving has the sessions that MoveToRoom moves.
 	leaving map[string]bool
+	// last reports that the node is about to end.
+	last atomic.Bool
 }
 
 // New returns a Migrator. Run does its work in the background.
@@ -196,8 +194,11 @@ func New(cfg Config) *Migrator {
 // a blob store.
 func (m *Migrator) Shared() bool { return m.cfg.Blobs != nil && m.cfg.Owner.HasDirectory() }
 
-// Refuse makes the node take no more sessions.
-func (m *Migrator) Refuse() { m.cfg.Owner.Refuse() }
+// Refuse makes the node take no more sessions before it ends.
+func (m *Migrator) Refuse() {
+	m.last.Store(true)
+	m.cfg.Owner.Refuse()
+}
 
 // Run removes objects that an earlier process left for sessions of this node. Then it maintains the
 // store until the node closes.

@@ -332,7 +332,7 @@ func (n *node) Resume(_ context.Context, id string) error {
 // fake is a session of a node.
 type fake struct {
 	n       *node
-	record  snapshot.Record
+	record  snapshot.Record // guarded by n.mu
 	value   string
 	copies  *durable.Copies
 	uploads *Uploads
@@ -340,11 +340,17 @@ type fake struct {
 	end     context.CancelFunc
 }
 
+func (s *fake) recorded() snapshot.Record {
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	return s.record
+}
+
 func (s *fake) Describe() Description {
+	r := s.recorded()
 	d := Description{
-		ID: s.record.ID, Tenant: s.record.Tenant, Created: s.record.Created,
-		Expires: s.record.Expires, Token: s.record.Token,
-		Durable: s.record.Durable, Active: s.record.Active, Works: s.record.Works,
+		ID: r.ID, Tenant: r.Tenant, Created: r.Created, Expires: r.Expires, Token: r.Token,
+		Durable: r.Durable, Active: r.Active, Works: r.Works,
 		Copy: s.copies.Newest(), Uploads: s.uploads,
 	}
 	if d.Copy > 0 {
@@ -358,9 +364,13 @@ func (s *fake) View() protocol.Session { return protocol.Session{ID: s.record.ID
 func (s *fake) Life() context.Context { return s.life }
 
 func (s *fake) Freeze(context.Context) (Frozen, error) {
-	dir := s.n.folders.session(s.record.ID)
-	s.record.Token = s.n.cfg.Owner.Token(s.record.ID)
-	data, err := json.Marshal(s.record)
+	r := s.recorded()
+	dir := s.n.folders.session(r.ID)
+	r.Token = s.n.cfg.Owner.Token(r.ID)
+	s.n.mu.Lock()
+	s.record.Token = r.Token
+	s.n.mu.Unlock()
+	data, err := json.Marshal(r)
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(dir, "snapshot"), 0o700)
 	}
@@ -372,7 +382,7 @@ func (s *fake) Freeze(context.Context) (Frozen, error) {
 	}
 	s.copies.Close(false)
 	s.end()
-	return Frozen{View: s.View(), Key: "key", Expires: s.record.Expires, Works: s.record.Works}, err
+	return Frozen{View: s.View(), Key: "key", Expires: r.Expires, Works: r.Works}, err
 }
 
 func (s *fake) Forget() {
@@ -423,6 +433,10 @@ func (b slowBlobs) Remove(ctx context.Context, name string) error {
 type keys struct{}
 
 func (keys) Key(sandbox.Spec) (string, error) { return "key", nil }
+
+func (keys) Edition(string) (string, error) { return "runtime-image", nil }
+
+func (keys) Restorable(context.Context, string) error { return nil }
 
 type quotas struct{}
 

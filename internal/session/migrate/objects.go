@@ -79,8 +79,12 @@ type Manifest struct {
 	Created time.Time     `json:"created"`
 	Expires time.Time     `json:"expires"`
 	Token   cluster.Token `json:"token"`
-	// Key is the backend's key. A node with another key cannot resume the session.
+	// Key is the backend's key, for nodes of earlier releases: they resume no checkpoint with another
+	// key than theirs.
 	Key string `json:"key"`
+	// Edition is the edition that a node needs: see sandbox.Backend. Nodes of earlier releases have
+	// not set it.
+	Edition string `json:"edition,omitempty"`
 	// Durable reports a durable session: its state stays in the store as a checkpoint
 	// of the time Parked when a node adopts it.
 	Durable bool      `json:"durable,omitempty"`
@@ -100,6 +104,9 @@ func (b *Store) PutParked(ctx context.Context, a Manifest, view protocol.Session
 	})
 	if err == nil {
 		err = b.PutJSON(ctx, ViewName(a.Tenant, a.ID), view)
+	}
+	if err == nil && a.Edition != "" {
+		err = b.Blobs.Put(ctx, markName(a), empty)
 	}
 	if err == nil {
 		err = b.PutJSON(ctx, ManifestName(a.ID), a)

@@ -10,22 +10,26 @@ import (
 
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/cluster"
-	"github.com/sandgate/sandgate/internal/sandbox"
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // Drain makes the node take no more sessions and parks its sessions, the most recently used first,
 // until ctx ends. It may be called again for sessions that stayed. Errors: Unsupported without a
 // blob store, Restarting when the node is closing.
-func (m *Migrator) Drain(ctx context.Context) (protocol.Drained, error) {
-	const op = "node.drain"
-	var d protocol.Drained
+func (m *Migrator) Drain(ctx context.Context) (nodes.Moved, error) {
 	if !m.Shared() {
-		return d, fault.New(fault.Unsupported, op,
-			"the node has no blob store to park sessions in: set cluster.blobs")
+		return nodes.Moved{}, errUnshared(opDrain)
 	}
-	m.Refuse()
+	m.cfg.Owner.Refuse()
+	return m.parkAll(ctx)
+}
+
+const opDrain = "node.drain"
+
+// parkAll parks the sessions of a node that takes no others: see Drain.
+func (m *Migrator) parkAll(ctx context.Context) (d nodes.Moved, _ error) {
+	const op = opDrain
 	all, open := m.cfg.Sessions.All()
 	if !open {
 		return d, fault.New(fault.Restarting, op, "the node is stopping")
@@ -106,6 +110,7 @@ func (m *Migrator) park(ctx context.Context, s Movable) error {
 		Version: Version, ID: d.ID, Tenant: d.Tenant, Created: d.Created, Expires: f.Expires,
 		Token: m.cfg.Owner.Token(d.ID), Key: f.Key, Durable: d.Durable, Parked: time.Now(),
 	}
+	EditionsOf(m).setEdition(&a, m.cfg.Folders.session(d.ID))
 	err = d.Uploads.writing.Lock(ctx)
 	if err == nil {
 		defer d.Uploads.writing.Unlock()
@@ -123,9 +128,8 @@ func (m *Migrator) park(ctx context.Context, s Movable) error {
 		}
 	}
 	m.cfg.Departures.MarkLeft(d.ID, d.Tenant)
-	image, _ := m.cfg.Keys.Key(sandbox.Spec{}) // without it, gateways choose any node
 	err = m.cfg.Owner.HandOver(ctx, d.ID, cluster.ReleaseInfo{
-		Busy: f.Works, Memory: f.Stored, Image: image,
+		Busy: f.Works, Memory: f.Stored, Image: a.Edition,
 	})
 	s.Forget()
 	if err != nil {

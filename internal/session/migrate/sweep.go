@@ -42,14 +42,14 @@ func (b *Store) Sweep(ctx context.Context, before, now time.Time) error {
 	}
 	folders := map[string][]string{} // the old objects of each session
 	held := 0
-	for _, folder := range []string{"checkpoints", "sessions", "tenants"} {
+	for _, folder := range []string{"checkpoints", "sessions", "tenants", marksFolder} {
 		err := b.Blobs.Walk(ctx, folder, func(name string, changed time.Time) error {
 			parts := strings.Split(name, "/")
 			if len(parts) != 3 || !changed.Before(before) || held == maxSwept {
 				return nil
 			}
 			id := parts[1]
-			if folder == "tenants" {
+			if folder == "tenants" || folder == marksFolder {
 				id = parts[2]
 			}
 			folders[id] = append(folders[id], name)
@@ -96,6 +96,8 @@ func (b *Store) sweepSession(ctx context.Context, id string, old []string, now t
 			switch {
 			case strings.HasPrefix(name, "tenants/"):
 				needed = parked || there
+			case strings.HasPrefix(name, marksFolder+"/"):
+				needed = parked && name == markName(a)
 			case name == ManifestName(id):
 				needed = parked
 			case name == StateName(id):

@@ -148,6 +148,7 @@ func (m *Migrator) uploadCopy(ctx context.Context, s Movable, number int, folder
 	if c.Key, err = m.cfg.Keys.Key(sandbox.Spec{}); err != nil {
 		return err
 	}
+	EditionsOf(m).setEdition(&c.Manifest, dir)
 	begin := time.Now()
 	if c.State, err = m.uploadState(ctx, u, c, dir); err != nil {
 		return err

@@ -76,7 +76,10 @@ func (o *Owner) HasDirectory() bool { return o.cfg.Directory != nil }
 // Refuse makes the node refuse new and parked sessions from now on, because it is being drained.
 func (o *Owner) Refuse() { o.refusing.Store(true) }
 
-// Refusing reports whether Refuse has been called.
+// Accept makes the node take sessions again.
+func (o *Owner) Accept() { o.refusing.Store(false) }
+
+// Refusing reports whether the node takes no sessions.
 func (o *Owner) Refusing() bool { return o.refusing.Load() }
 
 // Claim makes the node the owner of a session that is about to be created.

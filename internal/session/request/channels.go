@@ -63,6 +63,8 @@ func CheckComplete(p protocol.Complete) error {
 		return fault.Invalid(op, "cursor", "a cursor lies in the code or at its end")
 	case p.Detail < 0 || p.Detail > 1:
 		return fault.Invalid(op, "detail", "detail is 0 or 1")
+	case len(p.About) > protocol.MaxCode:
+		return codeTooLarge(op)
 	}
 	return nil
 }

@@ -30,6 +30,9 @@ func (c *Checker) Open(s snapshot.Spec,
 	if err := checkEnv(op, r.Env); err != nil {
 		return "", nil, err
 	}
+	if r.Content != "" && (r.Kind != "process" || r.File == "") {
+		return "", nil, fault.Invalid(op, "content", "content is that of the file of a process")
+	}
 	if r.Cwd != "" {
 		if err := wire.CheckPath(op, "cwd", r.Cwd); err != nil {
 			return "", nil, err

@@ -57,6 +57,21 @@ func TestOpen(t *testing.T) {
 			protocol.ChannelOpen{Kind: "kernel"},
 			"python: ", "",
 		},
+		"content of a file": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "process", File: "a.py", Content: "1"},
+			"python: python3 a.py", "",
+		},
+		"content without a file": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "process", Argv: []string{"a"}, Content: "1"},
+			"", "content",
+		},
+		"content of a terminal": {
+			snapshot.Spec{},
+			protocol.ChannelOpen{Kind: "terminal", File: "a.py", Content: "1"},
+			"", "content",
+		},
 		"a kernel by alias": {
 			snapshot.Spec{},
 			protocol.ChannelOpen{Kind: "kernel", Language: "py"},

@@ -10,10 +10,11 @@ import (
 const restoreRetry = 5
 
 // Unavailable is the error of a restore that may succeed later. An error about
-// volumes, which the user can resolve, is returned as it is.
+// volumes, which the user can resolve, and one about a missing edition are returned as they are.
 func Unavailable(op, message string, err error) error {
 	var known *fault.Error
-	if errors.As(err, &known) && known.Kind == fault.Unavailable && known.Field == "volumes" {
+	if errors.As(err, &known) && known.Kind == fault.Unavailable &&
+		(known.Field == "volumes" || known.Field == "edition") {
 		return known
 	}
 	message += ": try again, and if it goes on ask who runs the server, whose log says why"

@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
@@ -104,13 +106,27 @@ func Remove(dir string) error {
 }
 
 // TreeSize returns the size of the files below dir in bytes.
-func TreeSize(dir string) (n int64, err error) {
+func TreeSize(dir string) (int64, error) {
+	return sizeOf(dir, func(fs.FileInfo) bool { return true })
+}
+
+// AddedSize is TreeSize without the memory that snapshots have in common with a template of the
+// server's own. It counts if there is no other link to it.
+func AddedSize(dir string) (int64, error) {
+	return sizeOf(dir, func(info fs.FileInfo) bool {
+		st, ok := info.Sys().(*syscall.Stat_t)
+		return info.Name() != sandbox.ServerBaseName || !ok || st.Nlink == 1
+	})
+}
+
+// sizeOf returns the size of the files below dir that count.
+func sizeOf(dir string, counts func(fs.FileInfo) bool) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
 		info, err := e.Info()
-		if err == nil {
+		if err == nil && counts(info) {
 			n += info.Size()
 		}
 		return err

@@ -90,6 +90,20 @@ type Policy struct {
 	Lifetime time.Duration `json:"lifetime,omitempty"`
 }
 
+// SetView sets the idle times in the view of a session.
+func (p Policy) SetView(v *protocol.Session) {
+	v.IdlePauseSeconds, v.IdleHibernateSeconds = seconds(p.Pause), seconds(p.Hibernate)
+	v.IdleDeleteSeconds, v.KeepAlive = seconds(p.Delete), p.KeepAlive
+}
+
+// seconds returns a policy's time as clients see it.
+func seconds(d time.Duration) int64 {
+	if d <= 0 {
+		return protocol.Never
+	}
+	return max(1, int64(d/time.Second))
+}
+
 // Record is a hibernated session without its memory and its logs. It is the file session.json,
 // which exists from the end of one process to the first resume in the next. It holds the session's
 // environment, its input and its requests.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -218,5 +219,43 @@ func TestStoreConsistency(t *testing.T) {
 	s.bytes++
 	if s.ConsistencyCheck() == nil {
 		t.Error("a wrong number of bytes is not found")
+	}
+}
+
+// TestAddedSize counts a base of the server's templates only if nothing else has it.
+func TestAddedSize(t *testing.T) {
+	dir := t.TempDir()
+	added := func() int64 {
+		t.Helper()
+		n, err := AddedSize(filepath.Join(dir, "session"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	template := filepath.Join(dir, "template")
+	session := filepath.Join(dir, "session", "snapshot")
+	if err := os.MkdirAll(session, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]int{
+		template: 4000, filepath.Join(session, "pages.img"): 100,
+		filepath.Join(session, sandbox.BaseName): 20,
+	} {
+		if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(template, filepath.Join(session, sandbox.ServerBaseName)); err != nil {
+		t.Fatal(err)
+	}
+	if n := added(); n != 120 {
+		t.Errorf("beside the template, the session adds %d bytes", n)
+	}
+	if err := os.Remove(template); err != nil {
+		t.Fatal(err)
+	}
+	if n := added(); n != 4120 {
+		t.Errorf("without the template, the session adds %d bytes", n)
 	}
 }

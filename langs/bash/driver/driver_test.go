@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol/frame"
 	"github.com/sandgate/sandgate/protocol/message"
@@ -180,6 +181,20 @@ func (r *rig) awaitPrinted(text string) {
 			r.t.Fatalf("it did not print %q", text)
 		}
 	}
+}
+
+// awaitProgram waits until a descendant of the driver runs a program.
+func (r *rig) awaitProgram(name string) {
+	r.t.Helper()
+	testenv.Eventually(r.t, name+" runs", func() bool {
+		for pid := range processes().below(r.cmd.Process.Pid) {
+			comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			if err == nil && string(comm) == name+"\n" {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // TestMalformedRequests checks that each gets an answer, and that the driver continues.
@@ -368,6 +383,9 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 		})
 		r.write(string(body))
 		r.awaitPrinted("on\n")
+		if strings.HasSuffix(code, "| cat") {
+			r.awaitProgram("cat")
+		}
 		// for other code any moment will do; here its processes are no longer young
 		time.Sleep(150 * time.Millisecond)
 		sent := time.Now()
@@ -377,22 +395,39 @@ func TestInterruptKillsIgnoringPrograms(t *testing.T) {
 			t.Fatalf("%q: %+v", code, reply)
 		}
 		t.Logf("%v: %s", time.Since(sent).Round(time.Millisecond), code)
-		check := `[[ $shell == $$ && $kept == 41 && $this == ` + fmt.Sprint(id) +
-			` && $(f) == f && $PWD == /usr && $(jobs -p | wc -l) -ge 2 ]] && echo x >&9 &&
-			kill -0 $job && kill -0 $jab && kill -0 ${other-$$}; back=$?
-			[[ -z ${other-} ]] || kill $other; unset other
-			set +eC; (exit $back)`
+		check := "set +eC; check() { " + checkShell + "; }; check " + fmt.Sprint(id)
 		if strings.HasPrefix(code, "trap") {
-			check += ` && [[ -n $(trap -p INT) ]] && trap - INT`
+			check += ` && { [[ -n $(trap -p INT) ]] || (exit 50); } && trap - INT`
 		}
 		if reply := run(check); reply.Status != "ok" || reply.ExitCode != nil {
-			t.Errorf("after %q: %+v", code, reply)
+			t.Errorf("after %q: %s", code, status(reply))
 		}
 	}
-	if reply := run("kill $job $jab; wait $job; [[ $? == 143 ]]"); reply.Status != "ok" ||
-		reply.ExitCode != nil {
-		t.Errorf("the job cannot be waited for: %+v", reply)
+	reply := run("kill $job $jab; wait $job; status=$?; [[ $status == 143 ]] || (exit $status)")
+	if reply.Status != "ok" || reply.ExitCode != nil {
+		t.Errorf("the job cannot be waited for: %s", status(reply))
 	}
+}
+
+// checkShell checks that the shell is as before the cell with the number $1. It returns the number
+// of the check that fails.
+const checkShell = `
+	[[ $shell == $$ ]] || return 41
+	[[ $kept == 41 && $this == $1 ]] || return 42
+	[[ $(f) == f && $PWD == /usr ]] || return 43
+	[[ $(jobs -p | wc -l) -ge 2 ]] || return 44
+	echo x >&9 || return 45
+	kill -0 $job && kill -0 $jab || return 46
+	sleep 0 & wait $! || return 48
+	[[ -z ${other-} ]] || kill $other || return 47
+	unset other`
+
+// status is the status of a reply, for a message.
+func status(r message.Reply) string {
+	if r.ExitCode == nil {
+		return r.Status
+	}
+	return fmt.Sprintf("%s, exit status %d", r.Status, *r.ExitCode)
 }
 
 // TestStarted distinguishes a child of the cell from a job that the previous cell has left,

@@ -24,16 +24,21 @@ __sg_call() {
 # The cell has been parsed completely, so that a syntax error changes nothing. The user's text begins
 # at the second argument and is added to the history; without that argument it is not.
 __sg_probe() {
-	local code
+	local code whole
 	__sg_cell=$1 __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack=''
 	builtin mapfile -d '' code <"$__sg_dir/cell-$1"
 	[[ ! ${2-} ]] || builtin history -s -- "${code[0]:$2}"
-	if eval "__sg_whole() { :
+	whole="__sg_whole() { :
 ${code[0]-}
-}" 2>/dev/null; then
+}"
+	# An error in a list, such as a=(b & c), does not end eval, which would run the lines behind it. It
+	# ends a subshell.
+	if { [[ $whole != *'=('* ]] || (eval "$whole"); } 2>/dev/null && eval "$whole" 2>/dev/null; then
 		unset -f __sg_whole
 		return 0
 	fi
+	# A mode that the cell sets itself may be the one in which its text has no error.
+	[[ ${code[0]-} != *@(set [-+]o posix|shopt -[su]*extglob)* ]] || return 0
 	__sg_tell syntax "$1"
 	return 2
 }
@@ -45,8 +50,11 @@ __sg_off() {
 	[[ $__sg_cell ]] || return "$status"
 	set +eux
 	if [[ $__sg_trapped ]]; then
-		__sg_trapped=''
+		# A URG between these lines does not save the trap again: it would find none.
 		. "$__sg_dir/trap"
+		# Bash returns the signal that has ended one wait from the next one too.
+		builtin wait "$$" 2>/dev/null || :
+		__sg_trapped=''
 	fi
 	[[ ! $__sg_mixed ]] || set +T
 	# From here on a URG is late.

@@ -58,6 +58,9 @@ func (d *driver) sourceLine(file, line string) string {
 // syntaxLine matches a line of Bash's error message about a script.
 var syntaxLine = regexp.MustCompile(`(?m)^(?:/bin/)?bash: line (\d+): (.*)$`)
 
+var hereDocument = regexp.MustCompile(
+	`here-document at line (\d+) delimited by end-of-file \(wanted .(.*)'\)`)
+
 // syntaxError returns the error in code that the shell could not parse.
 func syntaxError(code string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), helpLimit)
@@ -67,6 +70,10 @@ func syntaxError(code string) string {
 		if !strings.HasPrefix(m[2], "warning:") {
 			return fmt.Sprintf("line %s: %s", m[1], m[2])
 		}
+	}
+	// Bash itself only warns, because the end of the file ends such a text.
+	if m := hereDocument.FindStringSubmatch(said); m != nil {
+		return fmt.Sprintf("line %s: the here-document has no end, which is a line %s", m[1], m[2])
 	}
 	return "line 1: syntax error"
 }

@@ -21,6 +21,7 @@ class Cell {
     this.interrupts = 0;
     this.abandoned = false; // it was abandoned and must not continue
     this.exitCode = undefined;
+    this.uncaught = null; // takes errors that it does not catch
     this.waits = new Set(); // functions that reject the promises that it awaits
     this.timers = new Set();
     this.disposals = []; // functions that dispose of the values of its using declarations

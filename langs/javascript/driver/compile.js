@@ -10,11 +10,12 @@ const { commands } = require('./shell.js');
 const ARGUMENTS = /[\w$\]]<[\w$\s,.|&[\]{}'":;?]*>\(/;
 const MODULE = /^\s*(import|export)\b(?!\s*\()/m;
 
-// compile returns {name, code, origin, declared}. If V8 has to report the error in the source,
+// compile returns {name, code, origin, declared, module}; the last one reports whether only a module
+// of ECMAScript may have its statements. If V8 has to report the error in the source,
 // declared is null. Otherwise a SyntaxError with line and column, both from 1, is thrown.
 function compile(text, number, names) {
   const source = commands(text, names);
-  let { script, map, tree, ts } = understand(source);
+  let { script, map, tree, ts } = understand(source, names);
   const name = `cell_${number}.${ts ? 'ts' : 'js'}`;
   if (!tree) return { name, code: source, origin: new Origin({ name, source }), declared: null };
   if (tree.object) {
@@ -29,12 +30,13 @@ function compile(text, number, names) {
     return { name, code: result.code, declared: result.declared, origin: new Origin({ name, source, script, map, code: result.code, kept: pieces }) };
   }
   const { code, kept, declared } = rewrite(script, tree, names, ts);
-  return { name, code, declared, origin: new Origin({ name, source, script, map, code, kept }) };
+  const module = tree.body.some((node) => /^(Im|Ex)port/.test(node.type));
+  return { name, code, declared, module, origin: new Origin({ name, source, script, map, code, kept }) };
 }
 
 // understand returns {script, map, tree, ts}: the source as JavaScript with its syntax tree. If
 // there is no tree, V8 has to report the error.
-function understand(source) {
+function understand(source, names) {
   const object = asObject(source);
   if (object) return { script: source, map: null, tree: { object }, ts: false };
   let failure;
@@ -57,7 +59,7 @@ function understand(source) {
   }
   if (/@|accessor|<\/|\/>/.test(source)) {
     try {
-      const built = typescript.build(source);
+      const built = typescript.build(source, names.list().includes('React'));
       return { script: built.code, map: built.map, tree: parse(built.code), ts: true };
     } catch (error) {
       // Only esbuild knows this syntax, so its error counts if it was called.

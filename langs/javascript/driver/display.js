@@ -5,6 +5,7 @@ const fs = require('node:fs');
 const { types } = require('node:util');
 const { text } = require('./errors.js');
 const { current } = require('./cells.js');
+const { MIME, tables } = require('./tables.js');
 
 // A value may have a method that returns a MIME bundle, or a promise of one.
 const CONVENTIONS = [Symbol.for('sandgate.display'), Symbol.for('Jupyter.display'), '$display'];
@@ -38,7 +39,11 @@ function bundle(value) {
   return html ? { 'text/html': html, 'text/plain': text(value, INSPECT) } : plain(value);
 }
 
-const plain = (value) => ({ 'text/plain': text(value, INSPECT) });
+// plain returns the text of a value, and the table of an array of objects.
+function plain(value) {
+  const table = tables.form(value);
+  return { 'text/plain': text(value, INSPECT), ...(table && { [MIME]: table }) };
+}
 
 // element returns the HTML of a DOM element, as jsdom and other libraries provide it.
 function element(value) {

@@ -6,6 +6,7 @@ const { builtinModules } = require('node:module');
 const fs = require('node:fs');
 const path = require('node:path');
 const { text } = require('./errors.js');
+const { tables } = require('./tables.js');
 
 const MAX_MATCHES = 1000;
 const TIME = 1000; // ms that an evaluation may take; a busy machine needs more than 200
@@ -155,7 +156,11 @@ class Help {
     return { matches, cursor_start: points(code, at - partial.length), cursor_end: points(code, at) };
   }
 
-  inspect({ code = '', cursor = 0, detail = 0 }) {
+  inspect({ code = '', cursor = 0, detail = 0, about }) {
+    if (about) {
+      const answer = ['rows', 'statistics', 'export'].includes(about.kind) ? tables.answer(about) : undefined;
+      return answer ? { found: true, data: { 'application/json': answer } } : { found: false };
+    }
     code = String(code);
     let at = offset(code, cursor);
     at += /^[\p{ID_Continue}$]*/u.exec(code.slice(at))[0].length;

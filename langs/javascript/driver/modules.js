@@ -34,7 +34,7 @@ function load(url, context, next) {
   const needs = /\.[jt]sx$/.test(url) || /^\s*@[\w$]|[\s(]@[\w$]+(\.[\w$]+)*(\(|\s)|\baccessor\s/m.test(source);
   let code;
   try {
-    code = needs ? typescript.build(source).code : typescript.strip(source).code;
+    code = needs ? typescript.build(source, !/^\s*(import|export)\b/m.test(source)).code : typescript.strip(source).code;
   } catch (error) {
     error.message += ` (${fileURLToPath(url)}:${error.line}:${error.column})`;
     throw error;

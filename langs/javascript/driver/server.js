@@ -21,6 +21,7 @@ const { bundle } = require('./display.js');
 const { Interrupted, hold } = require('./waits.js');
 const { STDERR } = require('./output.js');
 const { reseed } = require('./reseed.js');
+const { Uncaught, listeners } = require('./uncaught.js');
 
 const { BEGAN, BUSY, TAKEN, HEARD, FULL, RUNNING, NUMBER, MAX_BODY, now } = shared;
 const { then } = Promise.prototype;
@@ -174,6 +175,7 @@ class Server {
   #execute(cell) {
     this.#lines.clear();
     process.exitCode = undefined;
+    cell.uncaught = new Uncaught();
     cells.storage.run(cell, () => this.#run(cell, String(cell.request.code ?? '')));
     Atomics.store(this.#words, RUNNING, 0);
   }
@@ -188,7 +190,7 @@ class Server {
       const origin = new Origin({ name: `cell_${number}.js`, source });
       return this.#fail(cell, errors.syntax(error.message, origin, error.line, error.column));
     }
-    const { name, code, origin, declared } = compiled;
+    const { name, code, origin, declared, module } = compiled;
     this.#origins.add(origin);
     return this.#inspection.run(`${code}\n//# sourceURL=${name}`, (error, answer) => {
       // The cell may have been abandoned.
@@ -198,7 +200,7 @@ class Server {
         const { exceptionDetails: details, result } = answer;
         if (declared && !(details && refused(details))) this.#names.add(declared, cell.silent);
         try {
-          return details ? this.#thrown(cell, details, origin) : this.#value(cell, result);
+          return details ? this.#thrown(cell, details, origin, module) : this.#value(cell, result);
         } catch (failure) {
           if (failure instanceof Interrupted) return this.#stopped(cell);
           throw failure;
@@ -207,7 +209,7 @@ class Server {
     });
   }
 
-  #thrown(cell, details, origin) {
+  #thrown(cell, details, origin, module) {
     const { exception } = details;
     if (!exception) return this.#fail(cell, this.#interruption(cell, details.text));
     const error = this.#inspection.value(exception);
@@ -218,7 +220,7 @@ class Server {
       const at = origin.find(details.lineNumber + 1, details.columnNumber + 1);
       return this.#fail(cell, errors.syntax(String(error.message), origin, at.line, at.column, error.name));
     }
-    return this.#fail(cell, errors.describe(error, this.#origins));
+    return this.#failed(cell, error, module ? 'unhandledRejection' : 'uncaughtException');
   }
 
   #value(cell, remote) {
@@ -260,7 +262,17 @@ class Server {
 
   #rejected(cell, error) {
     const stopped = cell.interrupts > 0 && (error instanceof Interrupted || error?.name === 'AbortError');
-    this.#fail(cell, stopped ? this.#interruption(cell) : errors.describe(error, this.#origins));
+    if (stopped) this.#fail(cell, this.#interruption(cell));
+    else this.#failed(cell, error, 'unhandledRejection');
+  }
+
+  // #failed ends a cell that does not catch an error, unless the cell itself has begun to handle such
+  // errors.
+  #failed(cell, error, origin) {
+    const fail = (reason) => this.#fail(cell, errors.describe(reason, this.#origins));
+    if (!cell.uncaught.take(error, origin, fail)) return fail(error);
+    setImmediate(() => cells.storage.run(cell, () => { if (!cell.done) this.#finish(cell, { status: 'ok' }); }));
+    return undefined;
   }
 
   #fail(cell, { ename, evalue, traceback }) {
@@ -424,7 +436,11 @@ class Server {
 
   #uncaught(event, head, error) {
     // A listener of the user handles it.
-    if (process.listenerCount(event) !== 1) return;
+    if (listeners(event) !== 1) return;
+    if (event === 'unhandledRejection' && listeners('uncaughtException') > 1) {
+      process.emit('uncaughtException', error, event);
+      return;
+    }
     const cell = this.#cell;
     if (!cell?.program || cells.current() !== cell) return this.#print(head, error);
     // The error ends a program.

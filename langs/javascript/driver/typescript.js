@@ -47,13 +47,16 @@ const OLD = /\bPropertyDescriptor\b|\bdescriptor\b|\bpropertyKey\b|@(Injectable|
 const STANDARD = /\bClass\w*DecoratorContext\b|\bcontext\.(name|kind|addInitializer)\b/;
 const legacy = (source) => OLD.test(source) && !STANDARD.test(source);
 
-// build is like strip, but uses esbuild.
-function build(source) {
+// build is like strip, but uses esbuild. JSX imports React's own functions, unless the source has a
+// name for them, or own says that there is such a name.
+function build(source, own = false) {
   const old = legacy(source);
+  const automatic = !own && !/\bReact\b|@jsx\b/.test(source);
   const config = { compilerOptions: { experimentalDecorators: old, useDefineForClassFields: !old, preserveValueImports: true } };
   const run = spawnSync(ESBUILD, [
     `--loader=${/<\/|\/>/.test(source) ? 'tsx' : 'ts'}`,
     `--tsconfig-raw=${JSON.stringify(config)}`,
+    `--jsx=${automatic ? 'automatic' : 'transform'}`,
     '--target=es2024',
     '--supported:decorators=false',
     '--supported:top-level-await=true',

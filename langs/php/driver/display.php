@@ -168,7 +168,12 @@ function show(string $type, array $data, ?string $id = null): void
 
 // Calls that are inserted into cells: see Source.
 
-function renew(string $table, string $name): void
+function begin(): void
 {
-    Kernel::get()->source->renew($table, $name);
+    Kernel::get()->engine->begin();
+}
+
+function renew(string $table, string $name, int $block): void
+{
+    Kernel::get()->source->renew($table, $name, $block);
 }

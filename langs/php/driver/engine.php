@@ -1,6 +1,12 @@
 <?php
 namespace Sandgate;
 
+/** The value that the file of a cell returns. */
+final class Result
+{
+    public mixed $value = null;
+}
+
 /**
  * PHP's own tables, accessed through FFI: names are removed from them so that a later cell can
  * declare them again. Removed entries are never destroyed, so old values and frames stay valid.
@@ -19,12 +25,26 @@ final class Engine
     /** The flag of a string whose reference count is used for a class. */
     private const REMEMBERS_CLASS = 1 << 5;
 
+    private const INCLUDE = 1 << 1;
+
+    private const CALL = '<?php \Sandgate\begin(); (\Sandgate\Kernel::get()->engine->call[0])(...\Sandgate\Kernel::get()->engine->call[1]);';
+
+    /** The flags of the frame of a file that C code executes. */
+    private const FIRST = 3 << 16;
+
     private \FFI $c;
     private \FFI\CData $executor;
     private \FFI\CData $functions;
     private \FFI\CData $classes;
     private \FFI\CData $constants;
     private int $ownClasses = 0;
+    /** The compiled file of the cell. */
+    private ?\FFI\CData $code = null;
+    private ?Result $result = null;
+    /** A function for callFirst, and its arguments. */
+    public ?array $call = null;
+    /** PHP's function that executes a compiled file and stores the value that the file returns. */
+    public readonly \FFI\CData $execute;
     /** @var \FFI\CData[] functions and classes that were removed */
     private array $oldFunctions = [];
     private array $oldClasses = [];
@@ -51,6 +71,7 @@ final class Engine
             typedef struct { uint32_t refcount, type, handle, flags; uintptr_t class; void *handlers, *table;
                              Value properties[1]; } Object;
             typedef struct { Object object; Function function; } Closure;
+            typedef struct Frame { void *opcode, *call, *result; Function *function; Value object; struct Frame *previous; } Frame;
             typedef struct {
                 Value uninitialized, error; void *cache[34]; Table symbols, included; void *bailout;
                 int error_reporting, exit_status; Table *functions, *classes, *constants;
@@ -67,11 +88,70 @@ final class Engine
             int zend_hash_str_del(Table *table, const char *key, size_t length);
             void *memset(void *at, int byte, size_t length);
             void php_output_set_status(int status);
+            Function *compile_filename(int type, void *name);
+            void zend_execute(Function *code, Value *result);
+            void zend_destroy_static_vars(Function *code);
+            void destroy_op_array(Function *code);
+            void _efree(void *at);
         ');
         $this->executor = $this->c->executor_globals;
         $this->functions = $this->executor->functions;
         $this->classes = $this->executor->classes;
         $this->constants = $this->executor->constants;
+        $this->execute = $this->c->zend_execute;
+    }
+
+    /**
+     * Compiles a file, as include does. Returns the arguments for the property execute, which must be
+     * called in the global scope.
+     *
+     * @return array{\FFI\CData, \FFI\CData}
+     */
+    public function compile(string $path): array
+    {
+        $this->release();
+        $this->result = new Result();
+        $this->result->value = $path;
+        $place = $this->c->cast('Object *', $this->executor->objects[spl_object_id($this->result)])->properties;
+        $this->code = $this->c->compile_filename(self::INCLUDE, $this->c->cast('void *', $place[0]->value));
+        $this->result->value = null;
+        return [$this->code, \FFI::addr($place[0])];
+    }
+
+    /** Frees the compiled file, and returns the value that it returned. */
+    public function release(): mixed
+    {
+        if ($this->code !== null) {
+            $this->c->zend_destroy_static_vars($this->code);
+            $this->c->destroy_op_array($this->code);
+            $this->c->_efree($this->code);
+            $this->code = null;
+        }
+        $value = $this->result->value ?? null;
+        $this->result = null;
+        return $value;
+    }
+
+    /**
+     * Makes the file that is being executed the first frame of the stack, so that no trace shows the
+     * driver. PHP returns from such a file to the C function that executes it, and from there to the
+     * frame that called this function, which it has kept elsewhere.
+     */
+    public function begin(): void
+    {
+        $frame = $this->c->cast('Frame *', $this->executor->current);
+        while (($frame->object->type & self::FIRST) !== self::FIRST) {
+            $frame = $frame->previous;
+        }
+        $frame->previous = null;
+    }
+
+    /** Calls a function as PHP does at the end of a script: no trace shows the driver. */
+    public function callFirst(callable $callback, array $arguments): void
+    {
+        $this->call = [$callback, $arguments];
+        ($this->execute)(...$this->compile(Cells::add('end', '', self::CALL)));
+        $this->release();
     }
 
     /**

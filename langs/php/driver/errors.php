@@ -83,7 +83,7 @@ final class Errors
             $name = ($call['class'] ?? '') . ($call['type'] ?? '') . $call['function'];
             $name = preg_replace(['~@anonymous[^-:]*~', '~\{closure:cell://~'], ['@anonymous', '{closure:cell '], str_replace("\0", '', $name));
             $arguments = array_map(static fn ($a) => Dump::line($a, 30), $call['args'] ?? []);
-            $frames[] = '#' . \count($frames) . ' ' . ($from === '' ? '[internal]' : self::place($from, $call['line'] ?? 0)) . ": $name(" . implode(', ', $arguments) . ')';
+            $frames[] = '#' . \count($frames) . ' ' . ($from === '' || $from === Cells::SCHEME . 'end' ? '[internal]' : self::place($from, $call['line'] ?? 0)) . ": $name(" . implode(', ', $arguments) . ')';
         }
         $count = \count($frames);
         if ($count > self::MAX_FRAMES) {

@@ -55,7 +55,28 @@ final class ErrorHandlers
     private function before(\Closure $handler, int $levels): \Closure
     {
         $own = $this->own;
-        return static fn (int $level, string $message, string $file, int $line): bool =>
-            $level & $levels && $handler($level, $message, $file, $line) !== false || $own($level, $message, $file, $line);
+        return static function (int $level, string $message, string $file, int $line) use ($own, $handler, $levels): bool {
+            try {
+                return $level & $levels && $handler($level, $message, $file, $line) !== false || $own($level, $message, $file, $line);
+            } catch (\Throwable $e) {
+                self::hide($e);
+                throw $e;
+            }
+        };
+    }
+
+    /** Removes the driver's handler from a trace: the user's one was called where the error is. */
+    private static function hide(\Throwable $e): void
+    {
+        $trace = $e->getTrace();
+        foreach ($trace as $i => $call) {
+            if (($call['file'] ?? '') === __FILE__ && ($trace[$i + 1]['class'] ?? '') === self::class) {
+                $place = array_intersect_key($trace[$i + 1], ['file' => true, 'line' => true]);
+                array_splice($trace, $i, 2, [$place + array_diff_key($call, ['file' => true, 'line' => true])]);
+                $class = $e instanceof \Exception ? \Exception::class : \Error::class;
+                (new \ReflectionProperty($class, 'trace'))->setValue($e, $trace);
+                return;
+            }
+        }
     }
 }

@@ -38,16 +38,19 @@ final class Kernel
     private string $file = '';
     /** @var list<array{callable, array}> */
     private array $atEnd = [];
+    private bool $left = false;    // one of them has called exit
     /** PHP's own proc_open. */
     public readonly \Closure $openProcess;
     public readonly ErrorHandlers $errorHandlers;
+    /** Executes the cell. */
+    public readonly \FFI\CData $execute;
 
     public static function get(): self
     {
         return self::$kernel;
     }
 
-    public function __construct(private Libc $libc, private Engine $engine, private \FFI\CData $shared)
+    public function __construct(private Libc $libc, public readonly Engine $engine, private \FFI\CData $shared)
     {
         self::$kernel = $this;
         $this->pid = getmypid();
@@ -62,9 +65,10 @@ final class Kernel
         stream_wrapper_register('sandgate', StandardStream::class);
         $this->standardStreams();
         register_shutdown_function($this->shutdown(...));
+        $this->execute = $engine->execute;
         $this->openProcess = proc_open(...);
         $this->errorHandlers = new ErrorHandlers($this->output->diagnose(...));
-        foreach (['readline', 'register_shutdown_function', 'time_sleep_until', 'proc_open', 'debug_print_backtrace',
+        foreach (['readline', 'register_shutdown_function', 'time_sleep_until', 'proc_open',
             'set_error_handler', 'restore_error_handler'] as $name) {
             $engine->forgetFunction($name);
         }
@@ -113,8 +117,12 @@ final class Kernel
 
     // --- Cells ---
 
-    /** Answers requests until there is a cell; returns the file to include. */
-    public function next(): string
+    /**
+     * Answers requests until there is a cell; returns the arguments for its execution.
+     *
+     * @return array{\FFI\CData, \FFI\CData}
+     */
+    public function next(): array
     {
         while (true) {
             $request = array_shift($this->later) ?? $this->receive();
@@ -170,7 +178,8 @@ final class Kernel
         json_decode(substr($frame, 16), true, 64);
     }
 
-    private function begin(array $request): string
+    /** Compiles a cell. */
+    private function begin(array $request): array
     {
         $silent = !empty($request['silent']);
         $code = (string) ($request['code'] ?? '');
@@ -191,6 +200,7 @@ final class Kernel
         $shared->sequence++;
         $shared->failed = $shared->pressed = 0;
         $this->engine->clearExitStatus();
+        $this->left = false;
         $this->engine->enableOutput();
         error_clear_last();
         $this->interrupts->begin();
@@ -207,7 +217,7 @@ final class Kernel
         $path = Cells::add($name, $code, $code); // for the error, if there is one
         $path = Cells::add($name, $code, $this->source->prepare($code));
         $this->interrupts->leave();
-        return $path;
+        return $this->engine->compile($path);
     }
 
     /**
@@ -239,10 +249,11 @@ final class Kernel
     }
 
     /** A cell has reached its end. */
-    public function finish(ExitGuard $guard, mixed $value): void
+    public function finish(ExitGuard $guard, mixed $executed): void
     {
         $this->interrupts->exitable = false;
         $guard->done = true;
+        $value = $this->engine->release();
         if ($this->isFork()) {
             exit(0); // a fork that has reached the end of its cell
         }
@@ -258,7 +269,7 @@ final class Kernel
         if (!$this->endOutput()) {
             return;
         }
-        if (!$whole) { // a form of the value has called exit
+        if (!$whole || $this->left) { // a form of the value, or a function at the end, has called exit
             $this->exited($this->engine->exitStatus() & 0xFF);
         } else {
             $this->done($frames, ['status' => 'ok'] + ($this->shared->program ? ['exit_code' => 0] : []));
@@ -340,8 +351,9 @@ final class Kernel
         try {
             while ($this->atEnd !== []) {
                 [$callback, $arguments] = array_shift($this->atEnd);
-                if (!ExitGuard::call(fn () => $callback(...$arguments))) {
+                if (!ExitGuard::call(fn () => $this->engine->callFirst($callback, $arguments))) {
                     $this->atEnd = [];
+                    $this->left = true;
                 }
             }
             while (ob_get_level() > 0) {

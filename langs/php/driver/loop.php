@@ -1,10 +1,10 @@
 <?php
-// In the global scope and outside of any namespace, so that the variables of cells are real
-// globals. The only variable here exists only while an error is reported.
+// Executes cells in the global scope and outside of any namespace, so that the variables of cells
+// are real globals. The only variable here exists only while an error is reported.
 while (true) {
     try {
         try {
-            \Sandgate\Kernel::get()->finish(new \Sandgate\ExitGuard(), include \Sandgate\Kernel::get()->next());
+            \Sandgate\Kernel::get()->finish(new \Sandgate\ExitGuard(), (\Sandgate\Kernel::get()->execute)(...\Sandgate\Kernel::get()->next()));
         } catch (\Throwable $__error) {
             \Sandgate\Kernel::get()->fail($__error);
         }

@@ -64,21 +64,3 @@ function restore_error_handler(): true
     Sandgate\Kernel::get()->errorHandlers->restore();
     return true;
 }
-
-/** PHP's own function shows the frames that run a cell. */
-function debug_print_backtrace(int $options = 0, int $limit = 0): void
-{
-    $n = 0;
-    foreach (array_slice(explode("\n", (new Exception())->getTraceAsString()), 1) as $frame) {
-        if ($frame === '' || str_contains($frame, __DIR__ . '/') || str_ends_with($frame, ' {main}')) {
-            continue;
-        }
-        if ($options & DEBUG_BACKTRACE_IGNORE_ARGS) {
-            $frame = preg_replace('/\(.*\)$/', '()', $frame);
-        }
-        echo preg_replace('/^#\d+/', "#$n", $frame), "\n";
-        if (++$n === $limit) {
-            break;
-        }
-    }
-}

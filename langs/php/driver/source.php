@@ -26,7 +26,8 @@ final class Value
  * are inserted:
  *
  *   the last expression is returned, and so is the value of a return outside of functions
- *   imports (use) of earlier cells that the cell uses stand before its first statement
+ *   a call that hides the driver's frames, and imports (use) of earlier cells that the cell uses,
+ *   stand before its first statement
  *   __DIR__ and __FILE__ refer to the working directory
  *   a declaration in a block replaces the one of an earlier cell when it is reached
  *   so do the declarations of a file that the cell includes, and of a text that it evaluates
@@ -51,6 +52,11 @@ final class Source
      *   after "use"
      */
     private array $imports = [];
+
+    /** The number of declarations in blocks, and those that have been reached. */
+    private int $blocks = 0;
+    /** @var array<int, true> */
+    private array $bound = [];
 
     private string $text;
     /** @var list<array{int, int, string}> position, length and replacement */
@@ -100,9 +106,16 @@ final class Source
         return $this->text;
     }
 
-    /** A declaration in a block has been reached. */
-    public function renew(string $table, string $name): void
+    /**
+     * A declaration in a block has been reached. PHP binds a class of a block once: if it is reached
+     * again, the class must be there, for PHP's own error.
+     */
+    public function renew(string $table, string $name, int $block): void
     {
+        if ($table === 'class' && isset($this->bound[$block])) {
+            return;
+        }
+        $this->bound[$block] = true;
         if ($this->forget($table, $name, 0)) {
             $this->engine->refresh();
         }
@@ -345,7 +358,7 @@ final class Source
         if ($top) {
             $this->declared[] = [$table, $name, $node->getStartLine()];
         } else {
-            $this->insert($node->getStartFilePos(), "\\Sandgate\\renew('$table', '$name'); ");
+            $this->insert($node->getStartFilePos(), "\\Sandgate\\renew('$table', '$name', " . ++$this->blocks . '); ');
         }
     }
 
@@ -485,8 +498,8 @@ final class Source
     }
 
     /**
-     * Puts imports of earlier cells, and of the driver's helpers, where the cell needs them; stores
-     * the cell's own imports.
+     * Puts imports of earlier cells, and of the driver's helpers, where the cell needs them, after the
+     * call that hides the driver's frames; stores the cell's own imports.
      */
     private function import(array $ast): void
     {
@@ -521,10 +534,10 @@ final class Source
             }
         }
         $this->imports = $own + $this->imports;
-        if ($wanted === []) {
-            return;
+        if ($wanted === [] && end($ast) instanceof Stmt\HaltCompiler) {
+            return; // the cell may use the position of its data
         }
-        $uses = implode('', array_map(fn ($text) => "use $text; ", $wanted));
+        $uses = '\Sandgate\begin(); ' . implode('', array_map(fn ($text) => "use $text; ", $wanted));
         $first = null;
         foreach ($ast as $statement) {
             if ($statement instanceof Stmt\Namespace_) {

@@ -44,8 +44,9 @@ class Formatter(DisplayFormatter):
 def _draw_altair():
     """Let clients draw the charts of altair. Its default is a page that loads Vega from another
     server. A renderer that the user has chosen stays."""
-    # Debian's altair repeats a warning about a function of jsonschema.
+    # Debian's altair repeats warnings about functions of jsonschema and pandas that it calls itself.
     warnings.filterwarnings("ignore", "jsonschema.RefResolver", DeprecationWarning)
+    warnings.filterwarnings("ignore", "the convert_dtype parameter is deprecated", FutureWarning)
     renderers = sys.modules["altair"].renderers
     if renderers.active == "default":
         renderers.enable("mimetype")

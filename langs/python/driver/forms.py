@@ -1,4 +1,4 @@
-"""Forms of values for programs: the content of a figure as a chart, and of a table as columns.
+"""Forms of values for programs: the content of a figure as a chart, of a table as columns.
 
 They are found for values that a cell shows. A large value has no such form, and a value whose form
 cannot be found is shown without it.
@@ -12,6 +12,7 @@ from . import safejson
 
 CHART = "application/vnd.sandgate.chart+json"
 DATA = "application/vnd.sandgate.data+json"
+TABLE = "application/vnd.sandgate.table+json"
 
 MAX_POINTS = 10_000    # points of a chart; fields of a table
 MAX_BYTES = 256 << 10  # of a form as JSON
@@ -26,13 +27,13 @@ def add(kind, value, data):
         found = _FORMS.get((base.__module__, base.__name__))
         if found is None:
             continue
-        name, make = found
-        try:
-            form = make(value, data)
-            if form is not None and len(safejson.dumps(form)) <= MAX_BYTES:
-                data[name] = form
-        except Exception:
-            pass  # the value is shown without it
+        for name, make in found:
+            try:
+                form = make(value, data)
+                if form is not None and len(safejson.dumps(form)) <= MAX_BYTES:
+                    data[name] = form
+            except Exception:
+                pass  # the value is shown without it
         return
 
 
@@ -42,10 +43,20 @@ def _table(frame, _):
     rows, columns = frame.shape
     if rows * columns > MAX_POINTS or columns == 0:
         return None
-    return {str(name): [_field(v) for v in frame.iloc[:, i].tolist()] for i, name in enumerate(frame.columns)}
+    return {str(name): [field(v) for v in frame.iloc[:, i].tolist()] for i, name in enumerate(frame.columns)}
 
 
-def _field(v):
+def _shown(frame, data):
+    """Return the form by which a client asks for the rows of a table. A program that hides the HTML
+    of tables wants text."""
+    if "text/html" not in data:
+        return None
+    from . import tables
+    return tables.TABLES.add(frame)
+
+
+def field(v):
+    """Return the value of a field as JSON has it."""
     if v is None or isinstance(v, (bool, str)):
         return v[:MAX_TEXT] if isinstance(v, str) else v
     if isinstance(v, numbers.Number):
@@ -261,7 +272,7 @@ def _box(across, along, paths):
 
 
 _FORMS = {
-    ("matplotlib.figure", "Figure"): (CHART, _chart),
-    ("pandas.core.frame", "DataFrame"): (DATA, _table),
-    ("pandas", "DataFrame"): (DATA, _table),
+    ("matplotlib.figure", "Figure"): [(CHART, _chart)],
+    ("pandas.core.frame", "DataFrame"): [(DATA, _table), (TABLE, _shown)],
+    ("pandas", "DataFrame"): [(DATA, _table), (TABLE, _shown)],
 }

@@ -28,7 +28,11 @@ def complete(shell, request):
 
 
 def inspect(shell, request):
-    """Return a description of the name at the cursor, as a MIME bundle."""
+    """Return a description of the name at the cursor, or of what the request is about, as a MIME
+    bundle."""
+    about = request.get("about")
+    if about:
+        return _describe(shell, about, request.get("code", ""), request.get("cursor", 0))
     name = token_at_cursor(request.get("code", ""), request.get("cursor", 0))
     if not name:
         return {"found": False}
@@ -36,6 +40,18 @@ def inspect(shell, request):
         return {"found": True, "data": shell.object_inspect_mime(name, detail_level=request.get("detail", 0))}
     except KeyError:
         return {"found": False}
+
+
+def _describe(shell, about, code, cursor):
+    """Answer a question about a table or about code. An unknown one has no answer."""
+    kind, answer = about.get("kind"), None
+    if kind in ("rows", "statistics", "export"):
+        from . import tables  # it is not needed before
+        answer = tables.TABLES.answer(about)
+    elif kind in ("problems", "definition", "names", "format"):
+        from . import questions
+        answer = questions.answer(shell, about, code, cursor)
+    return {"found": False} if answer is None else {"found": True, "data": {"application/json": answer}}
 
 
 def is_complete(shell, request):

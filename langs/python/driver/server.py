@@ -48,6 +48,9 @@ class Server:
         self._memory = Memory()
         self._c = clib.CStdout()
         self._loop = loop.CellLoop()
+        # All cells run in one context, because libraries keep their settings in context variables:
+        # decimal its precision, NumPy its print options. Tasks and callbacks get copies.
+        self._context = contextvars.Context()
         self._interrupts = Interrupts(self._guard, self._loop, self._active, self._waiting, self._announced)
         self._interrupts.cell_code = Server._run.__code__
         self._helpers = {"complete": help.complete, "inspect": help.inspect,
@@ -207,7 +210,7 @@ class Server:
         self._busy = True
         request = self._queue.popleft()
         # Eager: it starts without a round of the loop.
-        asyncio.Task(self._execute(request), loop=self._loop, context=contextvars.Context(), eager_start=True)
+        asyncio.Task(self._execute(request), loop=self._loop, context=self._context, eager_start=True)
 
     async def _execute(self, request):
         cell = cells.Cell(request.get("cell", 0), request.get("no_input", False), request.get("silent", False),

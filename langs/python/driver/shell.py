@@ -1,6 +1,7 @@
 """IPython's InteractiveShell with output as messages."""
 import asyncio
 import os
+import re
 import sys
 import traceback
 from bdb import BdbQuit
@@ -111,6 +112,15 @@ class ZMQInteractiveShell(InteractiveShell):
         print(f"figures are shown inline: there is no backend {gui} here", file=sys.stderr)
         return super().enable_matplotlib("inline")
 
+    def safe_execfile(self, *args, **kwargs):
+        """%run. IPython would then draw the current figure, and make an empty one if there is none."""
+        try:
+            return super().safe_execfile(*args, **kwargs)
+        finally:
+            pyplot = sys.modules.get("matplotlib.pyplot")
+            if pyplot is not None and hasattr(pyplot.draw_if_interactive, "called"):
+                pyplot.draw_if_interactive.called = False  # the end of the cell shows all figures
+
     def ask_exit(self):
         raise SystemExit(None)
 
@@ -218,10 +228,16 @@ class ZMQInteractiveShell(InteractiveShell):
             return
         if _grouped(error):
             self._keep(error)
-            self._showtraceback(type(error), error, traceback.format_exception(error))
+            # The text of each frame ends its line: a message without those ends has none empty.
+            self._showtraceback(type(error), error, self._named("".join(traceback.format_exception(error))))
             return
         super().showtraceback((type(error), error, error.__traceback__), filename, 0,
                               exception_only, running_compiled_code)
+
+    def _named(self, text):
+        """Replace the names of the compiler's files by those that users know."""
+        cells = self.compile._filename_map
+        return re.sub(r'File "(<ipython-input-[^">]*>)"', lambda m: f"Cell In[{cells[m[1]]}]" if m[1] in cells else m[0], text)
 
     def _let_go(self, error):
         """Release what the functions of the failure before this one hold: %debug shows the last one

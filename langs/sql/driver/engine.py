@@ -1,6 +1,7 @@
 """One database and the cells that run in it."""
 import ctypes
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -15,6 +16,8 @@ HEAP = 512 << 20         # bytes that SQLite may use
 # Statements that a surrounding transaction affects.
 _ALONE = {"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "VACUUM", "PRAGMA", "ATTACH", "DETACH"}
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "REPLACE"}
+# Statements that cannot have parameters: SQLite's message explains it.
+_NO_PARAMETERS = re.compile(r"\s*CREATE\s+(?:TEMP\s+|TEMPORARY\s+)?(?:VIEW|TRIGGER)\b", re.I)
 
 
 class Interrupted(Exception):
@@ -145,8 +148,7 @@ class Engine:
             if isinstance(error, MemoryError):
                 text = f"out of memory: SQLite may take {HEAP >> 20} MiB"
             line, column = statements.place(code, statement, text, self._error_offset())
-            if "syntax error" in text:
-                text += functions.hint(statement.text)
+            text += functions.hint(statement.text, text)
             raise Failed(type(error).__name__, text, source, code, line, column) from None
 
     def _error_offset(self):
@@ -177,7 +179,7 @@ class Engine:
     def _bound(self, text):
         """Return values for the parameters: those set with .parameter, or the user's answers."""
         names = statements.parameters(text)
-        if not names:
+        if not names or _NO_PARAMETERS.match(statements.blank(text)):
             return ()
         values = {}
         for name in names:

@@ -107,20 +107,51 @@ def _arguments(text, at):
     return None, parts
 
 
-_HINTS = (
-    (re.compile(r"\s*SHOW\s+CREATE\s+TABLE\s+(\S+)", re.I), ".schema {}"),
-    (re.compile(r"\s*(?:DESCRIBE|DESC|SHOW\s+COLUMNS\s+(?:FROM|IN))\s+([^\s;]+)", re.I), "PRAGMA table_info({}) or .schema {}"),
-    (re.compile(r"\s*SHOW\s+(?:DATABASES|SCHEMAS)", re.I), ".databases"),
-    (re.compile(r"\s*SHOW\s+INDEX", re.I), ".indexes"),
-    (re.compile(r"\s*SHOW\b", re.I), ".tables"),
-    (re.compile(r"\s*USE\s+(\S+)", re.I), ".open {}.db"),
-)
+# Statements of other databases, at their beginning.
+_STATEMENTS = tuple((re.compile(r"\s*" + pattern, re.I), there) for pattern, there in (
+    (r"SHOW\s+CREATE\s+TABLE\s+(\S+)", ".schema {}"),
+    (r"(?:DESCRIBE|DESC|SHOW\s+COLUMNS\s+(?:FROM|IN))\s+([^\s;]+)", "PRAGMA table_info({}) or .schema {}"),
+    (r"SHOW\s+(?:DATABASES|SCHEMAS)", ".databases"),
+    (r"SHOW\s+INDEX", ".indexes"),
+    (r"SHOW\b", ".tables"),
+    (r"(?:USE|CREATE\s+DATABASE)\s+(\S+)", ".open {}.db"),
+    (r"TRUNCATE\s+(?:TABLE\s+)?(\S+)", "DELETE FROM {}"),
+    (r"MERGE\b", "INSERT … ON CONFLICT … DO UPDATE"),
+))
+# Their expressions, anywhere.
+_EXPRESSIONS = tuple((re.compile(pattern, re.I), there) for pattern, there in (
+    (r"([\w.]*)::\s*\w+", "CAST({} AS type)"),
+    (r"\bILIKE\b", "LIKE, which ignores the case of ASCII letters,"),
+    (r"\bSELECT\s+TOP\s*\(?\s*(\d+)", "LIMIT {} at the end of the query"),
+    (r"\bDISTINCT\s+ON\b", "row_number() OVER (PARTITION BY …)"),
+    (r"\bEXTRACT\s*\(", "strftime('%Y', x)"),
+    (r"\bDEFAULT\s+NOW\s*\(", "DEFAULT CURRENT_TIMESTAMP"),
+    (r"\bINTERVAL\b", "date(x, '+1 day')"),
+))
+_LITERAL = re.compile(r"\b(?:DATE|TIMESTAMP)\s+'", re.I)
+_FUNCTIONS = {
+    "now": "datetime('now')", "getdate": "datetime('now')", "curdate": "date('now')", "year": "strftime('%Y', x)",
+    "month": "strftime('%m', x)", "day": "strftime('%d', x)", "date_format": "strftime('%Y-%m', x)",
+    "to_char": "strftime('%Y-%m', x)", "date_trunc": "date(x, 'start of month')", "date_add": "date(x, '+1 day')",
+    "datediff": "julianday(a) - julianday(b)", "left": "substr(x, 1, n)", "right": "substr(x, -n)", "len": "length(x)",
+    "if": "iif(test, a, b)", "nvl": "ifnull(a, b)", "isnull": "ifnull(a, b)", "greatest": "max(a, b)", "least": "min(a, b)",
+    "rand": "random()", "convert": "CAST(x AS type)", "regexp_like": "x REGEXP pattern", "array_agg": "json_group_array(x)",
+}
 
 
-def hint(text):
-    """Return what SQLite has in place of a statement of another database, or an empty string."""
-    for pattern, command in _HINTS:
-        if found := pattern.match(text):
-            name = found.group(1).rstrip(";") if found.groups() else ""
-            return "; SQLite has " + command.replace("{}", name) + " for this"
-    return ""
+def hint(text, error):
+    """Return what SQLite has in place of a statement, an expression or a function of another
+    database, or an empty string. error is SQLite's message."""
+    there, name = "", "x"
+    if missing := re.fullmatch(r"no such function: (\w+)", error):
+        there = _FUNCTIONS.get(missing.group(1).lower(), "")
+    elif re.search("syntax error|unrecognized token|no such column: INTERVAL", error):
+        plain = statements.blank(text)
+        found = [(m, there) for pattern, there in _STATEMENTS if (m := pattern.match(plain))]
+        found += [(m, there) for pattern, there in _EXPRESSIONS if (m := pattern.search(plain))]
+        if found:
+            match, there = found[0]
+            name = match.group(1).rstrip(";") if match.groups() and match.group(1) else name
+        elif _LITERAL.search(text):
+            there = "text such as '2026-01-31'"
+    return f"; SQLite has {there.replace('{}', name)} for this" if there else ""

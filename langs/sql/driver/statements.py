@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 # Strings, quoted names, and comments: their content is not syntax.
 _OPAQUE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.S)
-_PARAMETER = re.compile(r"[:@$][A-Za-z_]\w*|\?\d*")
+_PARAMETER = re.compile(r"(?<![:\w])[:@$][A-Za-z_]\w*|\?\d*")
 
 
 @dataclass

@@ -1,14 +1,16 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import type { SandgateError } from '@sandgate/client/base'
 import { client, describe, description, refused } from './server'
 import { route, type Route } from './router'
-import { offered, signIn, signOut, token } from './token'
+import { offered, signIn, signOut, token, viewing } from './token'
 import { explain, mayHelp } from './ui/again'
 import { Banner } from './ui/banner'
 import { Bar } from './ui/bar'
 import { confirm, Questions } from './ui/dialog'
 import { Icon } from './ui/icon'
-import { Toasts } from './ui/toast'
+import { paletteOpen } from './ui/palette'
+import { failed, Toasts } from './ui/toast'
 
 /** The properties of a page. It is created again for another session. */
 export interface PageProps {
@@ -31,10 +33,36 @@ export function App() {
     <>
       <Banner />
       <Content />
+      <CommandPalette />
       <Questions />
       <Toasts />
     </>
   )
+}
+
+/**
+ * The palette, which is loaded when it is first opened. The notebook and terminals handle its keys.
+ */
+function CommandPalette() {
+  const [Host, setHost] = useState<ComponentType | undefined>()
+  const open = paletteOpen.value
+  useEffect(() => {
+    if (open && !Host) void import('./palette/host').then((m) => setHost(() => m.PaletteHost), (e: unknown) => {
+      paletteOpen.value = false
+      failed('The command palette could not be loaded', e)
+    })
+  }, [open])
+  useEffect(() => {
+    const key = (e: KeyboardEvent) => {
+      const asks = (e.ctrlKey || e.metaKey) && !e.altKey && (e.shiftKey ? e.key.toLowerCase() === 'p' : e.key === 'k')
+      if (!asks || e.defaultPrevented || !['home', 'console'].includes(route.peek().page) || !description.peek()) return
+      e.preventDefault()
+      paletteOpen.value = true
+    }
+    addEventListener('keydown', key)
+    return () => removeEventListener('keydown', key)
+  }, [])
+  return Host && <Host />
 }
 
 /** Asks before a token of the address replaces the one in use. */
@@ -59,24 +87,33 @@ function Content() {
   if (!token.value || !client.value) return <Loaded page="signin" session="" />
   const e = refused.value
   if (e?.kind === 'unauthenticated') return <Loaded page="signin" session="" />
-  if (e) {
-    return (
-      <>
-        <Bar />
-        <main class="centred">
-          <Icon name="warning" />
-          <h1>The server cannot be reached</h1>
-          <p>{explain(e)}</p>
-          <div class="row">
-            {mayHelp(e) && <button type="button" class="button primary" onClick={() => void describe(client.value!)}>Try again</button>}
-            <button type="button" class={mayHelp(e) ? 'button' : 'button primary'} onClick={signOut}>Sign out</button>
-          </div>
-        </main>
-      </>
-    )
-  }
+  if (e) return <Unreachable error={e} />
   if (page === 'missing') return <Missing />
   return <Loaded key={`${page}/${session}`} page={page} session={session} />
+}
+
+/**
+ * Says why the server cannot be used. If it may come back, the notebooks of this browser are shown.
+ */
+function Unreachable({ error: e }: { error: SandgateError }) {
+  const [Offline, setOffline] = useState<typeof import('./offline/page').Offline>()
+  const wait = mayHelp(e)
+  useEffect(() => {
+    if (wait && !viewing.peek()) void import('./offline/page').then((m) => setOffline(() => m.Offline), () => {}) // then this page must do
+  }, [wait])
+  const buttons = (
+    <>
+      {wait && <button type="button" class="button primary" onClick={() => void describe(client.value!)}>Try again</button>}
+      <button type="button" class={wait ? 'button' : 'button primary'} onClick={signOut}>Sign out</button>
+    </>
+  )
+  if (wait && Offline) return <Offline error={e}>{buttons}</Offline>
+  return (
+    <>
+      <Bar />
+      <main class="centred"><Icon name="warning" /><h1>The server cannot be reached</h1><p>{explain(e)}</p><div class="row">{buttons}</div></main>
+    </>
+  )
 }
 
 function Loaded({ page, session }: { page: Pages; session: string }) {

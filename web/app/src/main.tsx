@@ -9,6 +9,7 @@ import './style/base.css'
 import { startSettings } from './settings'
 import { startTheme } from './theme'
 import { takeToken } from './token'
+import { startWorker } from './worker'
 
 takeToken()
 // The printed address may be pasted into a tab that already shows this page.
@@ -19,4 +20,5 @@ startServer()
 void startOffers()
 startRouter()
 takeGiven()
+startWorker()
 render(<App />, document.getElementById('app')!)

@@ -36,6 +36,13 @@ export const suggesting = kept<boolean>('suggest', true)
 /** Marks beside the code fold it. */
 export const foldMarks = kept<boolean>('folds', false)
 
+/** Changes of a notebook are saved without a command. */
+export const autosave = kept<boolean>('autosave', true)
+/** The size of text in terminals in pixels. */
+export const terminalSize = kept<number>('terminal', 13)
+/** Terminals show their text to screen readers. */
+export const terminalReader = kept<boolean>('reader', false)
+
 /** The keys of the editor. */
 export type EditorKeys = 'standard' | 'vim' | 'emacs'
 export const editorKeys = kept<EditorKeys>('keys', 'standard')

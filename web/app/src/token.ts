@@ -123,8 +123,8 @@ export function signOut(): void {
   try {
     localStorage.removeItem(name)
     localStorage.removeItem(providerName)
-    // The notebooks that this browser keeps for sessions that have ended.
-    for (const key of Object.keys(localStorage)) if (/^sandgate\.(copy\.|copies$|draft\.)/.test(key)) localStorage.removeItem(key)
+    // The notebooks that this browser keeps, and the places of files and terminals.
+    for (const key of Object.keys(localStorage)) if (/^sandgate\.(copy\.|copies$|draft\.|dock\.|pane\.|terminals\.)/.test(key)) localStorage.removeItem(key)
   } catch {
     // There is none.
   }

@@ -1,12 +1,14 @@
 // Tests the parts of the console that compute: metrics, quotas, days, entries of the audit log.
-import type { AuditEntry, Tenant, UsageSum } from '@sandgate/client/base'
+import type { AuditEntry, NodeInfo, Tenant, UsageSum } from '@sandgate/client/base'
 import { describe, expect, it } from 'vitest'
 import { describeEntry, olderEntries, queryOf, wholeTable } from '../src/console/auditfilter'
+import { stateOf, usesOf, versionsOf } from '../src/console/capacity'
 import { dayMS, lastDays, measures } from '../src/console/days'
 import { describeMissing } from '../src/console/missing'
 import { readMetrics, sumBy } from '../src/console/metrics'
 import { amount, bounds, part, readQuota } from '../src/console/quota'
 import { parse } from '../src/router'
+import { bytes } from '../src/ui/bytes'
 
 describe('metrics', () => {
   const samples = readMetrics([
@@ -21,6 +23,27 @@ describe('metrics', () => {
     expect([...sumBy(samples, 'a_total', 'node')]).toEqual([['n1', 5], ['n2', 4]])
     expect([...sumBy(samples, 'b', 'node')]).toEqual([['', 1500]])
   })
+})
+
+describe('nodes', () => {
+  const node = (o: Partial<NodeInfo>) => ({ name: 'n', state: 'ready', movable: true, sessions: 1, places: 4, hibernated: 0, ready: 0, pool_size: 0, ...o }) as NodeInfo
+  it('have a capacity together, without what is unknown', () => {
+    const texts = (nodes: NodeInfo[]) => usesOf(nodes).map((u) => `${u.name}: ${u.text}`)
+    expect(texts([node({ processors: 0.5, memory: 1e9, memory_used: 2e8 }), node({ sessions: 2, processors: 1, memory: 1e9 })]))
+      .toEqual(['Sessions: 3 of 8', 'Memory: 200 MB of 2.0 GB', 'Processors: 75 %'])
+    expect(texts([node({ disk: 4e9, disk_free: 1e9 })])).toContain('Disk: 3.0 GB of 4.0 GB')
+    expect(texts([])).toEqual([])
+    expect([0, 999, 1000, 999_000_000_000, 1_074_000_000_000, 2e16].map(bytes)).toEqual(['0 B', '999 B', '1.0 kB', '999 GB', '1.1 TB', '20000 TB'])
+  })
+  it('are described by their state', () => {
+    expect(stateOf(node({}))).toBe('')
+    expect(stateOf(node({ state: 'draining', hibernated: 1200 }))).toBe('Takes no sessions. 1,201 sessions left.')
+    expect(stateOf(node({ state: 'drained', moved: { parked: 1, stayed: 0 } }))).toBe('Takes no sessions. 1 session moved. The machine can be stopped.')
+    expect(stateOf(node({ state: 'drained', moved: { parked: 0, stayed: 1, templates: 2 } }))).toBe('Takes no sessions. 0 sessions moved. 1 session could not move, 2 templates only here.')
+    expect(stateOf(node({ state: 'drained', drain_error: 'no store' }))).toBe('Takes no sessions. The drain failed: no store')
+    expect(stateOf(node({ state: 'unreachable' }))).toMatch(/does not answer/i)
+  })
+  it('have versions', () => expect(versionsOf([node({ version: '2' }), node({ version: '1' }), node({ version: '2' }), node({})])).toEqual(['1', '2']))
 })
 
 describe('quotas', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { questionFor } from '../src/files/chosen'
 import { isNumeric, parseTable, sorted } from '../src/notebook/file/csv'
 import { kindOf, languageOfFile, textIn } from '../src/notebook/file/kinds'
 
@@ -27,4 +28,15 @@ it('knows files by their names, and text by its bytes', () => {
   expect(textIn(new TextEncoder().encode('größe'))).toBe('größe')
   expect(textIn(new Uint8Array([0x89, 0x50, 0, 1]))).toBeUndefined()
   expect(textIn(new Uint8Array([0xff, 0xfe]))).toBeUndefined()
+})
+
+describe('an upload', () => {
+  const file = (name: string) => ({ name, file: new File([], name.split('/').pop()!) })
+  it('asks before files are replaced, and before files are added to a folder', () => {
+    const taken = new Set(['a.txt', 'data'])
+    expect(questionFor([file('b.txt'), file('new/a.txt')], taken)).toBeUndefined()
+    expect(questionFor([file('a.txt')], taken)?.title).toBe('Replace a.txt?')
+    expect(questionFor([file('data/x'), file('data/y')], taken)).toMatchObject({ title: 'Add to the folder data?', yes: 'Add' })
+    expect(questionFor([file('data/x'), file('a.txt')], taken)?.yes).toBe('Replace')
+  })
 })

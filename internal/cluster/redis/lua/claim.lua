@@ -55,6 +55,7 @@ end
 local token = following(math.max(tonumber(ARGV[5]), tonumber(known[3] or '0')))
 redis.call('HSET', KEYS[2], 'node', ARGV[2], 'incarnation', ARGV[3], 'token', token)
 redis.call('PEXPIRE', KEYS[2], ARGV[7])
+claimed(KEYS[2], ARGV[1])
 local name = redis.call('HGET', KEYS[2], 'name')
 if name and redis.call('GET', name) == ARGV[1] then
   redis.call('PEXPIRE', name, ARGV[7])

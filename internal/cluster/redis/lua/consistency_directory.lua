@@ -1,6 +1,7 @@
 -- Compares the records of the directory with each other, and returns the records that
 -- do not agree. It reads all keys and blocks the server meanwhile.
--- KEYS: directory, nodes. ARGV: prefix of nodes, prefix of sessions, prefix of holders.
+-- KEYS: directory, nodes. ARGV: prefix of nodes, prefix of sessions, prefix of usage on nodes,
+-- prefix of what no node reports.
 local wrong = {}
 local function report(...) wrong[#wrong + 1] = table.concat({ ... }) end
 local function keys(prefix)
@@ -70,6 +71,30 @@ for _, key in ipairs(keys(ARGV[3])) do
       local incarnation = tonumber(string.match(all[i + 1], '^(%d+) ') or '')
       if not incarnation or incarnation > last then
         report('the usage ', all[i], ' is of no incarnation: ', all[i + 1])
+      end
+    end
+  end
+end
+for _, key in ipairs(keys(ARGV[4])) do
+  if redis.call('PTTL', key) == -1 then
+    report('what no node reports has no end: ', key)
+  end
+  local expected, sums = {}, sums_of(key)
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if string.find(all[i], '^[ps]:') then
+      local _, group, list = entry_of(all[i + 1])
+      expected[group] = expected[group] or {}
+      sums[group] = sums[group] or {}
+      add(expected[group], list, 1)
+    end
+  end
+  for group, sum in pairs(sums) do
+    local want = expected[group] or {}
+    for n = 1, math.max(#sum, #want) do
+      if math.abs((sum[n] or 0) - (want[n] or 0)) > 0.01 then
+        report('the sum of ', group, ' in ', key, ' is ', joined(sum), ', not ', joined(want))
+        break
       end
     end
   end

@@ -29,6 +29,8 @@ if incarnation ~= '0' then
   end
 else
   incarnation = following(tonumber(ARGV[4]))
+  -- The node has not reported its usage in this incarnation.
+  redis.call('HSETNX', KEYS[2], 'complete', '0')
   -- Cached owners of this node have to be looked up again.
   publish(ARGV[7], {})
 end

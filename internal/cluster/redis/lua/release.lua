@@ -20,6 +20,7 @@ if ARGV[3] == 'park' then
   reach(ARGV[2])
   event.works = ARGV[5] == '1'
 else
+  claimed(KEYS[2], ARGV[1])
   local name = redis.call('HGET', KEYS[2], 'name')
   if name and redis.call('GET', name) == ARGV[1] then
     redis.call('DEL', name)

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"fmt"
 	"go/scanner"
 	"go/token"
@@ -100,9 +101,26 @@ var (
 	ours      = regexp.MustCompile(`\bmain\.`)
 )
 
-// typeError adds an error of the type checker.
-func (s *Session) typeError(e *Errors, err types.Error) {
-	e.add(s.fset.Position(err.Pos), s.plain(err.Msg))
+// typeError adds an error of the type checker. It explains variables that a cell keeps.
+func (d *draft) typeError(err types.Error) {
+	msg := d.s.plain(err.Msg)
+	name, missing := strings.CutPrefix(msg, "undefined: ")
+	if !missing {
+		name, missing = strings.CutSuffix(msg, " (type) is not an expression")
+	}
+	if missing {
+		msg += cmp.Or(kept(d.u.File, name, d.local), d.s.local[name])
+	}
+	d.errs.add(d.s.fset.Position(err.Pos), msg)
+}
+
+// kept says why a variable of a cell is not one of the session; "" if it is one.
+func kept(file, name string, local map[string]string) string {
+	why := local[name]
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("; the variable %s of %s is not one of the session, because %s", name, file, why)
 }
 
 // plain replaces internal names in a message: types of other cells have only their name, or also

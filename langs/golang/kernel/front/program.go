@@ -30,7 +30,10 @@ func (s *Session) Program(seq int, file, code string) (*Unit, error) {
 	}
 	conf := types.Config{
 		Importer: s, GoVersion: goVersion,
-		Error: func(err error) { s.typeError(errs, err.(types.Error)) },
+		Error: func(err error) {
+			e := err.(types.Error)
+			errs.add(s.fset.Position(e.Pos), s.plain(e.Msg))
+		},
 	}
 	u.pkg, _ = conf.Check(u.Path, s.fset, []*ast.File{f}, nil)
 	if len(errs.List) > 0 {

@@ -41,6 +41,8 @@ type Session struct {
 	order    []*Unit
 	latest   map[string]*Unit // the cell that declared a name last
 	decls    map[string]*decl // types and functions, for cells that have to declare them again
+	// local has what errors say about variables that only their cell knows.
+	local map[string]string
 }
 
 type imported struct {
@@ -64,6 +66,7 @@ type Unit struct {
 	methods []*decl
 	imports map[string]imported
 	dots    []string
+	local   map[string]string // variables that only the cell knows, and the reasons
 }
 
 // decl is the source of a type, a function or a method.
@@ -82,7 +85,7 @@ func NewSession(packages types.Importer, std map[string]string, support string) 
 	s := &Session{
 		fset: token.NewFileSet(), packages: packages, std: std,
 		imports: map[string]imported{}, units: map[string]*Unit{}, latest: map[string]*Unit{},
-		decls: map[string]*decl{},
+		decls: map[string]*decl{}, local: map[string]string{},
 	}
 	u := &Unit{File: "support.go", Code: support, Path: Path(0), Source: support}
 	f, err := parser.ParseFile(s.fset, u.File, support, parser.SkipObjectResolution)
@@ -119,8 +122,13 @@ func (s *Session) Import(path string) (*types.Package, error) {
 func (s *Session) Accept(u *Unit) {
 	s.units[u.Path] = u
 	s.order = append(s.order, u)
+	for name := range u.local {
+		s.local[name] = kept(u.File, name, u.local)
+		delete(s.latest, name)
+	}
 	for _, name := range u.names() {
 		s.latest[name] = u
+		delete(s.local, name)
 		if d := s.decls[name]; d != nil && !slices.Contains(u.decls, d) {
 			delete(s.decls, name)
 		}

@@ -23,6 +23,7 @@ type draft struct {
 	hoist  []string          // names of := and var, in order
 	isMain bool              // it declares func main
 	vars   map[string]string // hoisted variables to declare, with their types
+	local  map[string]string // variables that stay in the function of the cell, and why
 	extra  map[string]string // further imports: path to name
 	carry  *carriage
 }
@@ -99,6 +100,7 @@ func (s *Session) draft(seq int, file, code string) *draft {
 		},
 		errs: &Errors{Name: "SyntaxError", Code: code},
 		own:  map[string]bool{}, vars: map[string]string{}, extra: map[string]string{},
+		local: map[string]string{},
 	}
 	pieces := split(code)
 	for i, p := range pieces {
@@ -278,25 +280,21 @@ func (d *draft) addStatement(p piece, st ast.Stmt, offset func(token.Pos) int, l
 func (d *draft) add(t step) {
 	for _, n := range t.names {
 		if why := reserved(n); why != "" {
-			d.errs.add(token.Position{
-				Filename: d.u.File,
-				Line:     lineOf(d.u.Code, t.off), Column: columnOf(d.u.Code, t.off),
-			}, n+" cannot be the name of a variable of the session: "+why)
-		}
-		if n != "_" && !slices.Contains(d.hoist, n) {
+			d.local[n] = why
+		} else if n != "_" && !slices.Contains(d.hoist, n) {
 			d.hoist = append(d.hoist, n)
 		}
 	}
 	d.steps = append(d.steps, t)
 }
 
-// reserved says why no variable at the top level can have a name; "" if one can.
+// reserved says why no variable of the session can have a name; "" if one can.
 func reserved(name string) string {
 	if name == "main" || name == "init" {
 		return "a program has a function of that name"
 	}
 	if _, ok := types.Universe.Lookup(name).(*types.TypeName); ok {
-		return "it is a type; declare it in a function or a block"
+		return "it is the name of a type"
 	}
 	return ""
 }
@@ -367,12 +365,12 @@ func (d *draft) firstPass() *pass {
 		if t := p.vars[n]; t == nil || t == types.Typ[types.Invalid] || mentionsInvalid(t) {
 			for _, e := range p.errors {
 				if !e.Soft && !d.aboutHoisted(e.Msg) {
-					d.s.typeError(d.errs, e)
+					d.typeError(e)
 				}
 			}
 			if len(d.errs.List) == 0 {
 				for _, e := range p.errors {
-					d.s.typeError(d.errs, e)
+					d.typeError(e)
 				}
 			}
 			if len(d.errs.List) == 0 {
@@ -397,7 +395,7 @@ func (d *draft) aboutHoisted(msg string) bool {
 
 // declare decides for each hoisted name whether it is a new variable, and how its type is written.
 // A variable of an earlier cell with the same type is used again, so functions that refer to it see
-// the new value.
+// the new value. A variable whose type cannot be written stays in the function of the cell.
 func (d *draft) declare(p *pass) {
 	for _, n := range d.hoist {
 		t := types.Default(p.vars[n])
@@ -407,19 +405,7 @@ func (d *draft) declare(p *pass) {
 		}
 		text, err := d.typeText(t)
 		if err != "" {
-			off := 0
-			for _, st := range d.steps {
-				if slices.Contains(st.names, n) {
-					off = st.off
-					break
-				}
-			}
-			d.errs.add(token.Position{
-				Filename: d.u.File, Line: lineOf(d.u.Code, off),
-				Column: columnOf(d.u.Code, off),
-			},
-				fmt.Sprintf(
-					"%s would have the type %s, which has no name outside its package: convert it, or keep it inside of a block or function", n, err))
+			d.local[n] = "its type " + err + " has no name outside its package"
 			continue
 		}
 		d.vars[n] = text
@@ -474,6 +460,7 @@ func (d *draft) secondPass(first *pass) {
 		fmt.Fprintf(&b, "Var__(%q, &%s)\n", n, n)
 	}
 	b.WriteString(d.carry.moves())
+	seen := map[string]bool{}
 	for i := range d.steps {
 		t := &d.steps[i]
 		switch {
@@ -481,15 +468,8 @@ func (d *draft) secondPass(first *pass) {
 			b.WriteString("Result__(" + d.here(t.off) + d.qualify(first, t, t.text) + ")")
 		case t.asIs:
 			b.WriteString(d.here(t.off) + d.qualify(first, t, t.text))
-		case t.value != "":
-			b.WriteString(d.here(t.off) + strings.Join(t.names, ", ") + " = " +
-				d.here(t.off+t.valueAt) + d.qualify(first, t, t.value))
 		default:
-			for _, n := range t.names {
-				if n != "_" {
-					fmt.Fprintf(&b, "%s = *new(%s%s);", n, d.here(t.off), t.typ)
-				}
-			}
+			d.assign(&b, first, t, seen)
 		}
 		b.WriteString("\n")
 	}
@@ -500,11 +480,11 @@ func (d *draft) secondPass(first *pass) {
 	}
 	b.WriteString("func init() { Keep__(Cell__) }\n")
 	p := d.check(d.source()+vars.String(), b.String(),
-		func(e types.Error) { d.s.typeError(d.errs, e) })
+		d.typeError)
 	if len(d.errs.List) > 0 {
 		return
 	}
-	d.u.pkg = p.pkg
+	d.u.pkg, d.u.local = p.pkg, d.local
 	d.u.Imports = p.imports
 	source, err := instrument(p.source)
 	if err != nil {
@@ -512,6 +492,44 @@ func (d *draft) secondPass(first *pass) {
 		return
 	}
 	d.u.Source = source
+}
+
+// assign writes a := or var. seen has the local variables that earlier steps declare.
+func (d *draft) assign(b *strings.Builder, first *pass, t *step, seen map[string]bool) {
+	if t.value == "" {
+		for _, n := range t.names {
+			switch {
+			case n == "_":
+			case d.local[n] != "" && !seen[n]:
+				fmt.Fprintf(b, "var %s %s%s; _ = %s;", n, d.here(t.off), t.typ, n)
+				seen[n] = true
+			default:
+				fmt.Fprintf(b, "%s = *new(%s%s);", n, d.here(t.off), t.typ)
+			}
+		}
+		return
+	}
+	// A new local variable gets the type of its value. The session's variables beside it get their
+	// values through others, since := would declare them too.
+	names, after, op := slices.Clone(t.names), "", " = "
+	for _, n := range t.names {
+		if d.local[n] != "" && !seen[n] {
+			op, seen[n] = " := ", true
+			after += "; _ = " + n
+		}
+	}
+	for i, n := range names {
+		if op == " := " && d.local[n] == "" && n != "_" {
+			names[i] = fmt.Sprintf("value%d__", i)
+			after += fmt.Sprintf("; %s = %s", n, names[i])
+		}
+	}
+	if op == " := " && t.typ != "" {
+		names[len(names)-1] += " " + t.typ
+		names[0], op = "var "+names[0], " = "
+	}
+	b.WriteString(d.here(t.off) + strings.Join(names, ", ") + op + d.here(t.off+t.valueAt) +
+		d.qualify(first, t, t.value) + after)
 }
 
 // source returns the declarations of the cell, and the carried ones.

@@ -29,6 +29,9 @@ import (
 // goBin is the toolchain of the image.
 const goBin = "/usr/local/go/bin/go"
 
+// imageModules has the modules of the image, as a module proxy.
+const imageModules = "/usr/local/share/go/mod/cache/download"
+
 // listTimeout bounds finding, and downloading, the packages that a package needs.
 const listTimeout = 5 * time.Minute
 
@@ -160,6 +163,9 @@ type listed struct {
 // find compiles a package and all packages that it needs.
 func (c *Cache) find(path string) error {
 	list, err := c.list(path)
+	if err == nil && c.raise(list) {
+		list, err = c.list(path)
+	}
 	if err != nil {
 		return err
 	}
@@ -206,6 +212,50 @@ func (c *Cache) module() (dir string, flags []string, err error) {
 		0o644)
 }
 
+// raise gets the image's versions of modules whose packages were not found, and reports whether it
+// did. Another module of the session may have asked for an older version, which the image lacks. A
+// go.mod of the user stays as it is.
+func (c *Cache) raise(list []listed) bool {
+	dir, flags, err := c.module()
+	if err != nil || len(flags) == 0 {
+		return false
+	}
+	raised := false
+	for _, p := range list {
+		if p.Error == nil || !inImage(p.ImportPath) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, listTimeout)
+		raised = c.command(ctx, dir, "get", "--", p.ImportPath+"@latest").Run() == nil || raised
+		cancel()
+	}
+	return raised
+}
+
+var capital = regexp.MustCompile(`[A-Z]`)
+
+// inImage reports whether the image has a module that may contain the package. A capital letter has
+// a ! in the names of files.
+func inImage(path string) bool {
+	path = strings.ToLower(capital.ReplaceAllString(path, "!$0"))
+	for ; path != "." && path != "/"; path = filepath.Dir(path) {
+		if _, err := os.Stat(filepath.Join(imageModules, path, "@v", "list")); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// command is a command of Go in a folder with a go.mod.
+func (c *Cache) command(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, goBin, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS=linux", "GOARCH=amd64",
+		"GOTOOLCHAIN=local")
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
 var goListHead = regexp.MustCompile(`(?m)^go: `)
 
 func (c *Cache) list(path string) ([]listed, error) {
@@ -219,11 +269,7 @@ func (c *Cache) list(path string) ([]listed, error) {
 		"list", "-e", "-deps",
 		"-json=ImportPath,Dir,Name,Standard,GoFiles,CgoFiles,SFiles,EmbedFiles,EmbedPatterns,Imports,ImportMap,Module,Error",
 	}, flags...)
-	cmd := exec.CommandContext(ctx, goBin, append(args, "--", path)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS=linux", "GOARCH=amd64",
-		"GOTOOLCHAIN=local")
-	cmd.WaitDelay = time.Second
+	cmd := c.command(ctx, dir, append(args, "--", path)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

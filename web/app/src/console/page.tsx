@@ -4,6 +4,7 @@ import { description, may } from '../server'
 import { Bar } from '../ui/bar'
 import { Audit } from './audit'
 import { Keys } from './keys'
+import { Nodes } from './nodes'
 import { Overview } from './overview'
 import { Tenants } from './tenants'
 import { Usage } from './usage'
@@ -21,6 +22,7 @@ interface View {
 /** The views, in the order of their links. A user sees those for which the server gives a scope. */
 const views: View[] = [
   { name: 'overview', title: 'Overview', scope: 'admin', View: Overview },
+  { name: 'nodes', title: 'Nodes', scope: 'admin', View: Nodes },
   { name: 'usage', title: 'Usage', scope: 'sessions:read', View: Usage },
   { name: 'tenants', title: 'Tenants', scope: 'keys', View: Tenants },
   { name: 'keys', title: 'Keys', scope: 'keys', View: Keys },

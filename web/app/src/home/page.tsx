@@ -2,7 +2,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import type { SandgateError, Sandbox } from '@sandgate/client/base'
 import { facts } from '../notebook/languages'
-import { filesPath, rest } from '../rest'
+import { filesPath, offers, rest } from '../rest'
 import { navigate, notebookPath, terminalPath } from '../router'
 import { client, languages, may } from '../server'
 import { explain, mayHelp } from '../ui/again'
@@ -11,6 +11,7 @@ import { Icon } from '../ui/icon'
 import { failed } from '../ui/toast'
 import { Examples, notebookOf, type Example } from './examples'
 import { lastOutput } from './last'
+import type { Preview } from './previews'
 import type { Detail } from './row'
 import { Sessions } from './sessions'
 import { lookAtSnapshots, Snapshots } from './snapshots'
@@ -37,13 +38,19 @@ async function lookCloser(list: Sandbox[]): Promise<void> {
   const some = list.filter((s) => s.info.state !== 'lost').slice(0, maxDetails)
   const found = await Promise.all(some.map(async (s): Promise<[string, Detail]> => {
     const runs = s.info.state === 'running' || s.info.state === 'paused'
-    const [usage, last] = await Promise.all([
+    const [usage, last, previews] = await Promise.all([
       runs ? s.refresh().then((i) => i.usage, () => undefined) : undefined,
       lastOutput(s).catch(() => ''),
+      previewsOf(s.id).catch(() => []),
     ])
-    return [s.id, { usage, last }]
+    return [s.id, { usage, last, previews }]
   }))
   details.value = Object.fromEntries(found)
+}
+
+async function previewsOf(id: string): Promise<Preview[]> {
+  if (!offers('GET /v1/sessions/{id}/ports/links') || !may('sessions:write')) return []
+  return (await rest<{ links: Preview[] | null }>('GET', `/v1/sessions/${encodeURIComponent(id)}/ports/links`)).links ?? []
 }
 
 /** Lists all sessions of the user, and creates new ones. */

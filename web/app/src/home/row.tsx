@@ -1,20 +1,24 @@
+import type { ComponentType } from 'preact'
+import { useState } from 'preact/hooks'
 import type { Sandbox } from '@sandgate/client/base'
 import { facts } from '../notebook/languages'
 import { offers, rest } from '../rest'
 import { navigate, notebookPath, terminalPath } from '../router'
-import { languageName } from '../server'
+import { languageName, may } from '../server'
 import { ask, confirm } from '../ui/dialog'
 import { expiryOrNone } from '../ui/expiry'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import { failed, toast } from '../ui/toast'
 import { labelsOf, stateOf } from './filter'
+import type { Preview } from './previews'
 import { lookAtSnapshots } from './snapshots'
 
 /** The facts about a session that a list does not have. */
 export interface Detail {
   usage?: { memory_bytes: number; memory_max_bytes?: number } | undefined
   last?: string
+  previews?: Preview[]
 }
 
 interface Props {
@@ -27,7 +31,7 @@ interface Props {
   onPick?: (on: boolean) => void
 }
 
-export function Row({ session: s, detail: { usage, last }, changed, onLabel, picked, onPick }: Props) {
+export function Row({ session: s, detail: { usage, last, previews }, changed, onLabel, picked, onPick }: Props) {
   const i = s.info
   const lost = i.state === 'lost'
   const word = stateOf(i)
@@ -35,8 +39,12 @@ export function Row({ session: s, detail: { usage, last }, changed, onLabel, pic
   const at = (op: string) => `/v1/sessions/${encodeURIComponent(s.id)}${op && `/${op}`}`
   const name = i.name || `${languageName(i.language)} session`
   const terminals = i.channels?.filter((c) => c.kind === 'terminal' && c.state !== 'exited').length ?? 0
+  const [Over, setOver] = useState<ComponentType | undefined>()
+  const manage = () => void import('./previews').then(
+    ({ Previews }) => setOver(() => () => <Previews session={s} name={name} onClose={() => { setOver(undefined); void changed() }} />), (e: unknown) => failed('This part of the page could not be loaded', e))
   return (
     <li class={`session ${word}`}>
+      {Over && <Over />}
       {onPick && <input type="checkbox" class="pick" aria-label={`Select ${name}`} checked={picked} onChange={(e) => onPick(e.currentTarget.checked)} />}
       <span class="language-badge" style={{ background: facts(i.language).colour }} aria-hidden="true">{facts(i.language).short}</span>
       <div class="grow">
@@ -49,6 +57,7 @@ export function Row({ session: s, detail: { usage, last }, changed, onLabel, pic
           {i.template && <span>from {i.template}</span>}
           {i.origin && <span>copy of <code>{i.origin.slice(0, 10)}</code></span>}
           {labelsOf(i).map((label) => <button key={label} type="button" class="label" aria-label={`Show sessions with ${label}`} onClick={() => onLabel(label)}>{label}</button>)}
+          {previews?.map((p) => p.url && <a key={p.id} class="label" href={p.url} target="_blank" rel="noreferrer noopener" aria-label={`Open the preview ${previewName(p)}`}>{previewName(p)}</a>)}
           {i.keep_alive && <span>kept awake</span>}
           {terminals > 0 && <span>{terminals} {terminals === 1 ? 'terminal' : 'terminals'}</span>}
           <code class="id" title={s.id}>{s.id.slice(0, 10)}</code>
@@ -76,6 +85,7 @@ export function Row({ session: s, detail: { usage, last }, changed, onLabel, pic
                 await lookAtSnapshots()
               })
             }}><Icon name="download" />Save a snapshot…</MenuItem>}
+            {offers('GET /v1/sessions/{id}/ports/links') && may('sessions:write') && !lost && <MenuItem onClick={manage}><Icon name="share" />Preview links…</MenuItem>}
             {offers('POST /v1/sessions/{id}/pause') && i.state === 'running' && <MenuItem onClick={() => act('The session was not paused', () => rest('POST', at('pause')))}><Icon name="pause" />Pause</MenuItem>}
             {i.state === 'running' || i.state === 'paused'
               ? <MenuItem onClick={() => act('The session was not hibernated', () => rest('POST', at('hibernate')))}><Icon name="moon" />Hibernate</MenuItem>
@@ -94,6 +104,8 @@ export function Row({ session: s, detail: { usage, last }, changed, onLabel, pic
     </li>
   )
 }
+
+const previewName = (p: Preview) => p.label || `Port ${p.port}`
 
 /** The memory in use, with the most that the session may take. */
 function Memory({ used, most }: { used: number; most?: number | undefined }) {

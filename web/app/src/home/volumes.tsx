@@ -1,4 +1,6 @@
 import { signal } from '@preact/signals'
+import type { ComponentType } from 'preact'
+import { useState } from 'preact/hooks'
 import { offers, rest } from '../rest'
 import { may } from '../server'
 import { bytes } from '../ui/bytes'
@@ -56,9 +58,14 @@ export function ChooseVolumes() {
 }
 
 export function Volumes() {
+  // Rarely used parts are loaded on demand.
+  const [Browser, setBrowser] = useState<ComponentType | undefined>()
+  const browse = (name: string) => void import('./volume-files').then(
+    ({ VolumeFiles }) => setBrowser(() => () => <VolumeFiles name={name} onClose={() => setBrowser(undefined)} />), (e: unknown) => failed('This part of the page could not be loaded', e))
   if (!offers('POST /v1/volumes') || (volumes.value.length === 0 && !may('sessions:manage'))) return null
   return (
     <section aria-labelledby="volumes">
+      {Browser && <Browser />}
       <div class="heading"><h2 id="volumes">Volumes</h2><span class="grow" />{may('sessions:manage') && <button type="button" class="button" onClick={() => void create()}><Icon name="add" />New volume</button>}</div>
       {volumes.value.length === 0
         ? <p class="muted">A volume keeps files when a session ends. Several sessions can use it at once.</p>
@@ -72,6 +79,7 @@ export function Volumes() {
                   <p class="muted about"><span>{bytes(v.bytes)} of {bytes(v.max_bytes)}</span><span>{v.files === 1 ? '1 file' : `${v.files.toLocaleString('en')} files`}</span>
                     <span>{v.sessions === 0 ? 'in no session' : v.sessions === 1 ? 'in 1 session' : `in ${v.sessions} sessions`}</span></p>
                 </div>
+                <button type="button" class="button quiet" aria-label={`Files of volume ${v.name}`} onClick={() => browse(v.name)}><Icon name="folder" />Files</button>
                 {may('sessions:manage') && <button type="button" class="button icon quiet" aria-label={`Delete volume ${v.name}`} title={v.sessions ? 'End its sessions first' : 'Delete'} disabled={v.sessions > 0} onClick={async () => {
                   if (!await confirm({ title: `Delete the volume “${v.name}”?`, text: 'All its files are deleted. This cannot be undone.', yes: 'Delete', danger: true })) return
                   await rest('DELETE', `/v1/volumes/${encodeURIComponent(v.name)}`).catch((e: unknown) => failed('It was not deleted', e))

@@ -4,12 +4,16 @@ import { languages, languageName } from '../server'
 import { editorKeys, foldMarks, lineNumbers } from '../settings'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
+import { appView } from './appview'
+import { dragCell, InsertBar } from './arrange'
 import type { CellModel } from './cell'
+import { indexOf } from './code/ask'
 import { commands, type Shell } from './commands'
 import type { Editor } from './editor'
 import { keysOf } from './keys'
 import { facts } from './languages'
 import type { Notebook } from './notebook'
+import { headingLevel, sectionOf } from './sections'
 
 /** The editors of the cells that have one. Code that moves the focus uses it. */
 export type Editors = Map<string, { focus(at?: 'start' | 'end'): void; editor: Editor | undefined }>
@@ -32,7 +36,7 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
   const box = useRef<HTMLElement>(null)
   const rendered = type === 'markdown' && !c.editing.value
   return (
-    <section ref={box} id={`cell-${c.id}`} class={`cell ${type}${active ? ' active' : ''}${selected ? ' selected' : ''}`} data-state={state} data-mode={active ? n.mode.value : undefined}
+    <section ref={box} id={`cell-${c.id}`} hidden={n.hidden.value.has(c)} class={`cell ${type}${active ? ' active' : ''}${selected ? ' selected' : ''}`} data-state={state} data-mode={active ? n.mode.value : undefined}
       aria-label={`Cell ${index + 1}, ${name}${words && `, ${words}`}`} tabIndex={active ? 0 : -1}
       onFocusIn={(e) => { if (n.active.peek() !== c.id && e.target !== box.current) n.select(c.id) }}
       onMouseDown={(e) => {
@@ -40,12 +44,14 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
         n.select(c.id, e.shiftKey)
         n.mode.value = 'command'
       }}>
+      {!n.readOnly && <InsertBar notebook={n} index={index} />}
       <Gutter notebook={n} cell={c} box={box} />
       <Others notebook={n} cell={c} />
       <div class="cell-main">
         {type === 'code' && !(active && !n.readOnly) && n.mixed.value && <span class="language-tag" aria-hidden="true"><i class="dot" style={{ background: facts(c.language.value).colour }} />{facts(c.language.value).short}</span>}
         {active && !n.readOnly && <Tools notebook={n} cell={c} shell={shell} />}
         {rendered ? <Rendered notebook={n} cell={c} /> : <Source notebook={n} cell={c} editors={editors} index={index} />}
+        {type === 'code' && c.problems.value.length > 0 && <Problems notebook={n} cell={c} />}
         {type === 'code' && <Output notebook={n} cell={c} index={index} />}
         <Comments notebook={n} cell={c} />
       </div>
@@ -76,13 +82,10 @@ function Comments({ notebook: n, cell: c }: { notebook: Notebook; cell: CellMode
 function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellModel; box: { current: HTMLElement | null } }) {
   const state = c.state.value
   const started = useRef(-Infinity)
-  if (c.type.value !== 'code') return <div class="gutter" />
+  const drag = { draggable: !n.readOnly, title: n.readOnly ? undefined : 'Drag to move the cell', onDragStart: (e: DragEvent) => dragCell(e, c.id, box.current) }
+  if (c.type.value !== 'code') return <div class="gutter" {...drag}><Fold notebook={n} cell={c} /></div>
   return (
-    <div class="gutter" draggable={!n.readOnly} onDragStart={(e) => {
-      e.dataTransfer!.setData('application/x-sandgate-cell', c.id)
-      e.dataTransfer!.effectAllowed = 'move'
-      if (box.current) e.dataTransfer!.setDragImage(box.current, 20, 20)
-    }}>
+    <div class="gutter" {...drag}>
       {n.readOnly
         ? c.busy && <span class="run busy"><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /></span>
         : c.busy
@@ -90,6 +93,17 @@ function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellM
         : <button type="button" class="run" aria-label="Run this cell" title="Run (Ctrl+Enter)" onClick={(e) => { started.current = e.timeStamp; n.select(c.id); n.run([c]) }}><Icon name="play" /></button>}
       <span class="count num" aria-hidden="true">{state === 'queued' ? '…' : c.count.value ?? ''}</span>
     </div>
+  )
+}
+
+/** Folds the section below a heading. */
+function Fold({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
+  if (headingLevel(c) === 0 || c.editing.value) return null
+  const count = sectionOf(n.cells.value, c).length
+  const cells = `${count} ${count === 1 ? 'cell' : 'cells'}`
+  return (
+    <button type="button" class="fold" aria-expanded={!c.section.value} disabled={count === 0} aria-label={c.section.value ? `Show the ${cells} of this section` : `Fold the section of ${cells}`} title={c.section.value ? `Show ${cells}` : 'Fold the section'}
+      onClick={() => { n.select(c.id); c.section.value = !c.section.value }}><span aria-hidden="true">{c.section.value ? '▸' : '▾'}</span></button>
   )
 }
 
@@ -117,7 +131,7 @@ function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: Cell
       <button type="button" class="button icon quiet wide" aria-label="Move down" title="Move down" onClick={run('move-down')}><Icon name="down" /></button>
       <button type="button" class="button icon quiet wide" aria-label="Delete" title="Delete (D D)" onClick={run('delete')}><Icon name="trash" /></button>
       <Menu label="More for this cell" button={<Icon name="more" />}>
-        {() => ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'comment', 'fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map((id) => (
+        {() => ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'format', 'comment', 'fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map((id) => (
           <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={(id === 'replay' || id === 'download-output') && c.execution === 0}>{commands[id]!.name}</MenuItem>
         ))}
       </Menu>
@@ -183,10 +197,18 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
         effect(() => editor.setFolds(foldMarks.value)),
         effect(() => void editor.setKeys(editorKeys.value)),
         effect(() => editor.setErrorLine(c.errorLine.value)),
+        effect(() => editor.setProblems(c.problems.value)),
+        effect(() => {
+          const to = c.target.value
+          if (!to) return
+          editor.select(Math.min(to.index, c.source.peek().length), Math.min(to.index, c.source.peek().length))
+          c.target.value = undefined
+        }),
         effect(() => editor.setReached(n.mode.value === 'edit' && n.active.value === c.id)),
         () => editor.destroy(),
       )
       setReady(true)
+      if (!n.readOnly) void import('./code/problems').then((m) => { if (!gone) stops.push(m.watchProblems(n, c)) }, () => {})
       // Unless the user has moved the focus meanwhile, to another cell or outside of the cells.
       const focused = document.activeElement
       if (wanted && n.active.peek() === c.id && n.mode.peek() === 'edit' && (!focused || focused === document.body || focused.closest('.cell'))) editor.focus(wanted.at)
@@ -221,6 +243,23 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
   )
 }
 
+/** Lists the first problems of the code. A click goes to the place. */
+function Problems({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
+  const all = c.problems.value
+  return (
+    <div class="problems" role="group" aria-label="Problems">
+      {all.slice(0, 3).map((p) => (
+        <button key={`${p.line}:${p.column}:${p.message}`} type="button" class={p.severity} title="Go to the place" onClick={() => {
+          n.select(c.id)
+          n.mode.value = 'edit'
+          c.target.value = { index: indexOf(c.source.peek(), p.line, p.column) }
+          n.focus()
+        }}><Icon name="warning" /><span>Line {p.line}: {p.message}{all.length > 3 && p === all[2] && `, and ${all.length - 3} more`}</span></button>
+      ))}
+    </div>
+  )
+}
+
 /** Shows a Markdown cell as a page. */
 function Rendered({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
   const at = useRef<HTMLDivElement>(null)
@@ -231,7 +270,7 @@ function Rendered({ notebook: n, cell: c }: { notebook: Notebook; cell: CellMode
     })
   })
   const edit = () => {
-    if (n.readOnly) return
+    if (n.readOnly || appView.peek()) return
     n.select(c.id)
     c.editing.value = true
     n.mode.value = 'edit'
@@ -240,6 +279,7 @@ function Rendered({ notebook: n, cell: c }: { notebook: Notebook; cell: CellMode
   return (
     <div class="rendered" onDblClick={edit}>
       <div ref={at}>{c.source.value.trim() ? <pre class="source-static">{c.source.value}</pre> : null}</div>
+      {c.section.value && n.cells.value.length > 1 && <button type="button" class="button quiet folded" onClick={() => (c.section.value = false)}>{`Show ${sectionOf(n.cells.value, c).length} folded cells`}</button>}
       {!c.source.value.trim() && <p class="muted">Empty text.{n.readOnly ? '' : ' Press Enter to write.'}</p>}
     </div>
   )

@@ -1,4 +1,5 @@
 import { signal, type Signal } from '@preact/signals'
+import type { Problem } from './code/ask'
 import { readComments, type Comment } from './comment'
 import { newCellID, type CellJSON, type CellType } from './ipynb'
 import { languageOf, facts } from './languages'
@@ -20,10 +21,16 @@ export class CellModel {
   readonly elapsed: Signal<number> = signal(0)
   /** Whether the cell's output, or a Markdown cell's page, is folded away. */
   readonly folded: Signal<boolean>
+  /** Whether the cells below this heading are folded away. */
+  readonly section: Signal<boolean>
   /** Whether a Markdown cell shows its source. */
   readonly editing: Signal<boolean> = signal(false)
   /** The line that an error points to, from 1. The editor marks it. */
   readonly errorLine: Signal<number> = signal(0)
+  /** The problems that the kernel finds in the code. */
+  readonly problems: Signal<Problem[]> = signal([])
+  /** The place in the code where the cursor is wanted, once the editor is there. */
+  readonly target: Signal<{ index: number } | undefined> = signal(undefined)
   readonly comments: Signal<Comment[]>
   /** Whether the user writes a comment. */
   readonly commenting: Signal<boolean> = signal(false)
@@ -42,6 +49,7 @@ export class CellModel {
     this.language = signal(cellLanguage(this.json.metadata) ?? fallback)
     this.comments = signal(readComments(object(this.json.metadata.sandgate).comments))
     this.folded = signal(object(this.json.metadata.jupyter).outputs_hidden === true || this.json.metadata.collapsed === true)
+    this.section = signal(this.json.metadata['jp-MarkdownHeadingCollapsed'] === true)
     if (j.outputs?.length) this.output.load(j.outputs)
   }
 
@@ -59,6 +67,7 @@ export class CellModel {
     delete jupyter.outputs_hidden
     if (this.folded.value && code) jupyter.outputs_hidden = true
     delete metadata.jupyter
+    delete metadata['jp-MarkdownHeadingCollapsed'] // JupyterLab's name
     const comments = this.comments.value
     if (!this.folded.value) delete metadata.collapsed
     return {
@@ -66,6 +75,7 @@ export class CellModel {
       metadata: {
         ...metadata,
         ...(comments.length ? { sandgate: { comments } } : {}),
+        ...(this.section.value ? { 'jp-MarkdownHeadingCollapsed': true } : {}),
         ...(Object.keys(jupyter).length ? { jupyter } : {}),
         ...(other ? { vscode: { ...object(vscode), languageId: facts(this.language.value).vscode } } : code || !vscode ? {} : { vscode }),
       },

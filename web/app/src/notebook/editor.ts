@@ -1,11 +1,13 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, closeCompletion, completionStatus, selectedCompletionIndex, startCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, indentLess, indentMore, isolateHistory, toggleComment } from '@codemirror/commands'
-import { bracketMatching, codeFolding, foldGutter, foldKeymap, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting, type LanguageSupport } from '@codemirror/language'
+import { bracketMatching, codeFolding, foldGutter, foldKeymap, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language'
 import { Compartment, type EditorSelection, EditorState, Prec, StateEffect, StateField, type Extension } from '@codemirror/state'
 import { Decoration, drawSelection, EditorView, highlightSpecialChars, hoverTooltip, keymap, lineNumbers, rectangularSelection, type DecorationSet, type Tooltip, showTooltip } from '@codemirror/view'
-import { tags as t } from '@lezer/highlight'
 import { codePoints, type Completion, type Inspection } from '@sandgate/client/base'
 import { suggesting, type EditorKeys } from '../settings'
+import { problemMarks, showProblems } from './code/marks'
+import { colours, support } from './code/colours'
+import type { Problem } from './code/ask'
 import { onCall, setSignature, shownSignature, signature, signatureIn } from './signature'
 import { acceptFirst, selectWhenAsked, suggestsIn } from './suggest'
 
@@ -20,29 +22,7 @@ export interface EditorHost {
   inspect(code: string, cursor: number): Promise<Inspection | undefined>
 }
 
-const support: Record<string, () => Promise<Extension>> = {
-  python: () => import('@codemirror/lang-python').then((m) => m.python()),
-  javascript: () => import('@codemirror/lang-javascript').then((m) => m.javascript({ typescript: true, jsx: true })),
-  golang: () => import('@codemirror/lang-go').then((m) => m.go()),
-  java: () => import('@codemirror/lang-java').then((m) => m.java()),
-  php: () => import('@codemirror/lang-php').then((m): LanguageSupport => m.php({ plain: true })),
-  sql: () => import('@codemirror/lang-sql').then((m) => m.sql({ dialect: m.SQLite })),
-  bash: async () => {
-    const [{ StreamLanguage }, { shell }] = await Promise.all([import('@codemirror/language'), import('@codemirror/legacy-modes/mode/shell')])
-    return StreamLanguage.define(shell)
-  },
-}
-
-const highlight = HighlightStyle.define([
-  { tag: [t.keyword, t.operatorKeyword, t.modifier, t.controlKeyword, t.definitionKeyword, t.moduleKeyword], color: 'var(--code-keyword)' },
-  { tag: [t.string, t.special(t.string), t.regexp, t.character], color: 'var(--code-string)' },
-  { tag: [t.number, t.bool, t.null, t.atom], color: 'var(--code-number)' },
-  { tag: [t.comment, t.meta], color: 'var(--code-comment)', fontStyle: 'italic' },
-  { tag: [t.function(t.variableName), t.function(t.propertyName), t.definition(t.function(t.variableName)), t.heading], color: 'var(--code-name)' },
-  { tag: [t.typeName, t.className, t.namespace, t.tagName, t.attributeName, t.self], color: 'var(--code-type)' },
-  { tag: t.link, textDecoration: 'underline' },
-  { tag: t.invalid, color: 'var(--danger)' },
-])
+const highlight = HighlightStyle.define(colours.map(({ name: _, ...c }) => c))
 
 const look = EditorView.theme({
   '&': { fontSize: 'var(--code)', backgroundColor: 'transparent', color: 'var(--ink)' },
@@ -126,7 +106,7 @@ export class Editor {
           highlightSpecialChars(), this.#undo.of([history(), keymap.of(historyKeymap)]), drawSelection(), EditorState.allowMultipleSelections.of(true), rectangularSelection(), indentOnInput(),
           indentUnit.of('    '), EditorState.tabSize.of(4), syntaxHighlighting(highlight), bracketMatching(), closeBrackets(), EditorView.lineWrapping,
           ...(readOnly ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })] : []),
-          look, errorLine, tip, this.#language.of([]), this.#numbers.of([]), this.#folds.of([]), codeFolding(), this.#reached.of([]),
+          look, errorLine, tip, problemMarks, this.#language.of([]), this.#numbers.of([]), this.#folds.of([]), codeFolding(), this.#reached.of([]),
           autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: true, selectOnOpen: false, defaultKeymap: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
           selectWhenAsked(() => this.#asked), signature, onCall((name, from) => void this.#sign(name, from)),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
@@ -197,6 +177,10 @@ export class Editor {
   setErrorLine(n: number): void {
     const line = n >= 1 && n <= this.view.state.doc.lines ? this.view.state.doc.line(n) : undefined
     this.view.dispatch({ effects: setErrorLine.of(n), ...(line ? { selection: { anchor: line.from }, scrollIntoView: true } : {}) })
+  }
+
+  setProblems(problems: readonly Problem[]): void {
+    showProblems(this.view, problems)
   }
 
   /** Shows another text, unless the text is shared. The cursor keeps its place. */

@@ -28,15 +28,28 @@ export function script(cells: CellJSON[], languages: string[], main: string): st
   }).join('\n')
 }
 
-const css = `:root{color-scheme:light dark;--code-keyword:light-dark(#8a2a8c,#d7a3e8);--err:light-dark(#ab2418,#ff9085)}
-body{max-width:860px;margin:0 auto;padding:32px 16px;font:15px/1.55 system-ui,sans-serif}pre{overflow-x:auto;font:13px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;overflow-wrap:anywhere}
-.code,.markdown pre{padding:10px 12px;border:1px solid #8884;border-radius:8px;background:#8881}.out{padding:4px 12px}.error,.err{color:var(--err)}img{max-width:100%}table{border-collapse:collapse}th,td{padding:4px 10px;border-bottom:1px solid #8883;text-align:start}
-iframe{display:block;width:100%;border:0}`
+// As the page: see notebook.css. The cells have a gutter with their number, and the same colours.
+// The page is written as XML, which has no place for > in a style.
+const css = `:root{color-scheme:light dark}*{box-sizing:border-box}
+body{max-width:1000px;margin:0 auto;padding:32px 16px;background:var(--bg);color:var(--ink);font:14px/1.5 var(--font)}
+a{color:var(--accent)}p,ul,ol,h1,h2,h3,h4,pre{margin:0}h1{font-size:28px;line-height:1.2;letter-spacing:-.02em}h2{font-size:20px}h3,h4{font-size:16px}
+.cell{display:grid;grid-template-columns:44px minmax(0,1fr);padding:4px 0}.count{padding-top:12px;color:var(--muted);font:12px/1.4 var(--mono);text-align:center}
+pre,code{font-family:var(--mono);font-size:13px}pre{line-height:1.55;white-space:pre-wrap;overflow-wrap:anywhere}
+.code{position:relative;padding:10px 12px;border:1px solid var(--line);border-radius:8px;background:var(--surface)}
+.language{position:absolute;inset:6px 10px auto auto;color:var(--muted);font:12px/1.5 var(--font)}
+.out{padding:8px 12px 0}.out pre{line-height:1.45}.err{color:var(--warn)}.error{padding:8px 12px;border:1px solid var(--danger);border-radius:8px;background:var(--danger-soft);color:var(--danger)}
+.markdown{max-width:76ch;padding:2px 12px;font-size:15px;line-height:1.6}.markdown :is(p,ul,ol,pre,blockquote,table,h1,h2,h3,h4,hr){margin-top:.75em}.markdown :first-child{margin-top:0}.markdown ul,.markdown ol{padding-inline-start:1.6em}
+.markdown pre{padding:12px;border-radius:5px;background:var(--sunken)}.markdown code{padding:1px 4px;border-radius:4px;background:var(--sunken)}.markdown pre code{padding:0}
+.markdown blockquote{margin:.75em 0;padding-inline-start:1em;border-inline-start:3px solid var(--line);color:var(--muted)}.markdown hr{border:0;border-top:1px solid var(--line)}
+img{max-width:100%}table{border-collapse:collapse;font-size:13px}th,td{padding:4px 10px;border-bottom:1px solid var(--line);text-align:start}
+iframe{display:block;width:100%;border:0}
+@media print{:root:root{color-scheme:light}body{max-width:none;padding:0;background:#fff}.cell{grid-template-columns:32px minmax(0,1fr)}.code,img,iframe{break-inside:avoid}h1,h2,h3{break-after:avoid}}`
 
-/** The colours of programs that the page needs, as the application has them. */
+/** The colours that the page needs, as the application has them. */
 function palette(): string {
   const style = getComputedStyle(document.documentElement)
-  const names = [...Array(16).keys()].map((i) => `--ansi-${i}`).concat('--surface', '--ink')
+  const names = [...Array(16).keys()].map((i) => `--ansi-${i}`).concat('--font', '--mono', '--bg', '--surface', '--sunken', '--line', '--ink', '--muted', '--accent', '--warn', '--danger', '--danger-soft',
+    '--code-keyword', '--code-string', '--code-number', '--code-comment', '--code-name', '--code-type')
   return `:root{${names.map((n) => `${n}:${style.getPropertyValue(n)}`).join(';')}}`
 }
 
@@ -44,7 +57,7 @@ const frameStyle = '<meta name="color-scheme" content="light dark"><style>body{m
 
 /** Returns a page that needs no other files. HTML from programs is in frames that run no script. */
 async function page(n: Notebook, title: string): Promise<string> {
-  const [{ markdown }, { latex }] = await Promise.all([import('./markdown'), import('./latex')])
+  const [{ markdown }, { latex }, { colouredCode, colourRules }] = await Promise.all([import('./markdown'), import('./latex'), import('./code/colours')])
   const doc = document.implementation.createHTMLDocument(title)
   doc.documentElement.lang = 'en'
   const policy = doc.createElement('meta')
@@ -53,24 +66,39 @@ async function page(n: Notebook, title: string): Promise<string> {
   const charset = doc.createElement('meta')
   charset.setAttribute('charset', 'utf-8')
   const style = doc.createElement('style')
-  style.textContent = palette() + css
+  style.textContent = palette() + css + colourRules()
   doc.head.prepend(charset, policy)
   doc.head.append(style)
   // The page's policy would block the content of frames, so attributes have this name until the
   // page is written out.
   const inner = `data-${crypto.randomUUID()}`
-  for (const c of n.toJSON().cells) {
+  const [{ cells }, models] = [n.toJSON(), n.cells.peek()]
+  for (const [i, c] of cells.entries()) {
+    const { row, main } = cellRow(doc, c.cell_type === 'code' ? c.execution_count : null)
+    doc.body.append(row)
     if (c.cell_type === 'markdown') {
-      doc.body.append(await settled(markdown(c.source, c.attachments)))
+      main.append(await settled(markdown(c.source, c.attachments)))
       continue
     }
+    const language = models[i]!.language.peek()
     const pre = doc.createElement('pre')
     pre.className = 'code'
-    pre.textContent = c.source
-    doc.body.append(pre)
-    for (const o of c.outputs) doc.body.append(await output(doc, o, inner, { markdown, latex }))
+    pre.append(...await colouredCode(c.source, c.cell_type === 'code' ? language : '', doc))
+    if (c.cell_type === 'code' && n.mixed.peek()) pre.append(Object.assign(doc.createElement('span'), { className: 'language', textContent: facts(language).short }))
+    main.append(pre)
+    for (const o of c.outputs) main.append(await output(doc, o, inner, { markdown, latex }))
   }
   return `<!doctype html>\n${new XMLSerializer().serializeToString(doc.documentElement).replace(' xmlns="http://www.w3.org/1999/xhtml"', '').replaceAll(` ${inner}=`, ' srcdoc=')}`
+}
+
+/** A cell of the page: its number, and the place of its content. */
+function cellRow(doc: Document, count: number | null): { row: HTMLElement; main: HTMLElement } {
+  const [row, number, main] = ['section', 'div', 'div'].map((name) => doc.createElement(name)) as [HTMLElement, HTMLElement, HTMLElement]
+  row.className = 'cell'
+  number.className = 'count'
+  number.textContent = count === null ? '' : String(count)
+  row.append(number, main)
+  return { row, main }
 }
 
 /**
@@ -78,7 +106,7 @@ async function page(n: Notebook, title: string): Promise<string> {
  * need fonts.
  */
 async function settled(el: HTMLElement): Promise<HTMLElement> {
-  const waits = () => [...el.querySelectorAll('.math')].some((m) => !m.querySelector('.katex, .katex-error'))
+  const waits = () => el.querySelector('[data-waits]') !== null || [...el.querySelectorAll('.math')].some((m) => !m.querySelector('.katex, .katex-error'))
   for (let tries = 0; waits() && tries < 100; tries++) await new Promise((drawn) => setTimeout(drawn, 20))
   for (const other of el.querySelectorAll('.katex-html')) other.remove()
   return el
@@ -105,7 +133,9 @@ async function output(doc: Document, o: OutputJSON, inner: string, render: Rende
   else {
     // A figure that a script draws is shown as its picture, if it has one.
     const figure = /vega|plotly/.test(preferred(o.data) ?? '')
-    const mime = figure ? Object.keys(o.data).find((m) => m.startsWith('image/')) ?? 'text/plain' : preferred(o.data) ?? ''
+    // A grid needs scripts.
+    const shown = 'text/html' in o.data && /sandgate\.table|dataresource/.test(preferred(o.data) ?? '') ? 'text/html' : preferred(o.data) ?? ''
+    const mime = figure ? Object.keys(o.data).find((m) => m.startsWith('image/')) ?? 'text/plain' : shown
     const v = o.data[mime]
     if (mime.startsWith('image/')) {
       const img = doc.createElement('img')

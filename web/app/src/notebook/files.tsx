@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { FileInfo, SandgateError } from '@sandgate/client/base'
+import { downloadFolder } from '../files/archive'
+import { inFolder, questionFor } from '../files/chosen'
 import { filesPath, offers, rest } from '../rest'
 import { navigate, notebookPath } from '../router'
 import { ask, confirm } from '../ui/dialog'
@@ -29,7 +31,7 @@ interface Listing {
 const parallel = 3
 
 /** Shows the session's files: one folder at a time, uploads with progress, drag and drop. */
-export function Files({ notebook: n }: PaneProps) {
+export function Files({ notebook: n, shell }: PaneProps) {
   const s = n.session
   const listing = offers('POST /v1/sessions/{id}/files/{path}')
   const [folder, setFolder] = useState('')
@@ -42,6 +44,7 @@ export function Files({ notebook: n }: PaneProps) {
   const [viewed, setViewed] = useState<{ path: string; fresh?: boolean }>()
   const [Viewer, setViewer] = useState<typeof import('./file/viewer').FileViewer>()
   const chooser = useRef<HTMLInputElement>(null)
+  const folderChooser = useRef<HTMLInputElement>(null)
   const again = () => setTurn((t) => t + 1)
   const short = (path: string) => (path.startsWith(`${home.current}/`) ? path.slice(home.current.length + 1) : path)
   const within = (name: string) => (folder ? `${folder.replace(/\/$/, '')}/${name}` : name)
@@ -73,9 +76,9 @@ export function Files({ notebook: n }: PaneProps) {
   }
 
   const send = async (files: Dropped[]) => {
-    const taken = new Set(list?.entries.map((e) => e.path.split('/').pop()))
-    const clash = files.filter((f) => taken.has(f.name))
-    if (clash.length && !await confirm({ title: `Replace ${clash.length === 1 ? clash[0]!.name : `${clash.length} files`}?`, text: 'Files with these names exist.', yes: 'Replace', danger: true })) return
+    const taken = (list?.entries ?? []).map((e) => e.path.split('/').pop()!)
+    const question = questionFor(files, new Set(taken))
+    if (question && !await confirm({ ...question, danger: true })) return
     const waiting = [...files]
     const one = async () => {
       for (let f = waiting.shift(); f; f = waiting.shift()) {
@@ -140,13 +143,30 @@ export function Files({ notebook: n }: PaneProps) {
         }}><Icon name="folder" />New folder</button>}
         <span class="grow" />
         {listing && <button type="button" class="button icon quiet" aria-label="Refresh" title="Refresh" onClick={again}><Icon name="restart" /></button>}
+        {listing && <Menu label="More for this folder" button={<Icon name="more" />}>
+          {() => (
+            <>
+              {!n.readOnly && <MenuItem onClick={() => {
+                const input = folderChooser.current!
+                input.webkitdirectory = true
+                input.click()
+              }}><Icon name="upload" />Upload a folder…</MenuItem>}
+              <MenuItem onClick={() => void downloadFolder(s.id, folder)}><Icon name="download" />Download this folder</MenuItem>
+            </>
+          )}
+        </Menu>}
+        <input ref={folderChooser} type="file" hidden aria-hidden="true" onChange={(e) => {
+          const chosen = inFolder(e.currentTarget.files ?? [])
+          e.currentTarget.value = ''
+          void send(chosen)
+        }} />
         <input ref={chooser} type="file" multiple hidden aria-hidden="true" onChange={(e) => {
           const chosen = [...(e.currentTarget.files ?? [])]
           e.currentTarget.value = ''
           void send(chosen.map((file) => ({ name: file.name, file })))
         }} />
       </div>
-      {viewed && Viewer && <Viewer key={viewed.path} session={s} {...viewed} readOnly={n.readOnly} onClose={() => setViewed(undefined)} written={again} />}
+      {viewed && Viewer && <Viewer key={viewed.path} session={s} {...viewed} readOnly={n.readOnly} onClose={() => setViewed(undefined)} written={again} beside={() => shell.beside(viewed.path)} />}
       {uploads.map((u) => (
         <div class="upload" key={u.id}>
           <span class="ellipsis">{u.name}</span>
@@ -173,10 +193,11 @@ export function Files({ notebook: n }: PaneProps) {
                   <Icon name={e.dir ? 'folder' : name.endsWith('.ipynb') ? 'notebook' : 'file'} /><span class="ellipsis">{name}</span>
                 </button>
                 {!e.dir && <span class="muted num size">{bytes(e.size)}</span>}
-                {!e.raw && !(n.readOnly && e.dir) && <Menu label={`More for ${name}`} button={<Icon name="more" />}>
+                {!e.raw && <Menu label={`More for ${name}`} button={<Icon name="more" />}>
                   {() => (
                     <>
-                      {!e.dir && <MenuItem onClick={() => void download(e)}>Download</MenuItem>}
+                      {!e.dir && !name.endsWith('.ipynb') && <MenuItem onClick={() => shell.beside(e.path)}>Show beside the notebook</MenuItem>}
+                      <MenuItem onClick={() => void (e.dir ? downloadFolder(s.id, e.path) : download(e))}>Download</MenuItem>
                       {!n.readOnly && <MenuItem onClick={async () => {
                         const to = await ask({ title: 'Rename or move', value: short(e.path), yes: 'Move' })
                         if (to && to !== short(e.path)) change('The file was not moved', () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))

@@ -18,6 +18,7 @@ export type FrameContent =
   | { kind: 'script'; code: string }
   | { kind: 'vega' | 'vega-lite' | 'plotly'; spec: unknown }
   | { kind: 'widget'; id: string }
+  | { kind: 'pdf'; name: string; data: Uint8Array }
 
 /** Exchanges messages with the content of a frame. Messages from there are untrusted. */
 export interface Guest {
@@ -56,6 +57,12 @@ function tidy(): void {
     f.sleep()
     alive.splice(alive.indexOf(f), 1)
   }
+}
+
+/** Loads the frames that are out of sight too. Resolves when all show something. */
+export async function wakeAll(): Promise<void> {
+  for (const f of all) f.wake()
+  while ([...all].some((f) => f.el.isConnected && !f.el.classList.contains('ready'))) await new Promise((resolve) => setTimeout(resolve, 50))
 }
 
 function colours(): Record<string, string> {
@@ -116,7 +123,7 @@ export function frameFor(content: FrameContent, guest?: Guest): { el: HTMLElemen
       frame.setAttribute('sandbox', 'allow-scripts')
       frame.setAttribute('allow', '')
       frame.referrerPolicy = 'no-referrer'
-      frame.title = 'Output'
+      frame.title = content.kind === 'pdf' ? `Pages of ${content.name}` : 'Output'
       frame.src = '/sandbox/frame'
       frame.style.height = el.style.minHeight || '24px'
       frame.addEventListener('load', () => {

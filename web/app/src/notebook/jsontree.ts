@@ -1,12 +1,11 @@
 /** The number of members of one level that are shown. Further ones are shown after a click. */
 const page = 100
 
-/** Shows JSON as text nodes that fold, and a list of similar objects as a table. */
+/** Shows JSON as text nodes that fold. */
 export function jsonTree(value: unknown): HTMLElement {
   const el = document.createElement('div')
   el.className = 'json'
-  const table = asTable(value)
-  el.append(table ?? tree(undefined, value, true))
+  el.append(tree(undefined, value, true))
   return el
 }
 
@@ -66,36 +65,4 @@ function leaf(value: unknown): HTMLElement {
   v.className = `json-${value === null ? 'null' : typeof value}`
   v.textContent = JSON.stringify(value) ?? 'undefined'
   return v
-}
-
-function asTable(value: unknown): HTMLElement | undefined {
-  if (!Array.isArray(value) || value.length === 0 || value.length > 1000) return undefined
-  const flat = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v) &&
-    Object.values(v).every((x) => typeof x !== 'object' || x === null)
-  if (!value.every(flat)) return undefined
-  const columns = [...new Set(value.flatMap((v) => Object.keys(v)))]
-  if (columns.length === 0 || columns.length > 50) return undefined
-  const box = document.createElement('div')
-  box.className = 'table-box'
-  box.tabIndex = 0
-  const table = document.createElement('table')
-  const head = table.createTHead().insertRow()
-  for (const c of columns) {
-    const th = document.createElement('th')
-    th.scope = 'col'
-    th.textContent = c
-    head.append(th)
-  }
-  const body = table.createTBody()
-  for (const v of value) {
-    const row = body.insertRow()
-    for (const c of columns) {
-      const cell = row.insertCell()
-      const x = v[c]
-      if (typeof x === 'number') cell.className = 'num'
-      cell.textContent = x === undefined ? '' : typeof x === 'string' ? x : JSON.stringify(x)
-    }
-  }
-  box.append(table)
-  return box
 }

@@ -34,6 +34,10 @@ export interface Cells {
 const window = 2 << 20
 /** The number of executions whose late output is still assigned to a cell. */
 const maxKnown = 500
+/** The time within which a kernel answers a question, in milliseconds. */
+const askFor = 15_000
+/** Errors of a kernel that is not running. */
+const ends: ReadonlySet<string> = new Set(['kernel_died', 'sandbox_lost', 'not_found', 'conflict'])
 
 /** One language's kernel of the session. It assigns output to cells. */
 export class KernelLink {
@@ -135,6 +139,19 @@ export class KernelLink {
         if (this.#kernel) this.#log = await this.#session.attachKernel(this.#kernel.id, { offset: 0, readOnly: true, other: to })
       },
     }))))
+  }
+
+  /** Asks the kernel about a table or about code, if it is running and the user may run code. */
+  async ask(about: Record<string, unknown>, code = '', cursor = 0): Promise<unknown> {
+    await this.#followed
+    const kernel = await this.#opening?.catch(() => undefined)
+    if (!kernel || this.#readOnly) return undefined
+    const reply = await kernel.inspect(code, cursor, { about, signal: AbortSignal.timeout(askFor) }).catch((e: SandgateError) => {
+      if (ends.has(e.kind)) return undefined
+      throw e
+    })
+    if (reply?.status === 'error') throw new Error(reply.evalue)
+    return reply?.found ? reply.data?.['application/json'] : undefined
   }
 
   /** Returns true if the event is a widget's, or output that an Output widget shows. */
@@ -242,6 +259,7 @@ export class KernelLink {
         const old = this.#old
         this.#flow.then(out, () => {
           out.settle()
+          out.finish()
           if (old) out.rewind()
           if (e.status === 'aborted' && out.empty) out.note('Not run: an earlier cell failed or was interrupted.')
         })

@@ -43,12 +43,12 @@ const command: [string, string][] = [
   ['D D', 'delete'], ['Z', 'undo'], ['Shift+Z', 'redo'], ['Y', 'to-code'], ['M', 'to-markdown'], ['R', 'to-raw'],
   ['1', 'heading-1'], ['2', 'heading-2'], ['3', 'heading-3'], ['4', 'heading-4'], ['5', 'heading-5'], ['6', 'heading-6'],
   ['Shift+M', 'merge'], ['Space', 'scroll-down'], ['Shift+Space', 'scroll-up'], ['Shift+L', 'line-numbers'], ['L', 'line-numbers'],
-  ['O', 'fold-output'], ['Shift+O', 'scroll-output'], ['I I', 'interrupt'], ['0 0', 'restart'], ['S', 'save'], ['H', 'help'], ['?', 'help'],
+  ['O', 'fold-output'], ['ArrowLeft', 'fold-section'], ['ArrowRight', 'fold-section'], ['Shift+O', 'scroll-output'], ['I I', 'interrupt'], ['0 0', 'restart'], ['S', 'save'], ['H', 'help'], ['?', 'help'],
   ['P', 'palette'], ['F', 'search'], ['Mod+Shift+ArrowUp', 'move-up'], ['Mod+Shift+ArrowDown', 'move-down'], ['Home', 'first'], ['End', 'last'],
 ]
 const both: [string, string][] = [
   ['Shift+Enter', 'run-next'], ['Mod+Enter', 'run'], ['Alt+Enter', 'run-insert'], ['Mod+S', 'save'], ['Mod+Shift+P', 'palette'], ['Mod+Shift+C', 'palette'],
-  ['Mod+K', 'palette'], ['Mod+F', 'search'],
+  ['Mod+K', 'palette'], ['Mod+F', 'search'], ['Alt+Shift+F', 'format'], ['F12', 'definition'], ['F2', 'rename'],
 ]
 const edit: [string, string][] = [['Mod+Shift+-', 'split'], ['Mod+Shift+_', 'split'], ['Mod+_', 'split']]
 
@@ -64,6 +64,11 @@ const given: Record<EditorKeys, readonly string[]> = { standard: [], vim: ['Mod+
  */
 export function isEditors(keys: EditorKeys, press: string, e: Pick<KeyboardEvent, 'metaKey'>): boolean {
   return !e.metaKey && (given[keys] ?? []).includes(press)
+}
+
+/** Reports whether a key that is pressed in a table is the table's. */
+export function isGridKey(press: string): boolean {
+  return !/^Mod\+|^Alt\+/.test(press) && press !== 'Shift+Enter' || /^Mod\+(Shift\+)?(Arrow\w+|Home|End|A|C)$|^Alt\+ArrowDown$/.test(press)
 }
 
 /** Returns the keys of a command, for people. */

@@ -1,5 +1,6 @@
 import MarkdownIt, { type Token } from 'markdown-it'
 import type { Bundle } from './ipynb'
+import { languageOf } from './languages'
 
 const md = new MarkdownIt({ html: false, linkify: true, breaks: false })
 md.inline.ruler.before('escape', 'math', (state, silent) => {
@@ -78,6 +79,7 @@ function build(tokens: Token[], attachments: Record<string, Bundle>): DocumentFr
       const pre = document.createElement('pre')
       const code = document.createElement('code')
       code.textContent = t.content
+      colour(code, t.content, t.info)
       pre.append(code)
       pre.tabIndex = 0
       here().appendChild(pre)
@@ -136,6 +138,14 @@ function picture(t: Token, attachments: Record<string, Bundle>): Node {
   link(a, src)
   a.textContent = `Picture: ${t.content || src}`
   return a
+}
+
+/** Colours code as soon as its language is loaded. */
+function colour(el: HTMLElement, source: string, info: string): void {
+  const language = languageOf(info.trim().split(/\s/)[0])
+  if (!language) return
+  el.dataset.waits = ''
+  void import('./code/colours').then((m) => m.colouredCode(source, language)).then((nodes) => el.replaceChildren(...nodes), () => {}).finally(() => delete el.dataset.waits)
 }
 
 /** Shows an equation as soon as the library is loaded. */

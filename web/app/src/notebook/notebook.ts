@@ -1,6 +1,7 @@
 import { batch, computed, effect, signal, type Signal } from '@preact/signals'
 import type { SandgateError, Sandbox } from '@sandgate/client/base'
 import { restBlob } from '../rest'
+import { autosave } from '../settings'
 import { failed, toast } from '../ui/toast'
 import { sortComments } from './comment'
 import { CellModel } from './cell'
@@ -11,6 +12,7 @@ import { keepCopy } from './keep'
 import { Kernels, type KernelLink, type Mark } from './kernels'
 import { facts, languageOf } from './languages'
 import { save as saveFile } from './rich'
+import { hiddenCells, sectionOf } from './sections'
 import type { Sums } from './shared/document'
 import type { Page, Sharing } from './shared/sharing'
 import { Store } from './store'
@@ -89,6 +91,10 @@ export class Notebook implements Page {
   })
   /** Cells have several languages, or another one than the notebook. */
   readonly mixed = computed(() => this.cells.value.some((c) => c.type.value === 'code' && c.language.value !== this.language.value))
+  /** Shows a file at a line. The page provides this function. */
+  openFile: (path: string, line: number) => void = () => {}
+  /** The cells that folded headings hide. */
+  readonly hidden = computed(() => hiddenCells(this.cells.value))
   /** Sets the page's focus as in the model. The page provides this function. */
   focus: () => void = () => {}
   readonly #store: Store
@@ -108,6 +114,10 @@ export class Notebook implements Page {
   #version = 0
   #theirs = false // somebody else has done what changes
   #late: ReturnType<typeof setTimeout> | undefined
+  /** Saves what has waited for the setting to change. */
+  readonly #stopWaiting = effect(() => {
+    if (autosave.value && this.saved.peek() === 'unsaved') this.#plan(saveAfter)
+  })
 
   constructor(session: Sandbox, path: string, readOnly = false) {
     this.readOnly = readOnly
@@ -162,8 +172,12 @@ export class Notebook implements Page {
     clearInterval(this.#look)
     clearTimeout(this.#late)
     const end = () => this.sharing.peek()?.close()
-    if (this.saved.peek() === 'unsaved') void this.save().finally(end)
-    else end()
+    if (this.saved.peek() === 'unsaved' && autosave.peek()) void this.save().finally(end)
+    else {
+      this.keepDraft()
+      end()
+    }
+    this.#stopWaiting()
     for (const stop of this.#edits.values()) stop()
     this.#edits.clear()
     this.kernels.close()
@@ -226,6 +240,10 @@ export class Notebook implements Page {
 
   late(): void {
     if (this.#closed) return
+    if (!autosave.peek()) {
+      if (this.sharing.peek()?.isSaved === false && this.saved.peek() === 'saved') this.saved.value = 'unsaved'
+      return
+    }
     this.#late ??= setTimeout(() => {
       this.#late = undefined
       if (this.sharing.peek()?.isSaved === false) void this.save()
@@ -258,6 +276,7 @@ export class Notebook implements Page {
       void c.type.value
       void c.language.value
       void c.folded.value
+      void c.section.value
       void c.comments.value
       if (!first && !this.#theirs) {
         this.#edited.add(c.id)
@@ -266,8 +285,9 @@ export class Notebook implements Page {
       first = false
     })
     c.output.changed = () => this.touch(c)
-    c.output.provide(() => this.kernelOf(c).widgets())
+    c.output.provide(() => this.kernelOf(c))
     c.output.download = () => void this.download(c)
+    c.output.openFile = (path, line) => this.openFile(path, line)
     c.output.jump = (line, count) => {
       const at = (count !== undefined && this.cells.peek().find((x) => x.count.peek() === count && x.language.peek() === c.language.peek())) || c
       at.errorLine.value = 0
@@ -294,6 +314,7 @@ export class Notebook implements Page {
     this.#version++
     if (this.#closed) return
     if (this.saved.peek() !== 'saving') this.saved.value = 'unsaved'
+    if (!autosave.peek()) return
     const s = this.sharing.peek()
     const printing = c?.state.peek() === 'running' && !this.#edited.has(c.id)
     this.#plan(printing ? outputAfter : s && !s.leads ? followAfter : saveAfter)
@@ -356,7 +377,7 @@ export class Notebook implements Page {
       await this.#write()
       this.saved.value = version === this.#version ? 'saved' : 'unsaved'
       if (version === this.#version) this.#forgetDraft()
-      else this.#plan(this.kernels.busy.peek() ? outputAfter : saveAfter)
+      else if (autosave.peek()) this.#plan(this.kernels.busy.peek() ? outputAfter : saveAfter)
     } catch (e) {
       this.saved.value = 'failed'
       if (this.#closed) return
@@ -520,9 +541,13 @@ export class Notebook implements Page {
       const text = localStorage.getItem(this.#draftName)
       if (!text) return
       const draft = parseNotebook(text)
-      const { sums, document, settled } = object(draft.metadata.sandgate)
+      const { sums, base, document, settled } = object(draft.metadata.sandgate)
       const s = this.sharing.peek()
       if (s && settled && document === s.id) return // the others have it
+      if (s && Array.isArray(base)) {
+        s.restore(draft.cells, s.sumsOfCells(base as CellJSON[])) // written without the server
+        return this.touch()
+      }
       if (s && sums) {
         s.restore(draft.cells, sums as Sums)
         return this.touch()
@@ -584,8 +609,10 @@ export class Notebook implements Page {
   }
 
   select(id: string, extend = false): void {
-    if (!this.find(id)) return
+    const c = this.find(id)
+    if (!c) return
     batch(() => {
+      if (this.hidden.peek().has(c)) for (const x of this.cells.peek()) if (x.section.peek() && sectionOf(this.cells.peek(), x).includes(c)) x.section.value = false
       this.active.value = id
       if (!extend) this.anchor.value = id
     })
@@ -594,7 +621,9 @@ export class Notebook implements Page {
   /** Selects the neighbour. Returns false at the end. */
   step(by: number, extend = false): boolean {
     const cells = this.cells.peek()
-    const to = cells[cells.findIndex((c) => c.id === this.active.peek()) + by]
+    let i = cells.findIndex((c) => c.id === this.active.peek()) + by
+    while (this.hidden.peek().has(cells[i]!)) i += by
+    const to = cells[i]
     if (!to) return false
     this.select(to.id, extend)
     return true

@@ -1,6 +1,7 @@
 import { ErrorView } from './error'
+import { drawn } from './frames'
 import type { Bundle, OutputJSON } from './ipynb'
-import { Rich, type Widgets } from './rich'
+import { Rich, type Origin } from './rich'
 import { TextView } from './text'
 
 /** The number of rich outputs that a cell shows. Further ones are shown after a click. */
@@ -24,11 +25,13 @@ export class OutputView {
   readonly el = document.createElement('div')
   /** Goes to the line of an error's frame. The page provides this function. */
   jump: ((line: number, cell: number | undefined) => void) | undefined
+  /** Opens a file at a line. The page provides this function. */
+  openFile: ((path: string, line: number) => void) | undefined
   /** Downloads the whole output, including omitted parts. The page provides this function. */
   download: (() => void) | undefined
-  /** Sets the widgets of the cell's kernel. The page provides this function. */
-  provide: (widgets: Widgets) => void = () => {}
-  readonly #provided = new Promise<Widgets>((resolve) => (this.provide = resolve))
+  /** Sets the cell's kernel. The page calls this function. */
+  provide: (kernel: () => Origin) => void = () => {}
+  readonly #provided = new Promise<() => Origin>((resolve) => (this.provide = resolve))
   /** Called when there is something new to save. */
   changed: (() => void) | undefined
   #entries: Entry[] = []
@@ -54,6 +57,7 @@ export class OutputView {
       else if (o.output_type === 'error') this.error(o)
       else this.display(o)
     }
+    this.finish()
   }
 
   text(text: string, err: boolean): void {
@@ -125,6 +129,15 @@ export class OutputView {
     el.className = bad ? 'out-note bad' : 'out-note'
     el.textContent = text
     this.el.append(el)
+  }
+
+  /** Makes links of the addresses and places in text, once the program has printed all of it. */
+  finish(): void {
+    const texts = this.#entries.filter((e) => e.kind === 'text')
+    if (texts.length === 0) return
+    void Promise.all([import('./textlinks'), drawn()]).then(([{ linkText }]) => {
+      for (const e of texts) if (e.el.isConnected || this.#entries.includes(e)) linkText(e.el, (path, line) => this.openFile?.(path, line))
+    }, () => {})
   }
 
   /** Shows the beginning of text that was printed before this page was opened. */

@@ -1,24 +1,29 @@
 import { useSignalEffect } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { Presence, SandgateError, Sandbox } from '@sandgate/client/base'
+import { codePoints, type Presence, type SandgateError, type Sandbox } from '@sandgate/client/base'
 import type { PageProps } from '../app'
 import { navigate, notebookPath, route, terminalPath } from '../router'
 import { offers } from '../rest'
 import { client, languageName, languages, may } from '../server'
-import { editorKeys } from '../settings'
+import { autosave, editorKeys } from '../settings'
 import { Bar } from '../ui/bar'
 import { expiry } from '../ui/expiry'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
+import { paletteOpen, useEntries } from '../ui/palette'
 import { People, usePresence } from '../ui/presence'
-import { failed } from '../ui/toast'
+import { failed, toast } from '../ui/toast'
+import { appView, queryOf, toggleAppView } from './appview'
+import { useArrange } from './arrange'
 import { CellView, duration, type Editors } from './cell-view'
 import { allowed, commands, restart, type Shell } from './commands'
+import { Dock } from './dock/state'
 import { bringsFiles, dropped } from './drop'
-import { chord, commandKeys, editKeys, isEditors, Keys, keysOf } from './keys'
+import { chord, commandKeys, editKeys, isEditors, isGridKey, Keys, keysOf } from './keys'
 import { facts } from './languages'
 import { Notebook } from './notebook'
+import { rememberedPane, rememberPane } from './panes'
 import type { PaneName } from './pane'
 import './notebook.css'
 
@@ -88,35 +93,63 @@ function useGone(wanted: boolean): typeof import('./gone') | undefined {
 function Workspace({ notebook: n }: { notebook: Notebook }) {
   const editors: Editors = useMemo(() => new Map(), [n])
   const gone = useGone(n.ended.value !== undefined)
-  const [pane, setPane] = useState<PaneName | undefined>()
+  const [pane, setPane] = useState<PaneName | undefined>(() => rememberedPane(n))
+  const dock = useMemo(() => new Dock(n.session.id, n.session.info.channels.map((c) => c.id)), [n])
+  const docked = dock.state.value.tabs.length > 0
+  const [DockView, setDockView] = useState<typeof import('./dock/dock').DockView>()
+  useEffect(() => {
+    if (docked) void import('./dock/dock').then((m) => setDockView(() => m.DockView), (e: unknown) => failed('This part of the page could not be loaded', e))
+  }, [docked])
   const [PaneView, setPaneView] = useState<typeof import('./pane').Pane | undefined>()
   useEffect(() => {
+    rememberPane(n, pane)
     if (pane) void import('./pane').then((m) => setPaneView(() => m.Pane))
   }, [pane])
-  const [palette, setPalette] = useState<'palette' | 'keys' | undefined>()
-  const [Palette, setPaletteView] = useState<typeof import('./palette').Palette | undefined>()
+  const [helping, setHelping] = useState(false)
+  const [Help, setHelp] = useState<typeof import('./help').Help | undefined>()
   const main = useRef<HTMLElement>(null)
   const opener = useRef<HTMLInputElement>(null)
   const keys = useMemo(() => new Keys(), [n])
   const presence = usePresence(n.session, n.readOnly, (p) => n.kernels.catchUp(Object.keys(p.channels ?? {})))
   const [sharing, setSharing] = useState(false)
+  const [file, setFile] = useState<{ path: string; line: number }>()
+  const [FileView, setFileView] = useState<typeof import('../terminal/file').FileView>()
   const [ShareView, setShareView] = useState<typeof import('../ui/share').Share | undefined>()
 
-  const overlay = (what: 'palette' | 'keys') => {
-    setPalette(what)
-    void import('./palette').then((m) => setPaletteView(() => m.Palette))
-  }
   const shell: Shell = useMemo(() => ({
     pane: (p) => setPane((now) => (now === p && p !== 'search' ? undefined : p)),
-    palette: () => overlay('palette'),
-    help: () => overlay('keys'),
+    palette: () => (paletteOpen.value = true),
+    help: () => {
+      setHelping(true)
+      void import('./help').then((m) => setHelp(() => m.Help))
+    },
     export: (as) => void import('./export').then((m) => m.exportNotebook(n, as)).catch((e: unknown) => failed('The notebook was not exported', e)),
     import: () => opener.current?.click(),
+    beside: (path) => {
+      if (path !== undefined) return dock.open({ kind: 'file', path }) || toast('Close a tab first: there are too many')
+      void import('./dock/dock').then((m) => m.openTerminal(dock, n.session), (e: unknown) => failed('No terminal could be opened', e))
+    },
+    print: () => void import('./print').then((m) => m.printPage()).catch((e: unknown) => failed('The notebook was not printed', e)),
+    app: () => toggleAppView(n.path),
+    cursor: () => {
+      const cell = n.activeCell
+      const editor = cell && editors.get(cell.id)?.editor
+      return editor ? codePoints(cell.source.peek(), editor.cursor) : 0
+    },
+    file: (path, line) => {
+      setFile({ path, line })
+      void import('../terminal/file').then((m) => setFileView(() => m.FileView), (e: unknown) => failed('The file was not opened', e))
+    },
     share: () => {
       setSharing(true)
       void import('../ui/share').then((m) => setShareView(() => m.Share))
     },
   }), [n])
+
+  n.openFile = (path, line) => shell.file(path, line)
+  useEntries(() => Object.entries(commands).filter(([id, c]) => !c.hidden && allowed(id, n)).map(([id, c]) => ({
+    id, kind: 'Command', name: c.name, words: c.words ?? '', ...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {}), run: () => c.run(n, shell),
+  })), [n])
 
   // Moves the focus once, at once or when the cell appears in the page. If the user has clicked
   // elsewhere meanwhile, that focus stays.
@@ -148,7 +181,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   useEffect(() => {
     // The browser would open the file instead of the notebook, and the editor would insert its text.
     const take = (e: DragEvent) => {
-      if (!bringsFiles(e) || (e.target as Element).closest?.('.files')) return
+      if (!bringsFiles(e) || (e.target as Element).closest?.('.files, .dock')) return
       e.preventDefault()
       e.stopPropagation()
       if (e.type !== 'drop' || n.readOnly) return
@@ -165,7 +198,8 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
 
   const key = (e: KeyboardEvent) => {
     const target = e.target as Element
-    if (target.closest('.file-view')) return
+    if (target.closest('.file-view, .dock')) return
+    if (target.closest('.data-grid') && isGridKey(chord(e))) return
     if (target.closest('dialog, .menu, .side, .out-input, .comments')) {
       if (!(e.ctrlKey || e.metaKey)) return
     }
@@ -213,26 +247,21 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
 
   return (
     <>
-      <Toolbar notebook={n} shell={shell} pane={pane} people={<Everybody notebook={n} presence={presence} />} />
+      <Toolbar notebook={n} shell={shell} pane={pane} dock={dock} people={<Everybody notebook={n} presence={presence} />} />
       {gone && <gone.Ended notebook={n} />}
-      <div class={pane ? 'workspace with-pane' : 'workspace'}>
+      <div class={`workspace${pane ? ' with-pane' : ''}${appView.value ? ' app-view' : ''}`}>
         <main ref={main} class="cells" aria-label={`Notebook ${n.path}`}
-          onDragOver={(e) => { if (e.dataTransfer?.types.includes('application/x-sandgate-cell')) e.preventDefault() }}
-          onDrop={(e) => {
-            const id = e.dataTransfer?.getData('application/x-sandgate-cell')
-            if (!id) return
-            e.preventDefault()
-            const over = [...main.current!.querySelectorAll('.cell')].find((el) => e.clientY < el.getBoundingClientRect().top + el.getBoundingClientRect().height / 2)
-            n.moveTo(id, over?.id.slice(5))
-          }}>
+          {...useArrange(n, main)}>
           {n.cells.value.length === 1 && n.cells.value[0]!.state.value === 'none' && (n.fresh || n.cells.value[0]!.source.value === '') && (n.readOnly ? <p class="welcome muted">This notebook is empty. Cells and their output appear here when they are saved.</p> : <Welcome notebook={n} />)}
           {n.cells.value.map((c, i) => <CellView key={c.id} notebook={n} cell={c} index={i} editors={editors} shell={shell} />)}
-          {!n.readOnly && <AddBar notebook={n} />}
+          {!n.readOnly && !appView.value && <AddBar notebook={n} />}
         </main>
-        {pane && PaneView && <PaneView name={pane} notebook={n} editors={editors} close={() => { setPane(undefined); n.focus() }} />}
+        {docked && DockView && <DockView dock={dock} session={n.session} readOnly={n.readOnly} leave={() => n.focus()} openFile={shell.file} />}
+        {pane && PaneView && <PaneView name={pane} notebook={n} editors={editors} shell={shell} close={() => { setPane(undefined); n.focus() }} />}
       </div>
-      {sharing && ShareView && <ShareView session={n.session} at={n.path === 'notebook.ipynb' ? '' : `?file=${encodeURIComponent(n.path)}`} onClose={() => setSharing(false)} />}
-      {palette && Palette && <Palette what={palette} notebook={n} shell={shell} close={() => setPalette(undefined)} />}
+      {sharing && ShareView && <ShareView session={n.session} views={[{ label: 'The notebook', at: queryOf(n.path) }, { label: 'An app: text and output, with the code hidden', at: queryOf(n.path, true) }]} onClose={() => setSharing(false)} />}
+      {file && FileView && <FileView session={n.session} {...file} onClose={() => setFile(undefined)} />}
+      {helping && Help && <Help notebook={n} close={() => setHelping(false)} />}
       <input ref={opener} type="file" accept=".ipynb,application/x-ipynb+json,application/json" hidden onChange={async (e) => {
         const file = e.currentTarget.files?.[0]
         e.currentTarget.value = ''
@@ -256,8 +285,8 @@ function Everybody({ notebook: n, presence }: { notebook: Notebook; presence: Pr
   return <>{(!sharing || !!presence?.viewers) && <People presence={presence} readOnly={n.readOnly} />}{Here && sharing && <Here notebook={n} sharing={sharing} />}</>
 }
 
-function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; shell: Shell; pane: PaneName | undefined; people: ComponentChildren }) {
-  const saved = { saved: 'Saved', unsaved: 'Editing', saving: 'Saving…', failed: 'Not saved' }[n.ended.value === undefined ? n.saved.value : 'failed']
+function Toolbar({ notebook: n, shell, pane, dock, people }: { notebook: Notebook; shell: Shell; pane: PaneName | undefined; dock: Dock; people: ComponentChildren }) {
+  const saved = { saved: 'Saved', unsaved: autosave.value ? 'Editing' : 'Unsaved changes', saving: 'Saving…', failed: 'Not saved' }[n.ended.value === undefined ? n.saved.value : 'failed']
   const item = (id: string) => <MenuItem key={id} onClick={() => commands[id]!.run(n, shell)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})}>{commands[id]!.name}</MenuItem>
   const toggle = (name: PaneName, icon: 'folder' | 'variable' | 'list' | 'search', label: string) => (
     <button type="button" class={`button icon quiet pane-${name}`} aria-label={label} title={label} aria-pressed={pane === name} onClick={() => shell.pane(name)}><Icon name={icon} /></button>
@@ -279,6 +308,7 @@ function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; she
       </span>}
       {/* It is no neighbour that moves under the pointer: a double click on Run all would stop it. */}
       {!n.readOnly && <StopButton notebook={n} />}
+      {appView.value && <button type="button" class="button quiet" aria-label="Show code" title="Show code" onClick={shell.app}><Icon name="code" /><span class="wide">Show code</span></button>}
       <span class="grow" />
       {people}
       <nav class="row pane-buttons" aria-label="Panes">
@@ -286,6 +316,7 @@ function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; she
         {!n.readOnly && toggle('variables', 'variable', 'Variables')}
         {toggle('outline', 'list', 'Outline')}
         {toggle('search', 'search', 'Search')}
+        {dock.state.value.tabs.length > 0 && dock.state.value.hidden && <button type="button" class="button icon quiet" aria-label="Show files and terminals beside the notebook" title="Show files and terminals beside the notebook" onClick={() => dock.set({ hidden: false })}><Icon name="beside" /></button>}
         <a class="button icon quiet" href={terminalPath(n.session.id)} data-open aria-label="Terminal" title="Terminal"><Icon name="terminal" /></a>
       </nav>
       <Menu label="Notebook" button={<Icon name="menu" />}>
@@ -293,9 +324,9 @@ function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; she
           <>
             <div class="narrow">{['files', 'variables', 'outline', 'search'].filter((id) => allowed(id, n)).map(item)}<a role="menuitem" href={terminalPath(n.session.id)} data-open>Terminal</a><hr /></div>
             {!n.readOnly && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={shell.share}>Share for viewing…</MenuItem>}
-            {['save', 'versions', 'undo', 'redo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
-            {['import', 'export-ipynb', 'export-html', 'export-script'].filter((id) => allowed(id, n)).map(item)}<hr />
-            <MenuItem onClick={shell.palette} keys={keysOf('palette')[0]!}>All commands</MenuItem>{item('help')}
+            {item('app')}{['save', 'versions', 'undo', 'redo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
+            {['import', 'export-ipynb', 'export-html', 'export-script', 'print'].filter((id) => allowed(id, n)).map(item)}<hr />
+            <MenuItem onClick={shell.palette} keys={keysOf('palette')[0]!}>Command palette</MenuItem>{item('help')}
           </>
         )}
       </Menu>

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { Icon } from '../ui/icon'
 import { failed } from '../ui/toast'
 import type { Editors } from './cell-view'
+import type { Shell } from './commands'
 import type { Notebook } from './notebook'
 
 export type PaneName = 'files' | 'variables' | 'outline' | 'search' | 'versions'
@@ -10,6 +11,7 @@ export type PaneName = 'files' | 'variables' | 'outline' | 'search' | 'versions'
 export interface PaneProps {
   notebook: Notebook
   editors: Editors
+  shell: Shell
 }
 
 // Loaded when they are first opened.

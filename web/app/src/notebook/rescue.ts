@@ -3,7 +3,8 @@ import { client } from '../server'
 import { formatNotebook, parseNotebook } from './ipynb'
 import { copyPrefix } from './keep'
 
-const draftOf = (session: string, path: string) => `sandgate.draft.${session}.${path}`
+export const draftPrefix = 'sandgate.draft.'
+export const draftOf = (session: string, path: string): string => `${draftPrefix}${session}.${path}`
 
 /**
  * Returns the notebook of a session as this browser has it: as it was saved last, with the text

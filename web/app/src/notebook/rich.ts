@@ -1,6 +1,7 @@
 import { dark } from '../theme'
 import { effect } from '@preact/signals'
 import { frameFor, type FrameContent } from './frame'
+import type { Ask } from './grid/source'
 import type { Bundle } from './ipynb'
 import { TextView } from './text'
 import type { WidgetHost } from './widgets/host'
@@ -8,18 +9,26 @@ import type { WidgetHost } from './widgets/host'
 /** The maximum number of bytes of one output that are shown. Larger outputs can be downloaded. */
 const maxShown = 8 << 20
 
-/** Returns the widgets of the kernel that an output is from. */
-export type Widgets = () => Promise<WidgetHost>
+/** The kernel that an output is from. */
+export interface Origin {
+  widgets(): Promise<WidgetHost>
+  ask: Ask
+}
 
 const widgetView = 'application/vnd.jupyter.widget-view+json'
 
-type Render = (data: unknown, metadata: Record<string, unknown>, bundle: Bundle) => Node | Promise<Node>
+type Render = (data: unknown, metadata: Record<string, unknown>, bundle: Bundle, ask: Ask) => Node | Promise<Node>
 type Kind = [mime: RegExp, render: Render]
 
 const text = (v: unknown) => (typeof v === 'string' ? v : JSON.stringify(v))
 
 /** In order of preference. HTML and scripts are always shown in a frame with an opaque origin. */
 const kinds: Kind[] = [
+  [/^application\/vnd\.sandgate\.table\+json$/, async (v, _, b, ask) => {
+    const { kernelGrid } = await import('./grid/grid')
+    return kernelGrid(v, ask) ?? htmlOf(b)
+  }],
+  [/^application\/vnd\.dataresource\+json$/, async (v, _, b) => (await import('./grid/grid')).dataGrid(v) ?? htmlOf(b)],
   [/^application\/vnd\.vegalite\.v\d+(\.json|\+json)$/, (v) => framed({ kind: 'vega-lite', spec: v })],
   [/^application\/vnd\.vega\.v\d+(\.json|\+json)$/, (v) => framed({ kind: 'vega', spec: v })],
   [/^application\/vnd\.plotly\.v\d+\+json$/, (v) => framed({ kind: 'plotly', spec: v })],
@@ -32,7 +41,11 @@ const kinds: Kind[] = [
   }],
   [/^text\/markdown$/, async (v) => (await import('./markdown')).markdown(text(v))],
   [/^text\/latex$/, async (v) => (await import('./latex')).latex(text(v))],
-  [/^application\/(.*\+)?json$/, async (v) => (await import('./jsontree')).jsonTree(v)],
+  [/^application\/(.*\+)?json$/, async (v) => {
+    // Loads the grid only for a list that can be a table.
+    const grid = Array.isArray(v) && typeof v[0] === 'object' && v[0] !== null && (await import('./grid/grid')).dataGrid(v)
+    return grid || (await import('./jsontree')).jsonTree(v)
+  }],
   [/^text\/plain$/, (v) => {
     const view = new TextView()
     view.write(text(v))
@@ -54,19 +67,19 @@ export function preferred(data: Bundle): string | undefined {
 /** One rich output, shown in the given element. */
 export class Rich {
   readonly #el: HTMLElement
-  readonly #widgets: Widgets | undefined
+  readonly #origin: (() => Promise<Origin>) | undefined
   #shown = 0
   #dispose: (() => void) | undefined
 
-  constructor(el: HTMLElement, data: Bundle, metadata: Record<string, unknown>, widgets?: Widgets) {
+  constructor(el: HTMLElement, data: Bundle, metadata: Record<string, unknown>, origin?: () => Promise<Origin>) {
     this.#el = el
-    this.#widgets = widgets
+    this.#origin = origin
     this.show(data, metadata)
   }
 
   show(data: Bundle, metadata: Record<string, unknown>): void {
     const turn = ++this.#shown
-    const model = this.#widgets && modelOf(data)
+    const model = this.#origin && modelOf(data)
     const mime = model === undefined ? preferred(data) : widgetView
     const value = mime === undefined ? undefined : data[mime]
     this.#el.dataset.mime = mime ?? 'none'
@@ -80,11 +93,12 @@ export class Rich {
     const size = typeof value === 'string' ? value.length : 0
     if (size > maxShown) return put(note(`${mime} of ${Math.round(size / (1 << 20))} MiB is too large to be shown.`, value as string, mime))
     const render: Render | undefined = model === undefined ? kinds.find(([re]) => re.test(mime))?.[1]
-      : async () => (await import('./widgets/view')).widgetView(model, await this.#widgets!(), text(data['text/plain'] ?? ''))
+      : async () => (await import('./widgets/view')).widgetView(model, await (await this.#origin!()).widgets(), text(data['text/plain'] ?? ''))
     if (!render) return put(note(`${mime} cannot be shown here.`, text(value), mime))
     const plain = () => put(typeof data['text/plain'] === 'string' ? Object.assign(document.createElement('pre'), { textContent: data['text/plain'] }) : note(`${mime} could not be shown.`))
     try {
-      const made = render(value, (metadata[mime] as Record<string, unknown>) ?? metadata, data)
+      const ask = async (about: Record<string, unknown>) => (await this.#origin?.())?.ask(about)
+      const made = render(value, (metadata[mime] as Record<string, unknown>) ?? metadata, data, ask)
       if (made instanceof Promise) made.then(put, plain)
       else put(made)
     } catch {
@@ -104,6 +118,12 @@ function modelOf(data: Bundle): string | undefined {
   return typeof id === 'string' && id !== '' && id.length <= 128 ? id : undefined
 }
 
+/** Shows the HTML of an output that is no table. Without HTML, its text is shown. */
+function htmlOf(b: Bundle): Node {
+  if (b['text/html'] === undefined) throw new Error('no table')
+  return framed({ kind: 'html', html: text(b['text/html']) })
+}
+
 function framed(content: FrameContent): Node {
   const { el, dispose } = frameFor(content)
   return Object.assign(el, { dispose })
@@ -117,7 +137,8 @@ export function base64(s: string): Uint8Array<ArrayBuffer> {
 }
 
 /** Shows an image. Scripts in an SVG never run in an <img>. */
-function image(blob: Blob, type: string, m: Record<string, unknown>, bundle: Bundle): Node {
+async function image(blob: Blob, type: string, m: Record<string, unknown>, bundle: Bundle): Promise<Node> {
+  const { picture } = await import('./picture')
   const img = document.createElement('img')
   const url = URL.createObjectURL(blob)
   img.src = url
@@ -125,10 +146,11 @@ function image(blob: Blob, type: string, m: Record<string, unknown>, bundle: Bun
   if (typeof m.width === 'number' && m.width > 0) img.width = m.width
   if (typeof m.height === 'number' && m.height > 0 && typeof m.width !== 'number') img.height = m.height
   if (m.needs_background === 'light') img.style.background = '#fff'
-  img.addEventListener('error', () => img.replaceWith(note(`The ${type} could not be read.`)))
+  const el = picture(img, blob, type)
+  img.addEventListener('error', () => el.replaceWith(note(`The ${type} could not be read.`)))
   // Images are made for white paper, unless their metadata says otherwise.
   const stop = effect(() => void img.classList.toggle('on-paper', dark.value && m.needs_background !== 'dark'))
-  return Object.assign(img, {
+  return Object.assign(el, {
     dispose: () => {
       stop()
       URL.revokeObjectURL(url)

@@ -1,6 +1,7 @@
 import type { Sandbox } from '@sandgate/client/base'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Dialog } from '../ui/dialog'
+import './file.css'
 
 /** How much of a file is shown, in characters, and in lines around the requested line. */
 const maxText = 2_000_000

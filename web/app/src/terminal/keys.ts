@@ -1,5 +1,5 @@
 /** The commands of the page that have keys. */
-export type Command = 'open' | 'close' | 'right' | 'down' | 'next' | 'previous' | 'find' | 'larger' | 'smaller' | 'reset'
+export type Command = 'open' | 'close' | 'right' | 'down' | 'next' | 'previous' | 'find' | 'larger' | 'smaller' | 'reset' | 'palette' | 'earlier' | 'later'
 
 /** macOS programs use Control, so there the page's keys have Command. */
 export const mac = typeof navigator !== 'undefined' && /Mac|iP/.test(navigator.platform)
@@ -19,6 +19,9 @@ const keys: Record<Command, { shift: boolean; keys: string[]; label: string }> =
   larger: { shift: false, keys: ['=', '+'], label: '+' },
   smaller: { shift: false, keys: ['-'], label: '-' },
   reset: { shift: false, keys: ['0'], label: '0' },
+  earlier: { shift: true, keys: ['arrowup'], label: '↑' },
+  later: { shift: true, keys: ['arrowdown'], label: '↓' },
+  palette: { shift: true, keys: ['p'], label: 'P' },
 }
 const commands = Object.keys(keys) as Command[]
 

@@ -4,17 +4,20 @@ import type { PageProps } from '../app'
 import { navigate, notebookPath, route } from '../router'
 import { offers } from '../rest'
 import { client, may } from '../server'
+import { terminalReader, terminalSize } from '../settings'
 import { explain, mayHelp } from '../ui/again'
 import { Bar } from '../ui/bar'
 import { expiry } from '../ui/expiry'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
+import { paletteOpen, useEntries, type Entry } from '../ui/palette'
 import { People, usePresence } from '../ui/presence'
 import { Share } from '../ui/share'
-import { failed } from '../ui/toast'
+import { failed, toast } from '../ui/toast'
 import { FileView } from './file'
-import { commandOf, keysOf } from './keys'
+import { commandOf, keysOf, type Command } from './keys'
 import { arrange, maxPanes, panesOf, parse, places, split, without, type Tab } from './layout'
+import { shellMarks } from './marks'
 import { Pane } from './pane'
 import { Player } from './player'
 import type { Screen } from './screen'
@@ -54,8 +57,8 @@ function Terminals({ session: id }: PageProps) {
   const [titles, setTitles] = useState<Record<string, string>>({})
   const [rung, setRung] = useState<Record<string, boolean>>({})
   const [ended, setEnded] = useState<Record<string, boolean>>({})
-  const [fontSize, setFontSize] = useState(Number(remembered('sandgate.terminal.size')) || 13)
-  const [reader, setReader] = useState(remembered('sandgate.terminal.reader') === 'on')
+  const fontSize = terminalSize.value
+  const reader = terminalReader.value
   const [sharing, setSharing] = useState(false)
   const [finding, setFinding] = useState('')
   const presence = usePresence(session, readOnly)
@@ -94,16 +97,12 @@ function Terminals({ session: id }: PageProps) {
     return () => void (document.title = 'Sandgate')
   }, [active, titles])
 
-  const zoom = (px: number) => {
-    const n = Math.min(32, Math.max(8, px))
-    setFontSize(n)
-    remember('sandgate.terminal.size', String(n))
-  }
+  const zoom = (px: number) => (terminalSize.value = Math.min(32, Math.max(8, px)))
   /** Opens a terminal, in a separate tab or beside another. */
   const open = async (s = session!, beside?: string, rows = false) => {
     try {
       const size = screen.current ? { cols: screen.current.term.cols, rows: screen.current.term.rows } : { cols: 80, rows: 24 }
-      const t = await s.terminal(size)
+      const t = await s.terminal({ ...size, env: shellMarks })
       t.close() // the pane attaches itself
       setTabs((all) => {
         const next = beside ? split(all, beside, t.id, rows) : [...all, { layout: t.id }]
@@ -122,6 +121,13 @@ function Terminals({ session: id }: PageProps) {
   }
   const mayOpen = !readOnly && session !== undefined
   const maySplit = mayOpen && panes.length < maxPanes
+  const mayShare = mayWrite && tab !== undefined && offers('POST /v1/sessions/{id}/links')
+  const jump = (by: -1 | 1) => screen.current?.marks.jump(by)
+  const copyOutput = () => {
+    const text = screen.current?.marks.lastOutput
+    if (text === undefined) return toast('No command has ended here')
+    navigator.clipboard.writeText(text).then(() => toast('The output of the last command is in the clipboard'), (e: unknown) => failed('The output was not copied', e))
+  }
   const keys = (e: KeyboardEvent) => {
     const command = commandOf(e)
     if (!command || command === 'find') return // the pane's
@@ -134,9 +140,32 @@ function Terminals({ session: id }: PageProps) {
       next: () => setAt((at + 1) % tabs.length),
       previous: () => setAt((at + tabs.length - 1) % tabs.length),
       larger: () => zoom(fontSize + 1), smaller: () => zoom(fontSize - 1), reset: () => zoom(13),
+      palette: () => (paletteOpen.value = true),
+      earlier: () => jump(-1), later: () => jump(1),
     }[command]
     act()
   }
+  useEntries(() => {
+    const all: [id: Command, name: string, words: string, ok: boolean, run: () => void][] = [
+      ['open', 'New terminal', 'shell tab', mayOpen, () => void open()],
+      ['right', 'Split right', 'divide columns', maySplit, () => void open(session, active)],
+      ['down', 'Split down', 'divide rows', maySplit, () => void open(session, active, true)],
+      ['find', 'Find in the terminal', 'search', !!tab, () => setFinding(active)],
+      ['earlier', 'Scroll to the previous prompt', 'jump command', !!tab, () => jump(-1)],
+      ['later', 'Scroll to the next prompt', 'jump command', !!tab, () => jump(1)],
+      ['close', 'Close this terminal', 'end exit', !!tab && !readOnly, () => close(active)],
+      ['next', 'Next terminal', 'tab', tabs.length > 1, () => setAt((at + 1) % tabs.length)],
+      ['previous', 'Previous terminal', 'tab', tabs.length > 1, () => setAt((at + tabs.length - 1) % tabs.length)],
+    ]
+    const others: [id: string, name: string, words: string, ok: boolean, run: () => void][] = [
+      ['copy output', 'Copy the output of the last command', 'clipboard', !!tab, copyOutput],
+      ['reset screen', 'Reset the screen', 'clear repair', !!tab, () => screen.current?.reset()],
+      ['replay', 'Replay and record', 'recording asciicast', !!tab, () => navigate(`?cast=${encodeURIComponent(active)}`)],
+      ['share', 'Share for viewing…', 'link watch', mayShare, () => setSharing(true)],
+    ]
+    const entry = ([id, name, words, , run]: [string, string, string, boolean, () => void]): Entry => ({ id, kind: 'Command', name, words, run })
+    return [...all.filter((e) => e[3]).map((e) => ({ ...entry(e), keys: keysOf(e[0]) })), ...others.filter((e) => e[3]).map(entry)]
+  }, [session, tabs, at, active, readOnly])
   const walk = (e: KeyboardEvent) => {
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[e.key]
     if (to === undefined) return
@@ -173,14 +202,19 @@ function Terminals({ session: id }: PageProps) {
                 {maySplit && <MenuItem keys={keysOf('right')} onClick={() => void open(session, active)}>Split right</MenuItem>}
                 {maySplit && <MenuItem keys={keysOf('down')} onClick={() => void open(session, active, true)}>Split down</MenuItem>}
                 {!readOnly && <hr />}
+                <MenuItem keys={keysOf('palette')} onClick={() => (paletteOpen.value = true)}>Command palette</MenuItem>
                 <MenuItem keys={keysOf('find')} onClick={() => setFinding(active)}>Find</MenuItem>
+                <MenuItem keys={keysOf('earlier')} onClick={() => jump(-1)}>Previous prompt</MenuItem>
+                <MenuItem keys={keysOf('later')} onClick={() => jump(1)}>Next prompt</MenuItem>
+                <MenuItem onClick={copyOutput}>Copy the last output</MenuItem>
+                <hr />
                 <MenuItem keys={keysOf('larger')} onClick={() => zoom(fontSize + 1)}>Larger text</MenuItem>
                 <MenuItem keys={keysOf('smaller')} onClick={() => zoom(fontSize - 1)}>Smaller text</MenuItem>
-                <MenuItem checked={reader} onClick={() => { remember('sandgate.terminal.reader', reader ? 'off' : 'on'); setReader(!reader) }}>{reader && <Icon name="check" />}Screen reader support</MenuItem>
+                <MenuItem checked={reader} onClick={() => (terminalReader.value = !reader)}>{reader && <Icon name="check" />}Screen reader support</MenuItem>
                 <MenuItem onClick={() => screen.current?.reset()}>Reset the screen</MenuItem>
                 <hr />
                 <MenuItem onClick={() => navigate(`?cast=${encodeURIComponent(active)}`)}><Icon name="play" />Replay and record</MenuItem>
-                {mayWrite && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={() => setSharing(true)}><Icon name="share" />Share for viewing…</MenuItem>}
+                {mayShare && <MenuItem onClick={() => setSharing(true)}><Icon name="share" />Share for viewing…</MenuItem>}
                 {mayWrite && <MenuItem onClick={() => navigate(`?${readOnly ? '' : 'watch'}`)}>{readOnly ? 'Allow typing' : 'Watch only'}</MenuItem>}
                 {!readOnly && <MenuItem danger keys={keysOf('close')} onClick={() => close(active)}>Close this terminal</MenuItem>}
               </>
@@ -214,7 +248,7 @@ function Terminals({ session: id }: PageProps) {
           </div>
         ))}
       </main>
-      {sharing && session && <Share session={session} at="/terminal" onClose={() => setSharing(false)} />}
+      {sharing && session && <Share session={session} views={[{ label: 'The terminals', at: '/terminal' }]} onClose={() => setSharing(false)} />}
       {file && session && <FileView session={session} {...file} onClose={() => setFile(undefined)} />}
     </div>
   )

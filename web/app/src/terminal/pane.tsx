@@ -5,7 +5,10 @@ import { dark } from '../theme'
 import { explain } from '../ui/again'
 import { confirm } from '../ui/dialog'
 import { Icon } from '../ui/icon'
+import { bringsFiles, dropped } from '../notebook/drop'
+import { localPort, openPreview } from '../ui/preview'
 import { failed, toast } from '../ui/toast'
+import { dropFiles } from './upload'
 import { KeyBar } from './keybar'
 import { commandOf } from './keys'
 import type { Place } from './layout'
@@ -39,6 +42,8 @@ export function Pane(p: PaneProps) {
   props.current = p
   const [exit, setExit] = useState<Exit>()
   const [error, setError] = useState<Error>()
+  const [served, setServed] = useState<string[]>([])
+  const [over, setOver] = useState(false)
   const [size, setSize] = useState<{ cols: number; rows: number; own: boolean }>()
 
   useEffect(() => {
@@ -59,7 +64,8 @@ export function Pane(p: PaneProps) {
       },
       copied: (n, by) => toast(by === 'user' ? 'Copied' : `A program has put ${n} characters on the clipboard`),
       openFile: (path, line) => props.current.onFile(path, line),
-      openLink: (uri) => void confirm({ title: 'Open this link?', text: <span class="uri">{uri}</span>, yes: 'Open' }).then((yes) => yes && window.open(uri, '_blank', 'noopener,noreferrer')),
+      serves: (uri) => setServed((all) => all.includes(uri) ? all : [...all, uri].slice(-1)),
+      openLink: (uri) => localPort(uri) !== undefined && !p.readOnly ? void openPreview(uri) : void confirm({ title: 'Open this link?', text: <span class="uri">{uri}</span>, yes: 'Open' }).then((yes) => yes && window.open(uri, '_blank', 'noopener,noreferrer')),
       size: (cols, rows, own) => setSize({ cols, rows, own }),
     }, p))
     s.open(box.current!)
@@ -89,7 +95,15 @@ export function Pane(p: PaneProps) {
   const c = connection.value
   const down = c !== undefined && c.state !== 'open'
   return (
-    <section class={p.active ? 'pane active' : 'pane'} aria-label="Terminal" style={{ left: `${p.place.left}%`, top: `${p.place.top}%`, width: `${p.place.width}%`, height: `${p.place.height}%` }} onKeyDown={(e) => {
+    <section class={`pane${p.active ? ' active' : ''}${over ? ' over' : ''}`} aria-label="Terminal"
+      onDragOver={(e) => { if (bringsFiles(e)) { e.preventDefault(); setOver(!p.readOnly) } }}
+      onDragLeave={(e) => { if (!e.currentTarget.contains(e.relatedTarget as Node | null)) setOver(false) }}
+      onDrop={(e) => {
+        if (!bringsFiles(e)) return
+        e.preventDefault()
+        setOver(false)
+        if (!p.readOnly) void dropped(e).then((files) => dropFiles(p.session, screen.current!, files)).catch((error: unknown) => failed('The files were not uploaded', error))
+      }} style={{ left: `${p.place.left}%`, top: `${p.place.top}%`, width: `${p.place.width}%`, height: `${p.place.height}%` }} onKeyDown={(e) => {
       if (commandOf(e) !== 'find') return
       e.preventDefault()
       p.onFind(true)
@@ -98,6 +112,13 @@ export function Pane(p: PaneProps) {
       <div class="pane-body">
         <div class="xterm-box" ref={box} />
         {down && !exit && <div class="note" role="status"><Icon name="spinner" spin />Reconnecting. What you type is sent when the connection is back.<button type="button" class="button quiet" onClick={() => client.value?.reconnect()}>Try now</button></div>}
+        {served.length > 0 && !p.readOnly && !exit && !down && (
+          <div class="note served" role="status">
+            <span class="ellipsis">A program serves {served[0]}</span>
+            <button type="button" class="button quiet" onClick={() => void openPreview(served[0]!)}>Open preview</button>
+            <button type="button" class="button icon quiet" aria-label="Dismiss" onClick={() => setServed([])}><Icon name="close" /></button>
+          </div>
+        )}
         {size && !size.own && !exit && (
           <div class="note" role="status">
             {p.readOnly ? 'You are watching' : 'Somebody else is typing'}: {size.cols} × {size.rows}.

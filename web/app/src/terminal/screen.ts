@@ -6,6 +6,7 @@ import type { SearchAddon } from '@xterm/addon-search'
 import '@xterm/xterm/css/xterm.css'
 import { colours } from './colours'
 import { commandOf, mac } from './keys'
+import { CommandMarks } from './marks'
 import { cleanPaste, cleanTitle, clipboardText, findPlaces, isAnswer } from './text'
 
 /** Events of a screen for the page. */
@@ -20,6 +21,8 @@ export interface Host {
   copied(characters: number, by: 'user' | 'program'): void
   openFile(path: string, line: number): void
   openLink(url: string): void
+  /** A program has printed an address on the session's own machine. */
+  serves(url: string): void
   /** The user who controls the terminal has another size than this page. */
   size(cols: number, rows: number, own: boolean): void
 }
@@ -50,6 +53,8 @@ const drawn = { reading: 128 << 10, typing: 16 << 10 }
  * The time between two drawings of a flood, in ms. Drawing takes more processor time than parsing.
  */
 const frame = { reading: 40, typing: 16 }
+/** The bytes of a piece of output in which addresses are looked for. */
+const maxSearched = 8 << 10
 /** The smallest text, in pixels, of a terminal that is made to fit into a smaller page. */
 const smallest = 6
 /** How long after a key or a click a program may write to the clipboard, in ms. */
@@ -61,6 +66,7 @@ const gesture = 10_000
  */
 export class Screen {
   readonly term: Terminal
+  readonly marks: CommandMarks
   readonly #fit = new FitAddon()
   readonly #host: Host
   readonly #readOnly: boolean
@@ -91,6 +97,7 @@ export class Screen {
       minimumContrastRatio: 4.5, allowProposedApi: true, customGlyphs: false,
       linkHandler: { activate: (_, uri) => this.#link(uri), allowNonHttpProtocols: false },
     })
+    this.marks = new CommandMarks(this.term)
     this.term.loadAddon(this.#fit)
     this.term.loadAddon(new WebLinksAddon((_, uri) => this.#link(uri)))
     this.term.onTitleChange((t) => host.title(cleanTitle(t)))
@@ -144,8 +151,10 @@ export class Screen {
   }
 
   async #show(e: ProgramEvent): Promise<void> {
-    if (e.type === 'stdout') await this.#write(e.bytes)
-    else if (e.type === 'restore' && this.#left > 0) await this.#goOn(e)
+    if (e.type === 'stdout') {
+      this.#addresses(e.bytes)
+      await this.#write(e.bytes)
+    } else if (e.type === 'restore' && this.#left > 0) await this.#goOn(e)
     else if (e.type === 'restore') {
       this.term.reset()
       this.#size(e.cols, e.rows)
@@ -158,6 +167,13 @@ export class Screen {
       this.term.write('\x1b[?25l')
       this.#host.ended(e)
     }
+  }
+
+  /** Reports addresses on the session's own machine in new output, such as that of a web server. */
+  #addresses(bytes: Uint8Array): void {
+    if (this.#behind || this.#flooded || bytes.length > maxSearched) return
+    const text = new TextDecoder().decode(bytes).replace(/\x1b\[[\d;]*m/g, '')
+    for (const [address] of text.matchAll(/https?:\/\/(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):\d{1,5}[^\s"'<>)\]]*/g)) this.#host.serves(address)
   }
 
   /** Continues at the program's current output. The shown output stays above. */

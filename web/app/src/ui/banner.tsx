@@ -1,5 +1,5 @@
 import { route } from '../router'
-import { client, connection, offline } from '../server'
+import { client, connection, offline, refused } from '../server'
 import { explain, mayHelp } from './again'
 
 /**
@@ -21,6 +21,7 @@ function content() {
       </div>
     )
   }
+  if (refused.value) return null // the page itself says so
   if (offline.value) {
     return <div class="banner"><span>You are offline. Your code keeps running, and its output will follow.</span></div>
   }

@@ -8,6 +8,7 @@ import { theme, type Theme } from '../theme'
 import { signOut, token, viewing } from '../token'
 import { Icon } from './icon'
 import { Menu, MenuItem } from './menu'
+import { paletteOpen } from './palette'
 
 /** The bar at the top of each page: home, the content of the page, settings. */
 export function Bar({ children }: { children?: ComponentChildren }) {
@@ -42,6 +43,7 @@ function Settings() {
             </MenuItem>
           ))}
           <hr /><MenuItem onClick={() => (settingsOpen.value = true)}>All settings…</MenuItem>
+          {description.value && <MenuItem onClick={() => (paletteOpen.value = true)}>Command palette…</MenuItem>}
           {!viewing.value && description.value && may('sessions:read') && <a role="menuitem" href={consolePath('')}><Icon name="list" />Console</a>}
           {token.value && <><hr /><MenuItem onClick={signOut}><Icon name="signout" />{viewing.value ? 'Stop watching' : 'Sign out'}</MenuItem></>}
           {description.value && <><hr /><p class="muted" style="padding: 4px 12px; font-size: var(--text-xs)">{description.value.server}</p></>}

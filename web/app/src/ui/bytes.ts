@@ -1,9 +1,8 @@
 /** Formats a number of bytes for people. */
 export function bytes(n: number): string {
   if (n < 1000) return `${n} B`
-  for (const unit of ['kB', 'MB', 'GB']) {
-    n /= 1000
-    if (n < 1000) return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${unit}`
-  }
-  return `${Math.round(n)} TB`
+  const units = ['kB', 'MB', 'GB', 'TB']
+  let unit = 0
+  for (n /= 1000; n >= 1000 && unit < units.length - 1; n /= 1000) unit++
+  return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${units[unit]}`
 }

@@ -15,11 +15,15 @@ interface Link {
 const listed = 'GET /v1/sessions/{id}/links'
 const when = (ms: number) => new Date(ms).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
-/**
- * Creates a link with which others can only view the session. at is the page that they see: a path
- * below the session's page.
- */
-export function Share({ session, at, onClose }: { session: Sandbox; at: string; onClose(): void }) {
+/** A page that others can see: a path below the session's page. */
+interface View {
+  label: string
+  at: string
+}
+
+/** Creates a link with which others can only view the session, at one of the pages. */
+export function Share({ session, views, onClose }: { session: Sandbox; views: View[]; onClose(): void }) {
+  const [at, setAt] = useState(views[0]!.at)
   const [life, setLife] = useState<number>(lives[0][0])
   const [link, setLink] = useState<Link & { token: string }>()
   const [making, setMaking] = useState(false)
@@ -66,6 +70,14 @@ export function Share({ session, at, onClose }: { session: Sandbox; at: string; 
       <form class="dialog" onSubmit={(e) => { e.preventDefault(); if (!link) void make() }}>
         <h2 ref={said} tabIndex={-1}>Share for viewing</h2>
         <p class="muted">Everyone with the link sees the live output and can read the files of this session. They cannot run, type or change anything.</p>
+        {views.length > 1 && (
+          <fieldset class="choices">
+            <legend>They see</legend>
+            {views.map((v) => (
+              <label key={v.at}><input type="radio" name="view" checked={at === v.at} onChange={() => { setAt(v.at); setCopied(false) }} />{v.label}</label>
+            ))}
+          </fieldset>
+        )}
         {!link && (
           <fieldset class="choices">
             <legend>The link expires after</legend>

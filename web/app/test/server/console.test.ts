@@ -22,12 +22,73 @@ it('shows the state of the server, and the way to it', async () => {
   await page.locator('.tile', { hasText: 'Running sessions' }).locator('dd').waitFor()
   expect(Number((await page.locator('.tile', { hasText: 'Running sessions' }).locator('dd').innerText()).replaceAll(',', ''))).toBeGreaterThan(0)
   await row(page, /^Cells and programs run [1-9]/).waitFor()
-  await row(page, /^python \d+ [1-9]/).waitFor()
   await shot(page, 'console-overview')
   await expect.poll(() => barriers(page)).toEqual([])
   expect(complaints).toEqual([])
   await context.close()
   await s.end()
+})
+
+it('shows the nodes, drains one and lets it take sessions again', async () => {
+  // This server is alone: its only node is listed, and cannot be drained.
+  const own = await open(browser, '/console/nodes')
+  const [only] = (await api<{ nodes: { name: string; version: string; places: number; state: string }[] }>('GET', '/v1/nodes')).nodes
+  const card = own.page.getByRole('listitem', { name: `Node ${only!.name}` })
+  await card.getByText('Ready', { exact: true }).waitFor()
+  await card.getByText(`version ${only!.version}`).waitFor()
+  expect(await card.innerText()).toContain(`of ${only!.places.toLocaleString('en')}`)
+  await card.getByText('This node cannot be drained').waitFor()
+  await row(own.page, /^python \d+ [1-9]/).waitFor()
+  await shot(own.page, 'console-node')
+  await expect.poll(() => barriers(own.page)).toEqual([])
+  expect(own.complaints).toEqual([])
+  await own.context.close()
+  // A cluster, whose answers the test gives.
+  const GiB = 2 ** 30
+  const node = (name: string, o: object) => ({
+    name, version: '1.4.0', state: 'ready', movable: true, address: `${name}:7000`, zone: 'north', started_ms: Date.UTC(2026, 10, 1), sessions: 12, places: 40, hibernated: 30,
+    ready: 6, pool_size: 8, memory: 64 * GiB, memory_used: 20 * GiB, processors: 0.35, disk: 500 * GiB, disk_free: 300 * GiB, ...o,
+  })
+  const nodes = [node('n1', {}), node('n2', { version: '1.5.0', zone: 'south' }), { name: 'n3', state: 'unreachable', movable: false, sessions: 3, places: 40, hibernated: 0, ready: 0, pool_size: 0 }]
+  const sent: unknown[] = []
+  const { page, context, complaints } = await open(browser, '/console/overview')
+  await page.route('**/v1/nodes', (route) => route.fulfill({ json: { nodes } }))
+  await page.route('**/v1/nodes/n1', async (route) => {
+    const change = route.request().postDataJSON() as { draining: boolean }
+    sent.push([route.request().method(), change])
+    nodes[0] = node('n1', change.draining ? { state: 'draining' } : {})
+    await route.fulfill({ json: nodes[0] })
+  })
+  await page.getByRole('link', { name: 'Nodes' }).click()
+  const n1 = page.getByRole('listitem', { name: 'Node n1' })
+  await n1.getByText('12 of 40').waitFor()
+  await page.getByText('The nodes run different versions: 1.4.0, 1.5.0.').waitFor()
+  await page.locator('.tile', { hasText: 'Nodes that take sessions' }).getByText('2 of 3').waitFor()
+  await page.getByRole('listitem', { name: 'Node n3' }).getByText('Does not answer.').waitFor()
+  await shot(page, 'console-nodes')
+  await expect.poll(() => barriers(page)).toEqual([])
+  const act = async (action: string) => {
+    await n1.getByRole('button', { name: 'More for n1' }).press('Enter')
+    await page.getByRole('menuitem', { name: action }).press('Enter')
+  }
+  await act('Drain…')
+  const asked = page.getByRole('dialog', { name: 'Drain n1?' })
+  await asked.getByText('its 42 sessions move to other nodes').waitFor()
+  await shot(page, 'console-drain')
+  await asked.getByRole('button', { name: 'Drain' }).press('Enter')
+  await n1.getByText('Takes no sessions. 42 sessions left.').waitFor()
+  nodes[0] = node('n1', { state: 'drained', sessions: 0, hibernated: 2, moved: { parked: 40, stayed: 2, snapshots: 1 } })
+  await n1.getByText('Takes no sessions. 40 sessions moved. 2 sessions could not move, 1 snapshot only here.').waitFor()
+  await shot(page, 'console-drained')
+  await expect.poll(() => barriers(page)).toEqual([])
+  await act('Take sessions again')
+  await n1.getByText('Ready', { exact: true }).waitFor()
+  expect(sent).toEqual([['PATCH', { draining: true }], ['PATCH', { draining: false }]])
+  await page.setViewportSize({ width: 360, height: 700 })
+  await expect.poll(() => wide(page)).toBeLessThanOrEqual(0)
+  await shot(page, 'console-nodes-phone')
+  expect(complaints).toEqual([])
+  await context.close()
 })
 
 it('makes a key, shows its secret once, rotates and revokes it', async () => {
@@ -155,16 +216,16 @@ it('finds entries of the audit log', async () => {
   await page.getByLabel('Session', { exact: true }).fill('')
   await page.getByLabel('Session', { exact: true }).press('Enter')
   await page.getByRole('button', { name: 'Refused sign-ins' }).click()
+  await expect.poll(() => page.getByRole('cell', { name: 'session.create', exact: true }).count()).toBe(0)
   await page.getByRole('cell', { name: 'auth.failed', exact: true }).first().waitFor()
-  expect(await page.getByRole('cell', { name: 'session.create', exact: true }).count()).toBe(0)
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).click()])
   expect(download.suggestedFilename()).toBe('audit.csv')
   await page.setViewportSize({ width: 360, height: 700 })
   await expect.poll(() => wide(page)).toBeLessThanOrEqual(0)
   await shot(page, 'console-audit-phone')
-  for (const view of ['overview', 'usage', 'tenants', 'keys']) {
+  for (const view of ['overview', 'nodes', 'usage', 'tenants', 'keys']) {
     await page.goto(`${url}/console/${view}`)
-    await page.locator('.table, .empty-box').first().waitFor()
+    await page.locator('.table, .empty-box, .node').first().waitFor()
     await expect.poll(() => wide(page)).toBeLessThanOrEqual(0)
   }
   expect(complaints).toEqual([])

@@ -1,4 +1,7 @@
 // Tests files of a session that are opened and edited in the page, in Chromium.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { api, barriers, launch, open, session, shot, token, url } from './rig.js'
@@ -115,5 +118,35 @@ it('only shows files to those who watch', async () => {
   expect(await file.getByRole('button', { name: 'Save' }).count()).toBe(0)
   expect(await other.page.getByRole('button', { name: 'New file' }).count()).toBe(0)
   await other.context.close()
+  await close()
+})
+
+it('uploads a folder, and downloads one as an archive', async () => {
+  const { page, complaints, id, close } = await files({ 'data/old.txt': 'old' })
+  const here = mkdtempSync(join(tmpdir(), 'folder-'))
+  mkdirSync(join(here, 'data/deep'), { recursive: true })
+  writeFileSync(join(here, 'data/deep/new.txt'), 'new')
+  const more = async (item: string) => {
+    await page.getByRole('button', { name: 'More for this folder' }).press('Enter')
+    await page.getByRole('menuitem', { name: item }).press('Enter')
+  }
+  const [chooser] = await Promise.all([page.waitForEvent('filechooser'), more('Upload a folder…')])
+  await chooser.setFiles(join(here, 'data'))
+  const asked = page.getByRole('dialog', { name: 'Add to the folder data?' })
+  await asked.getByRole('button', { name: 'Add' }).click()
+  await expect.poll(() => text(id, 'data/deep/new.txt')).toBe('new')
+  expect(await text(id, 'data/old.txt')).toBe('old')
+  await page.locator('.file-list').getByRole('button', { name: 'More for data' }).press('Enter')
+  await shot(page, 'files-folder')
+  expect(await barriers(page)).toEqual([])
+  const [archive] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: 'Download' }).press('Enter')])
+  expect(archive.suggestedFilename()).toBe('data.zip')
+  const zip = readFileSync((await archive.path())!)
+  expect(zip.subarray(0, 2).toString()).toBe('PK')
+  for (const name of ['data/old.txt', 'data/deep/new.txt']) expect(zip.includes(name), name).toBe(true)
+  const [whole] = await Promise.all([page.waitForEvent('download'), more('Download this folder')])
+  expect(whole.suggestedFilename()).toBe('home.zip')
+  rmSync(here, { recursive: true })
+  expect(complaints).toEqual([])
   await close()
 })

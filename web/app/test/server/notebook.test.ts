@@ -58,7 +58,7 @@ describe('the notebook', () => {
     await shows(page, 2, '42 in bash')
     await run(page, [
       'from IPython.display import *', 'display(Markdown("# Head\\n$x^2$"), Latex("$$\\\\frac12$$"), JSON({"k": [1, 2]}), SVG("<svg xmlns=\'http://www.w3.org/2000/svg\' width=\'9\' height=\'9\'><rect width=\'9\' height=\'9\'/></svg>"))',
-      'import matplotlib.pyplot as plt', 'plt.plot([1, 2]); plt.show()', 'import pandas as pd', 'pd.DataFrame({"n": [1, 2]})',
+      'import matplotlib.pyplot as plt', 'plt.plot([1, 2]); plt.show()', 'display(HTML("<table><tr><td>1</td></tr><tr><td>2</td></tr></table>"))',
     ].join('\n'), 'Python')
     await state(page, 3, 'ok')
     const out = cell(page, 3).locator('.output')
@@ -315,7 +315,7 @@ describe('the notebook', () => {
     await page.getByRole('button', { name: 'Replace all' }).click()
     await expect.poll(() => cell(page, 0).locator('.cm-content').innerText()).toContain('result = 42')
     await page.getByRole('button', { name: 'Files' }).click()
-    await page.locator('.files input[type=file]').setInputFiles({ name: 'data.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') })
+    await page.locator('.files input[type=file][multiple]').setInputFiles({ name: 'data.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') })
     await expect.poll(() => fetch(`${url}/v1/sessions/${id}/files/data.csv`, { headers: { Authorization: `Bearer ${token}` } }).then((r) => r.status)).toBe(200)
     await page.getByRole('button', { name: 'Outline' }).click()
     await page.locator('.side').getByText('Headings of text cells').waitFor()
@@ -395,7 +395,7 @@ describe('the notebook', () => {
     await name('deep').waitFor({ state: 'detached' })
     await name('big.bin').waitFor()
     // A file with the same name is not replaced without asking.
-    await page.locator('.files input[type=file]').setInputFiles({ name: 'big.bin', mimeType: 'text/plain', buffer: Buffer.from('small') })
+    await page.locator('.files input[type=file][multiple]').setInputFiles({ name: 'big.bin', mimeType: 'text/plain', buffer: Buffer.from('small') })
     await page.getByRole('dialog').getByRole('button', { name: 'Replace' }).click()
     await expect.poll(async () => (await api<{ size: number }>('GET', `/v1/sessions/${id}/files/big.bin?stat`)).size).toBe(5)
     rmSync(dir, { recursive: true })
@@ -594,7 +594,7 @@ describe('the notebook', () => {
     for (const [name, check] of [
       ['Download as notebook', (s: string) => expect(s).toBe(text)],
       ['Download as script', (s: string) => expect(s).toContain('# %%\nprint(1)')],
-      ['Download as page', (s: string) => (html = s) && expect(s).toMatch(/^<!doctype html>[\s\S]*<h1 dir="auto">Title<\/h1>[\s\S]*print\(1\)/)],
+      ['Download as page', (s: string) => (html = s) && expect(s).toMatch(/^<!doctype html>[\s\S]*<h1 dir="auto">Title<\/h1>[\s\S]*<span class="code-name">print<\/span>/)],
     ] as const) {
       await page.getByRole('button', { name: 'Notebook', exact: true }).click()
       const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name }).click()])

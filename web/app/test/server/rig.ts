@@ -24,10 +24,10 @@ export interface Opened {
   complaints: string[]
 }
 
-/** Opens path in a separate browser, signed in with the printed address. */
+/** Opens path in a separate browser, without a service worker, signed in by the printed address. */
 export async function open(browser: Browser, path = '/', o: BrowserContextOptions & { signedIn?: boolean } = {}): Promise<Opened> {
   const { signedIn = true, ...rest } = o
-  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 800 }, ...rest })
+  const context = await browser.newContext({ reducedMotion: 'reduce', serviceWorkers: 'block', viewport: { width: 1280, height: 800 }, ...rest })
   const page = await context.newPage()
   const complaints = watch(page)
   await hinder(page)

@@ -209,10 +209,21 @@ class AsyncKernel:
         reply = await self._call("complete", {"code": code, "cursor": at}, True)
         return [str(m["text"]) for m in reply.get("matches") or []]
 
-    async def inspect(self, code: str, cursor: Optional[int] = None, detail: int = 0) -> Result:
-        """Return the documentation of the name at the cursor. It is empty for an unknown name."""
+    async def inspect(
+        self,
+        code: str,
+        cursor: Optional[int] = None,
+        detail: int = 0,
+        about: Optional[Dict[str, Any]] = None,
+    ) -> Result:
+        """Return the documentation of the name at the cursor. It is empty for an unknown name.
+
+        With ``about``, return what docs/protocol.md lists: rows of a table, for example.
+        """
         at = len(code) if cursor is None else cursor
-        params = {"code": code, "cursor": at, "detail": detail}
+        params: Dict[str, Any] = {"code": code, "cursor": at, "detail": detail}
+        if about is not None:
+            params["about"] = about
         reply = await self._call("inspect", params, True)
         return Result(reply.get("data") or {})
 

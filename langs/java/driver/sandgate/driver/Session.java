@@ -231,7 +231,10 @@ final class Session {
             if (e.status() == Snippet.Status.RECOVERABLE_DEFINED || e.status() == Snippet.Status.RECOVERABLE_NOT_DEFINED) broken.add(s);
             if (mine && outcome != null && outcome.thrown() == null) result = result(e, p, outcome.value());
         }
-        if (outcome != null && outcome.thrown() != null) throw thrown(cell, outcome.thrown());
+        if (outcome != null && outcome.thrown() != null) {
+            own.stream().map(SnippetEvent::snippet).filter(Session::isTemporary).forEach(shell::drop); // it has no value
+            throw thrown(cell, outcome.thrown());
+        }
         return result;
     }
 
@@ -285,18 +288,24 @@ final class Session {
 
     /**
      * Returns a result if the snippet is an expression. Its variable is dropped once there are
-     * newer ones.
+     * newer ones. printf returns the stream to which it has printed, which is no result.
      */
     private Result result(SnippetEvent e, Pieces.Piece p, Object value) {
         Snippet s = e.snippet();
-        boolean temporary = s.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
+        boolean temporary = isTemporary(s);
         if (temporary) {
             results.add((VarSnippet) s);
             while (results.size() > KEPT) shell.drop(results.removeFirst());
         }
         if (!temporary && s.kind() != Snippet.Kind.EXPRESSION) return null;
+        if (value instanceof PrintStream && (value == System.out || value == System.err)) return null;
         if (p.semicolon() && (value == null || ASSIGNS.matcher(p.source()).matches())) return null;
         return new Result(value);
+    }
+
+    /** Returns whether a snippet is an expression, whose value is in a variable such as $1. */
+    private static boolean isTemporary(Snippet s) {
+        return s.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
     }
 
     // Failures.

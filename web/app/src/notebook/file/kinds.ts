@@ -1,8 +1,9 @@
-export type FileKind = 'image' | 'audio' | 'video' | 'table' | 'markdown' | 'other'
+export type FileKind = 'image' | 'audio' | 'video' | 'table' | 'markdown' | 'pdf' | 'other'
 
 const types: Record<string, string> = {
-  png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp', bmp: 'image/bmp', avif: 'image/avif', svg: 'image/svg+xml',
-  mp3: 'audio/mpeg', wav: 'audio/wav', ogg: 'audio/ogg', flac: 'audio/flac', m4a: 'audio/mp4',
+  png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', apng: 'image/apng', ico: 'image/x-icon', webp: 'image/webp', bmp: 'image/bmp', avif: 'image/avif', svg: 'image/svg+xml',
+  mp3: 'audio/mpeg', wav: 'audio/wav', ogg: 'audio/ogg', flac: 'audio/flac', m4a: 'audio/mp4', opus: 'audio/ogg', aac: 'audio/aac',
+  pdf: 'application/pdf',
   mp4: 'video/mp4', webm: 'video/webm', mov: 'video/quicktime',
 }
 const languages: Record<string, string> = {
@@ -16,6 +17,7 @@ const extension = (name: string): string => /\.([^./]+)$/.exec(name)?.[1]?.toLow
 export function kindOf(name: string): FileKind {
   const e = extension(name)
   const type = types[e]
+  if (e === 'pdf') return 'pdf'
   if (type) return type.slice(0, type.indexOf('/')) as FileKind
   return e === 'csv' || e === 'tsv' ? 'table' : e === 'md' || e === 'markdown' ? 'markdown' : 'other'
 }

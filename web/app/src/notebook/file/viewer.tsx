@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import type { Sandbox, SandgateError } from '@sandgate/client/base'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { editorKeys } from '../../settings'
@@ -22,21 +23,42 @@ interface Content {
   text: string | undefined
 }
 
-interface Props {
+/** An open file: its content, and what the user has changed. */
+export interface OpenFile {
+  name: string
+  path: string
+  content: Content | undefined
+  error: Error | undefined
+  asText: boolean
+  draft: string | undefined
+  dirty: boolean
+  editable: boolean
+  saving: boolean
+  /** Somebody else has changed the file meanwhile. */
+  clash: boolean
+  /** Grows when the content is read again. */
+  turn: number
+  showText(on: boolean): void
+  edit(text: string): void
+  save(): void
+  overwrite(): void
+  reload(): void
+  /** Asks before changes are lost. */
+  mayClose(): Promise<boolean>
+}
+
+interface Opening {
   session: Sandbox
   path: string
   readOnly: boolean
-  onClose: () => void
   /** The file was written. */
   written: () => void
   /** It is a file that does not exist yet. */
   fresh?: boolean
 }
 
-/** Shows a file of the session by its kind; text can be edited. */
-export function FileViewer({ session, path, readOnly, onClose, written, fresh = false }: Props) {
+export function useFile({ session, path, readOnly, written, fresh = false }: Opening): OpenFile {
   const name = path.split('/').pop()!
-  const kind = kindOf(name)
   const [content, setContent] = useState<Content | undefined>(fresh ? { data: new Uint8Array(), etag: null, text: '' } : undefined)
   const [error, setError] = useState<Error>()
   const [asText, setAsText] = useState(fresh)
@@ -44,15 +66,13 @@ export function FileViewer({ session, path, readOnly, onClose, written, fresh = 
   const [clash, setClash] = useState(false)
   const [saving, setSaving] = useState(false)
   const [turn, setTurn] = useState(0)
-  const [opened, setOpened] = useState(0) // a dialog that was closed with changes opens again
-  const closer = useRef<HTMLButtonElement>(null)
   useEffect(() => {
     if (fresh && turn === 0) return
     const gone = new AbortController()
     session.files.open(path, { signal: gone.signal }).then(async (d) => {
       if (d.size !== undefined && d.size > maxShown) throw new Error(`It has ${bytes(d.size)}; up to ${bytes(maxShown)} are shown. Download it instead`)
       const data = await d.bytes()
-      setContent({ data, etag: d.etag ?? null, text: data.length > maxEdited && kind !== 'table' ? undefined : textIn(data) })
+      setContent({ data, etag: d.etag ?? null, text: data.length > maxEdited && kindOf(name) !== 'table' ? undefined : textIn(data) })
       setDraft(undefined)
       setClash(false)
       setError(undefined)
@@ -60,7 +80,12 @@ export function FileViewer({ session, path, readOnly, onClose, written, fresh = 
     return () => gone.abort()
   }, [path, turn])
   const dirty = draft !== undefined && draft !== content?.text
-  const editable = !readOnly && content?.text !== undefined && content.data.length <= maxEdited
+  useEffect(() => {
+    if (!dirty) return
+    const ask = (e: BeforeUnloadEvent) => e.preventDefault()
+    addEventListener('beforeunload', ask)
+    return () => removeEventListener('beforeunload', ask)
+  }, [dirty])
   const write = async (over: string | null | undefined) => {
     if (draft === undefined && !fresh) return
     setSaving(true)
@@ -76,33 +101,57 @@ export function FileViewer({ session, path, readOnly, onClose, written, fresh = 
     }
     setSaving(false)
   }
-  const store = () => void write(content!.etag)
-  const close = async () => {
-    if (dirty && !await confirm({ title: `Discard the changes to ${name}?`, text: 'They are not saved.', yes: 'Discard', danger: true })) return setOpened((n) => n + 1)
-    onClose()
+  return {
+    name, path, content, error, asText, draft, dirty, saving, clash, turn,
+    editable: !readOnly && content?.text !== undefined && content.data.length <= maxEdited,
+    showText: setAsText, edit: setDraft, save: () => void write(content!.etag), overwrite: () => void write(undefined), reload: () => setTurn((t) => t + 1),
+    mayClose: async () => !dirty || confirm({ title: `Discard the changes to ${name}?`, text: 'They are not saved.', yes: 'Discard', danger: true }),
   }
+}
+
+/** Shows a file by its kind; text can be edited. leave moves the focus out of the editor. */
+export function FilePart({ file: f, leave, children }: { file: OpenFile; leave: () => void; children: ComponentChildren }) {
+  const kind = kindOf(f.name)
   const rich = kind === 'table' || kind === 'markdown' || kind === 'image'
+  const unsaved = f.dirty || f.content?.etag === null
   return (
-    <Dialog key={opened} label={name} class="file-view" onClose={() => void close()}>
-      <div class="file-frame" onKeyDown={(e) => {
-        if (!(e.ctrlKey || e.metaKey) || e.key.toLowerCase() !== 's') return
-        e.preventDefault()
-        if (editable && dirty && !saving) store()
-      }}>
-        <header class="row">
-          <h2 class="grow ellipsis" title={path}>{name}{dirty && <span class="muted"> (changed)</span>}</h2>
-          {rich && content?.text !== undefined && <button type="button" class="button" aria-pressed={asText} onClick={() => setAsText(!asText)}>{asText ? 'Preview' : 'Text'}</button>}
-          {content && <button type="button" class="button icon quiet" aria-label="Download" title="Download" onClick={() => download(new Blob([content.data as BlobPart]), name)}><Icon name="download" /></button>}
-          {editable && (asText || kind === 'other' || dirty) && <button type="button" class="button primary" disabled={saving || (!dirty && !(fresh && content.etag === null))} onClick={store}>{saving ? 'Saving…' : 'Save'}</button>}
-          <button ref={closer} type="button" class="button" onClick={(e) => e.currentTarget.closest('dialog')!.close()}>Close</button>
-        </header>
-        {error && <p class="bad" role="alert">The file cannot be shown. {explain(error)}</p>}
-        {clash && <div class="row clash" role="alert"><p class="grow">The file has changed since you opened it.</p>
-          <button type="button" class="button" onClick={() => setTurn((t) => t + 1)}>Load it again</button>
-          <button type="button" class="button danger" onClick={() => void write(undefined)}>Overwrite it</button></div>}
-        {!content && !error && <p class="muted" role="status">Loading…</p>}
-        {content && <Body key={turn} name={name} content={content} text={draft ?? content.text} asText={asText || kind === 'other'} editable={editable} changed={setDraft} leave={() => closer.current?.focus()} />}
-      </div>
+    <div class="file-frame" onKeyDown={(e) => {
+      if (!(e.ctrlKey || e.metaKey) || e.key.toLowerCase() !== 's') return
+      e.preventDefault()
+      if (f.editable && f.dirty && !f.saving) f.save()
+    }}>
+      <header class="row">
+        <h2 class="grow ellipsis" title={f.path}>{f.name}{f.dirty && <span class="muted"> (changed)</span>}</h2>
+        {rich && f.content?.text !== undefined && <button type="button" class="button" aria-pressed={f.asText} onClick={() => f.showText(!f.asText)}>{f.asText ? 'Preview' : 'Text'}</button>}
+        {f.content && <button type="button" class="button icon quiet" aria-label="Download" title="Download" onClick={() => download(new Blob([f.content!.data as BlobPart]), f.name)}><Icon name="download" /></button>}
+        {f.editable && (f.asText || kind === 'other' || f.dirty) && <button type="button" class="button primary" disabled={f.saving || !unsaved} onClick={f.save}>{f.saving ? 'Saving…' : 'Save'}</button>}
+        {children}
+      </header>
+      {f.error && <p class="bad" role="alert">The file cannot be shown. {explain(f.error)}</p>}
+      {f.clash && <div class="row clash" role="alert"><p class="grow">The file has changed since you opened it.</p>
+        <button type="button" class="button" onClick={f.reload}>Load it again</button>
+        <button type="button" class="button danger" onClick={f.overwrite}>Overwrite it</button></div>}
+      {!f.content && !f.error && <p class="muted" role="status">Loading…</p>}
+      {f.content && <Body key={f.turn} name={f.name} content={f.content} text={f.draft ?? f.content.text} asText={f.asText || kind === 'other'} editable={f.editable} changed={f.edit} leave={leave} />}
+    </div>
+  )
+}
+
+/** Shows a file of the session in a dialog. beside shows it beside the notebook instead. */
+export function FileViewer({ onClose, beside, ...opening }: Opening & { onClose: () => void; beside?: () => void }) {
+  const f = useFile(opening)
+  const [opened, setOpened] = useState(0) // a dialog that was closed with changes opens again
+  const closer = useRef<HTMLButtonElement>(null)
+  const close = async () => {
+    if (await f.mayClose()) onClose()
+    else setOpened((n) => n + 1)
+  }
+  return (
+    <Dialog key={opened} label={f.name} class="file-view" onClose={() => void close()}>
+      <FilePart file={f} leave={() => closer.current?.focus()}>
+        {beside && !f.dirty && <button type="button" class="button icon quiet" aria-label="Show beside the notebook" title="Show beside the notebook" onClick={() => { beside(); onClose() }}><Icon name="beside" /></button>}
+        <button ref={closer} type="button" class="button" onClick={(e) => e.currentTarget.closest('dialog')!.close()}>Close</button>
+      </FilePart>
     </Dialog>
   )
 }
@@ -123,6 +172,7 @@ function Body({ name, content, text, asText, editable, changed, leave }: BodyPro
   if (asText && text !== undefined) return <TextEditor name={name} text={text} editable={editable} changed={changed} leave={leave} />
   if (kind === 'table' && text !== undefined) return <FileTable text={text} separator={separatorOf(name)} />
   if (kind === 'markdown' && text !== undefined) return <Page text={text} />
+  if (kind === 'pdf') return <Pages name={name} data={content.data} />
   if (kind === 'image' || kind === 'audio' || kind === 'video') return <Media name={name} kind={kind} data={content.data} />
   return <p class="muted">This is no text that can be shown. It has {bytes(content.data.length)}. Download it to open it on your computer.</p>
 }
@@ -154,6 +204,26 @@ function Page({ text }: { text: string }) {
   const at = useRef<HTMLDivElement>(null)
   useEffect(() => void import('../markdown').then(({ markdown }) => at.current?.replaceChildren(markdown(text))), [text])
   return <div class="file-page" ref={at} role="region" aria-label="Page" tabIndex={0} />
+}
+
+/** Shows a PDF in the frame of untrusted output: a file of a program is not parsed in this page. */
+function Pages({ name, data }: { name: string; data: Uint8Array }) {
+  const at = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    let stop = () => {}
+    let gone = false
+    void import('../frame').then(({ frameFor }) => {
+      if (gone) return
+      const { el, dispose } = frameFor({ kind: 'pdf', name, data })
+      stop = dispose
+      at.current?.replaceChildren(el)
+    })
+    return () => {
+      gone = true
+      stop()
+    }
+  }, [data])
+  return <div class="file-pdf" ref={at} />
 }
 
 function Media({ name, kind, data }: { name: string; kind: 'image' | 'audio' | 'video'; data: Uint8Array }) {

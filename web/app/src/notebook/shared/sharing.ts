@@ -320,6 +320,11 @@ export class Sharing {
     })
   }
 
+  /** The sums of cells as they are in a file. */
+  sumsOfCells(cells: CellJSON[]): Sums {
+    return sumsOf(cells.map((j) => sharedOf(new CellModel({ ...j, outputs: [] }, this.#page.language.peek()))))
+  }
+
   /** Takes over edits of this browser that did not reach the others. */
   restore(cells: CellJSON[], sums: Sums): void {
     this.#membership.shared.merge(cells.map((j) => sharedOf(new CellModel({ ...j, outputs: [] }, this.#page.language.peek()))), sums)

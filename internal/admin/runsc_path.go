@@ -1,4 +1,4 @@
-package server
+package admin
 
 import (
 	"io"
@@ -9,10 +9,10 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// ReachableRunsc returns a path of the program at path that every user can open: path itself, or a
+// reachableRunsc returns a path of the program at path that every user can open: path itself, or a
 // copy in dir if a folder on the way is closed, such as root's home. Sandboxes run as nobody, in a
 // user namespace of their own. The runtime reports errors of path itself.
-func ReachableRunsc(path, dir string) (string, error) {
+func reachableRunsc(path, dir string) (string, error) {
 	const op = "node.runsc"
 	for p := path; ; p = filepath.Dir(p) {
 		info, err := os.Stat(p)

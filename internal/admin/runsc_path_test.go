@@ -1,4 +1,4 @@
-package server
+package admin
 
 import (
 	"os"
@@ -31,8 +31,8 @@ func TestReachable(t *testing.T) {
 		filepath.Join(closed, "runsc"): filepath.Join(bin, "runsc"),
 		filepath.Join(root, "missing"): filepath.Join(root, "missing"),
 	} {
-		if got, err := ReachableRunsc(path, bin); err != nil || got != want {
-			t.Errorf("ReachableRunsc(%s) = %s, %v, want %s", path, got, err, want)
+		if got, err := reachableRunsc(path, bin); err != nil || got != want {
+			t.Errorf("reachableRunsc(%s) = %s, %v, want %s", path, got, err, want)
 		}
 	}
 	// A newer program replaces the copy.
@@ -43,7 +43,7 @@ func TestReachable(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(closed, "runsc"), later, later); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReachableRunsc(filepath.Join(closed, "runsc"), bin); err != nil {
+	if _, err := reachableRunsc(filepath.Join(closed, "runsc"), bin); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(filepath.Join(bin, "runsc")); err != nil || string(got) != "later" {

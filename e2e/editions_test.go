@@ -1,0 +1,266 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/internal/edition"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
+)
+
+// release is a version of Sandgate that is installed in a folder: the program, the runtime and the
+// image.
+type release struct{ program, runsc, image string }
+
+// currentRelease returns the files that make build has built.
+func currentRelease(t *testing.T) (r release) {
+	t.Helper()
+	for name, to := range map[string]*string{
+		"sandgate": &r.program, "runsc": &r.runsc, "image.erofs": &r.image,
+	} {
+		path, err := Bin(name)
+		check(t, err)
+		*to = path
+	}
+	return r
+}
+
+// earlierRelease returns a version of Sandgate in a folder of its own. Its program and its runtime
+// say that they are of another version of gVisor, and its image has another superblock: the node
+// cannot know that they are otherwise equal.
+func earlierRelease(t *testing.T, now release) release {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sandgate-release-")
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	check(t, os.Chmod(dir, 0o755))
+	r := release{dir + "/sandgate", dir + "/runsc", dir + "/image.erofs"}
+	version, err := edition.GVisor(now.runsc)
+	check(t, err)
+	last := len(version) - 1
+	other := version[:last] + string("01"[version[last]&1^1])
+	for from, to := range map[string]string{now.program: r.program, now.runsc: r.runsc} {
+		text, err := os.ReadFile(from)
+		check(t, err)
+		check(t, os.WriteFile(to, bytes.ReplaceAll(text, []byte(version), []byte(other)), 0o755))
+	}
+	if got, err := edition.GVisor(r.runsc); err != nil || got != other {
+		t.Fatalf("the earlier runtime is of gVisor %s, want %s: %v", got, other, err)
+	}
+	in, err := os.Open(now.image)
+	check(t, err)
+	defer in.Close()
+	out, err := os.Create(r.image)
+	check(t, err)
+	_, err = io.Copy(out, in)
+	check(t, err)
+	_, err = out.WriteAt([]byte("an earlier image"), 0) // the file system begins at 1 KiB
+	check(t, err)
+	check(t, out.Close())
+	about, err := os.ReadFile(now.image + ".json")
+	check(t, err)
+	check(t, os.WriteFile(r.image+".json", about, 0o644))
+	return r
+}
+
+// installed starts the server again with a version, and with the window of earlier editions.
+func (s *Server) installed(ctx context.Context, t *testing.T, r release, window string) {
+	t.Helper()
+	check(t, s.Halt(syscall.SIGTERM))
+	s.configure(t, r, window)
+	check(t, s.Boot(ctx))
+}
+
+// configure writes the settings of a version.
+func (s *Server) configure(t *testing.T, r release, window string) {
+	t.Helper()
+	text, err := os.ReadFile(s.Config)
+	check(t, err)
+	before, _, _ := strings.Cut(string(text), "# the version\n")
+	check(t, os.WriteFile(s.Config, fmt.Appendf(nil,
+		"%s# the version\nrunsc: %s\nimage: %s\nupgrade: {window: %s}\n", before, r.runsc, r.image,
+		window), 0o644))
+	s.program = r.program
+}
+
+func version(r release) string {
+	return fmt.Sprintf("# the version\nrunsc: %s\nimage: %s\n", r.runsc, r.image)
+}
+
+// editions returns the editions of the server's only node.
+func (s *Server) editions(t *testing.T) []nodes.Edition {
+	t.Helper()
+	var list nodes.NodeList
+	code, err := s.Get(t.Context(), "/v1/nodes", &list)
+	check(t, err)
+	if code != 200 || len(list.Nodes) != 1 {
+		t.Fatalf("%d %+v", code, list)
+	}
+	return list.Nodes[0].Editions
+}
+
+// TestUpgradeOfGVisor upgrades a server to another runtime, of another version of gVisor, and another
+// image. Sessions and snapshots continue with the earlier ones until the end of their window.
+func TestUpgradeOfGVisor(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	now := currentRelease(t)
+	before := earlierRelease(t, now)
+	srv, err := startRelease(ctx, before.program,
+		"pool: {size: 1, languages: [python]}\n"+version(before), "")
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+	s := open(t, srv)
+	s.run("ok", "x = 41")
+	v := s.terminal(protocol.ChannelOpen{})
+	v.do("held=in-the-shell; echo rea''dy", "ready")
+	idle := open(t, srv)
+	idle.run("ok", "y = 1")
+	kept, err := s.client.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.id, Name: "kept"})
+	check(t, err)
+	about, err := s.client.Session(ctx, s.id)
+	check(t, err)
+	first := about.Edition
+
+	srv.installed(ctx, t, now, "1h")
+	if got := s.run("ok", "x + 1").result(t); got != "42" {
+		t.Errorf("after the upgrade: %s", got)
+	}
+	v.do("echo $held", "\rin-the-shell")
+	fresh := open(t, srv)
+	fresh.run("ok", "z = 1")
+	editionOf := func(s *session) string {
+		v, err := s.client.Session(ctx, s.id)
+		check(t, err)
+		return v.Edition
+	}
+	second := editionOf(fresh)
+	if first == "" || editionOf(s) != first || second == first {
+		t.Errorf("the session is of %s, was of %s; a new one is of %s", editionOf(s), first, second)
+	}
+	// It is saved and restored with its own edition again, also after another restart.
+	_, err = s.client.HibernateSession(ctx, s.id)
+	check(t, err)
+	if got := s.run("ok", "x += 1; x").result(t); got != "42" {
+		t.Errorf("after it was hibernated: %s", got)
+	}
+	from, err := s.client.CreateSession(ctx, protocol.SessionCreate{Snapshot: kept.ID})
+	check(t, err)
+	if got := s.at(from.ID).run("ok", "x").result(t); got != "41" {
+		t.Errorf("from the snapshot: %s", got)
+	}
+	all := srv.editions(t)
+	if len(all) != 2 || all[0].ID != second || !all[0].Current || all[1].ID != first ||
+		all[1].Current || all[1].EndsMS == 0 || all[1].Hibernated != 1 || all[1].Sessions != 2 ||
+		all[1].Snapshots != 1 || all[0].GVisor == all[1].GVisor || all[1].Missing {
+		t.Errorf("%+v", all)
+	}
+	said := srv.status(t)
+	contains(t, said, first[:8], second[:8], "current", "earlier",
+		"4 sessions, copies and snapshots need an earlier edition")
+	check(t, s.client.DeleteSession(ctx, from.ID))
+	srv.installed(ctx, t, now, "1h")
+	if got := s.run("ok", "x").result(t); got != "42" || editionOf(s) != first {
+		t.Errorf("after another restart: %s with %s", got, editionOf(s))
+	}
+
+	// After the window nothing of the earlier edition is left.
+	srv.installed(ctx, t, now, "0s")
+	if folders, _ := filepath.Glob(srv.Dir + "/data/editions/*/*"); len(folders) != 0 {
+		t.Errorf("on the disk: %v", folders)
+	}
+	if _, err := s.client.ResumeSession(ctx, idle.id); !fault.Is(err, fault.SandboxLost) {
+		t.Errorf("a session after the window: %v", err)
+	}
+	lost, err := s.client.Session(ctx, idle.id)
+	check(t, err)
+	if lost.State != "lost" || lost.Reason != "upgraded" {
+		t.Errorf("after the window: %+v", lost)
+	}
+	if _, err := s.client.CreateSession(ctx, protocol.SessionCreate{
+		Snapshot: kept.ID,
+	}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a snapshot after the window: %v", err)
+	}
+	if got := fresh.run("ok", "z").result(t); got != "1" {
+		t.Errorf("the session of the current edition: %s", got)
+	}
+}
+
+// status returns the table of sandgate cluster upgrade status.
+func (s *Server) status(t *testing.T) string {
+	t.Helper()
+	out, err := Sandgate("cluster", "upgrade", "status", "--url", s.URL, "--token-from",
+		s.Dir+"/data/token")
+	check(t, err)
+	return out
+}
+
+// TestUpgradeOfCluster moves a session of an earlier edition in a cluster. A node that lacks the edition
+// leaves the session in the blob store and names the edition. A node that has it continues the session.
+func TestUpgradeOfCluster(t *testing.T) {
+	t.Parallel() // most of the time it waits for leases
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	now := currentRelease(t)
+	before := earlierRelease(t, now)
+	all, err := NewCluster(ctx)
+	check(t, err)
+	c := &cluster{all, t}
+	t.Cleanup(func() { check(t, c.Stop()) })
+	const settings = "pool: {size: 1, spare: 0}\nlog: {level: debug}\ngateway: {self_check: 0}\n"
+	c.Program = before.program
+	old, err := c.Start(ctx, clusterLease, settings+version(before))
+	check(t, err)
+	s := openAs(t, old, protocol.SessionCreate{})
+	s.run("ok", "x = 41")
+	about, err := s.client.Session(ctx, s.id)
+	check(t, err)
+	check(t, old.Halt(syscall.SIGTERM))
+	text, err := os.ReadFile(old.Config)
+	check(t, err)
+	check(t, os.WriteFile(old.Config, bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(before.runsc),
+		[]byte(now.runsc)), []byte(before.image), []byte(now.image)), 0o644))
+	old.program = ""
+	check(t, old.Boot(ctx))
+	if got := s.run("ok", "x += 1; x").result(t); got != "42" {
+		t.Errorf("after the upgrade of its node: %s", got)
+	}
+
+	c.Program = ""
+	fresh, err := c.Start(ctx, clusterLease, settings+version(now))
+	check(t, err)
+	_, err = old.Drain()
+	check(t, err)
+	other, err := wire.New(fresh.URL, fresh.Token, wire.Options{})
+	check(t, err)
+	runtime, _, _ := strings.Cut(about.Edition, "-")
+	_, err = other.ResumeSession(ctx, s.id)
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), runtime[:12]) {
+		t.Errorf("on a node without the edition %s: %v", about.Edition, err)
+	}
+	contains(t, fresh.status(t), "parked", about.Edition[:8])
+	if code, err := fresh.JSON(ctx, "PATCH", "/v1/nodes/n0", map[string]bool{"draining": false},
+		nil); err != nil || code != 200 {
+		t.Fatalf("%d %v", code, err)
+	}
+	eventually(t, "the session continues on the node that has its edition", func() bool {
+		_, err := other.ResumeSession(ctx, s.id)
+		return err == nil
+	})
+	if got := s.on(fresh).run("ok", "x").result(t); got != "42" || c.owner(s.id) != 0 {
+		t.Errorf("after the move: %s on node %d", got, c.owner(s.id))
+	}
+}

@@ -1,0 +1,139 @@
+// Package survey reports which runtimes and images a node keeps and what needs them, and removes those
+// that nothing needs.
+package survey
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/edition"
+	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/protocol/nodes"
+)
+
+const (
+	// surveyEvery is how often a node looks which editions are needed.
+	surveyEvery = time.Minute
+	// countLife is how long the counts of a report are used again.
+	countLife = 10 * time.Second
+	// parkedLife is the same for the sessions in the blob store, and parkedLimit bounds the count.
+	parkedLife  = 5 * time.Minute
+	parkedLimit = 10 * time.Second
+)
+
+// Survey reports which editions a node keeps and what needs them.
+type Survey struct {
+	Store *edition.Store
+	// Needed has the sessions and snapshots.
+	Needed migrate.Editions
+	// Shared is true in a cluster with a blob store.
+	Shared bool
+	Log    *slog.Logger
+
+	mu      sync.Mutex // guards use and counted, and is held while they are counted
+	counted time.Time
+	use     map[string]nodes.EditionUse
+
+	parkedMu sync.Mutex // guards all below in the same way
+	// parkedAt is when the sessions in the blob store were counted last.
+	parkedAt time.Time
+	parked   map[string]int
+}
+
+// Run removes editions that are not needed, until ctx ends. In a cluster with a blob store an edition
+// stays until the end of its window, because sessions and snapshots in the store may need it.
+func (e *Survey) Run(ctx context.Context) {
+	tick := time.NewTicker(surveyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		named := e.Store.Earlier()
+		if !e.Shared {
+			named = nil
+			for id := range e.Needed.EditionUse() {
+				named = append(named, id)
+			}
+		}
+		if err := e.Store.Survey(named); err != nil {
+			e.Log.Warn("earlier runtimes and images were not removed", "error", err)
+		}
+	}
+}
+
+// Editions returns the editions that the node has or would need, the newest first.
+func (e *Survey) Editions() (all []nodes.Edition) {
+	use := e.counts()
+	known := map[string]bool{}
+	for _, one := range e.Store.List() {
+		id := one.String()
+		known[id] = true
+		v := nodes.Edition{
+			ID: id, GVisor: one.GVisor, Current: one.Current, Bytes: one.Bytes,
+			BeganMS: one.Began.UnixMilli(), EditionUse: use[id],
+		}
+		if !one.Current {
+			v.EndsMS = one.End.UnixMilli()
+		}
+		all = append(all, v)
+	}
+	var others []nodes.Edition
+	for id, n := range use {
+		if !known[id] {
+			others = append(others, e.other(id, n))
+		}
+	}
+	slices.SortFunc(others, func(a, b nodes.Edition) int { return strings.Compare(a.ID, b.ID) })
+	return append(all, others...)
+}
+
+// other describes an edition whose image is not in the store: that of a template, or one that the
+// node lacks.
+func (e *Survey) other(text string, use nodes.EditionUse) nodes.Edition {
+	v := nodes.Edition{ID: text, EditionUse: use, Missing: true}
+	id, _ := edition.Parse(text)
+	for _, one := range e.Store.List() {
+		if one.Runtime == id.Runtime && !e.Store.Knows(id.Image) {
+			v.GVisor, v.Missing = one.GVisor, false
+			if !one.Current {
+				v.EndsMS = one.End.UnixMilli()
+			}
+			break
+		}
+	}
+	return v
+}
+
+func (e *Survey) counts() map[string]nodes.EditionUse {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.use == nil || time.Since(e.counted) > countLife {
+		e.use, e.counted = e.Needed.EditionUse(), time.Now()
+	}
+	return e.use
+}
+
+// Parked counts the sessions in the blob store; nil without one.
+func (e *Survey) Parked() map[string]int {
+	e.parkedMu.Lock()
+	defer e.parkedMu.Unlock()
+	if e.parked != nil && time.Since(e.parkedAt) < parkedLife {
+		return e.parked
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), parkedLimit)
+	defer cancel()
+	parked, err := e.Needed.ParkedEditions(ctx)
+	if err != nil {
+		e.Log.Warn("the sessions in the blob store were not counted", "error", err)
+		return e.parked
+	}
+	e.parked, e.parkedAt = parked, time.Now()
+	return parked
+}

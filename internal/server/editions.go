@@ -1,0 +1,32 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/edition"
+)
+
+// openEditions puts the runtime and the image of the settings into the node's store. It returns the
+// settings with the files of the store, which stay as they are when the given ones are replaced.
+func openEditions(given *config.Config, try func(context.Context, edition.Files) error,
+	log *slog.Logger,
+) (*edition.Store, *config.Config, error) {
+	of := *given
+	cfg := &of
+	s, err := edition.Open(cfg.RunscPath(), cfg.ImagePath(), edition.Options{
+		Dir: filepath.Join(cfg.DataDir, "editions"), Window: time.Duration(cfg.Upgrade.Window),
+		Keep: cfg.Upgrade.Keep, Try: try, Log: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Image = s.Current().Image
+	if runsc := s.Current().Runsc; edition.Reachable(runsc) || !edition.Reachable(cfg.RunscPath()) {
+		cfg.Runsc = runsc
+	}
+	return s, cfg, nil
+}

@@ -1,0 +1,33 @@
+import { signal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+
+export type EntryKind = 'Command' | 'Setting' | 'File' | 'Session'
+
+/** One line of the command palette. */
+export interface Entry {
+  /** Unique in its kind. */
+  id: string
+  kind: EntryKind
+  name: string
+  /** Other words by which it is found. */
+  words?: string
+  /** The keys that do the same. */
+  keys?: string
+  /** Shown after the name, such as the folder of a file. */
+  note?: string
+  run(): void
+}
+
+export const paletteOpen = signal(false)
+/** The commands of the page that is shown. */
+export const pageEntries = signal<() => Entry[]>(() => [])
+
+/** Offers commands in the palette while the component is shown. */
+export function useEntries(entries: () => Entry[], inputs: unknown[]): void {
+  useEffect(() => {
+    pageEntries.value = entries
+    return () => {
+      if (pageEntries.peek() === entries) pageEntries.value = () => []
+    }
+  }, inputs)
+}
