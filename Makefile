@@ -110,9 +110,10 @@ RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" \
 
 # The packages of gVisor's backend count what they leave on the machine and run alone. Then two runs
 # share the machine: the tests through the public API, which take longest, and those of all other
-# packages. All share the warm snapshots of languages. The images of templates that some of them need
-# mostly wait for downloads, so they are built meanwhile. A few tests that failed run again alone: see
-# deploy/retest.
+# packages. Each of the two has half of the processors, as sandboxes need up to five times the processor
+# time on a machine that is too busy. All share the warm snapshots of languages. The images of templates
+# that some of them need mostly wait for downloads, so they are built meanwhile. A few tests that failed
+# run again alone: see deploy/retest.
 unit: node_modules bin/versitygw
 	@for t in r programs octave; do \
 		$(SUDO) deploy/templates/build $$t bin/templates/$$t; done >bin/templates.log 2>&1 &
@@ -125,9 +126,10 @@ unit: node_modules bin/versitygw
 	others=$$($(GO) list ./internal/session ./e2e/e2b ./e2e/jupyter $(GO_ALL) | awk '!seen[$$0]++' | \
 		grep -vxF -e "$$($(GO) list .)" -e "$$long" -e "$$alone"); \
 	$(GO) list $(RACE_FLAGS) -deps -test -export $$alone $$long $$others >/dev/null; code=0; \
+	half=$$(( ($$(nproc) + 1) / 2 )); \
 	deploy/testrun bin/test-alone.log $(RACE) $$alone || code=1; \
-	deploy/testrun bin/test-long.log $(RACE) $$long & long_run=$$!; \
-	deploy/testrun bin/test-others.log $(RACE) $$others || code=1; \
+	deploy/testrun bin/test-long.log $(RACE) -parallel $$half $$long & long_run=$$!; \
+	deploy/testrun bin/test-others.log $(RACE) -parallel $$half $$others || code=1; \
 	wait $$long_run || code=1; \
 	[ $$code = 0 ] || { \
 		cat bin/test-alone.log bin/test-long.log bin/test-others.log >bin/test.log; \

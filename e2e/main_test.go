@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -29,10 +28,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	flag.Parse()
-	// Most parallel tests wait, for leases and for the starts of servers.
-	if runtime.GOMAXPROCS(0) < 4 {
-		_ = flag.Set("test.parallel", "3")
-	}
 	os.Exit(func() int {
 		defer fails.print(os.Stderr)
 		// The conformance cells start servers of their own, or use a given one.

@@ -25,6 +25,11 @@ func TestDrainOverHTTP(t *testing.T) {
 		}
 		return l
 	}
+	eventually(t, "the gateway knows both nodes", func() bool {
+		var l nodes.NodeList
+		_, err := other.Get(s.ctx, "/v1/nodes", &l)
+		return err == nil && len(l.Nodes) == 2
+	})
 	n := list().Nodes[from]
 	if n.Name != fmt.Sprintf("n%d", from) || n.State != nodes.Ready || !n.Movable ||
 		n.Sessions != 1 || n.Places == 0 || n.Version == "" || n.Address == "" || n.StartedMS == 0 {

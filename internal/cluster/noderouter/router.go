@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -188,8 +189,9 @@ func isAbsent(err error) bool {
 	return fault.Is(err, fault.NotFound) && fault.PublicOf(err).Field == protocol.FieldAbsent
 }
 
-// missed returns the reason why a session cannot be reached whose node's lease has
-// expired. When that node was restarted and does not know the session, it is lost.
+// missed returns the reason why a session cannot be reached whose node's lease has expired. When that
+// node was restarted and no node knows the session, it is lost. Other nodes are asked too, because a
+// record of Redis may be older than the session's last move.
 func (r *Router) missed(
 	ctx context.Context, who noderpc.Principal, id string, had cluster.NodeID,
 ) error {
@@ -198,30 +200,29 @@ func (r *Router) missed(
 	if err != nil {
 		return err
 	}
-	for _, listed := range nodes {
-		if listed.ID != had {
-			continue
+	if !slices.ContainsFunc(nodes, func(n cluster.Node) bool { return n.ID == had }) {
+		return &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: 5,
+			Message: "the session's node is gone, and no other node has a copy: the session comes back with the node",
 		}
+	}
+	for _, listed := range nodes {
 		n, err := r.conn(listed.ID, listed.Address)
 		if err != nil {
 			return err
 		}
 		err = n.client.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil)
-		if fault.Is(err, fault.NotFound) {
-			return fault.New(
-				fault.SandboxLost, op,
-				"the node that had the session was killed, and the session is lost",
-			)
-		}
-		return &fault.Error{
-			Kind: fault.Unavailable, Op: op, RetryAfter: 1,
-			Message: "the node that has the session is starting",
+		if !fault.Is(err, fault.NotFound) {
+			return &fault.Error{
+				Kind: fault.Unavailable, Op: op, RetryAfter: 1,
+				Message: "the node that has the session is starting",
+			}
 		}
 	}
-	return &fault.Error{
-		Kind: fault.Unavailable, Op: op, RetryAfter: 5,
-		Message: "the session's node is gone, and no other node has a copy: the session comes back with the node",
-	}
+	return fault.New(
+		fault.SandboxLost, op,
+		"the node that had the session was killed, and the session is lost",
+	)
 }
 
 // adopt makes a node take over a session without a node. o has what is known of the session.

@@ -167,12 +167,15 @@ function Grid({ first, later, kernel }: Props) {
       <div ref={place} />
       {source === later?.source && <p class="out-note">These are the first {later.source.rows.toLocaleString('en')} of {later.rows.toLocaleString('en')} rows. Run the cell again to see all of them.</p>}
       {panel && <ColumnPanel key={panel.column} source={source} view={view} column={panel.column} at={panel.at} show={change} close={() => { setPanel(undefined); rows.el.focus() }} />}
-      {value !== undefined && <Value text={value} close={() => { setValue(undefined); rows.el.focus() }} />}
+      {value !== undefined && <Value text={value} close={() => setValue(undefined)} />}
     </>
   )
 }
 
-/** Shows the whole value of a field. */
+/**
+ * Shows the whole value of a field. The browser returns the focus when the dialog closes. The event
+ * of the close is later: the focus may be elsewhere by then.
+ */
 function Value({ text, close }: { text: string; close: () => void }) {
   const box = useRef<HTMLDialogElement>(null)
   useEffect(() => {

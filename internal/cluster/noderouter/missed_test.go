@@ -1,0 +1,26 @@
+package noderouter
+
+import (
+	"testing"
+
+	"github.com/sandgate/sandgate/protocol/fault"
+)
+
+// TestMissedMayHaveMoved: a record of Redis that is older than a session's last move names a node that
+// does not know the session. The session is not lost: a client that tries again finds it.
+func TestMissedMayHaveMoved(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	ctx := within(t)
+	const id = "s_moved"
+	wantKind := func(when string, want fault.Kind) {
+		t.Helper()
+		if err := f.missed(ctx, alice, id, "a"); !fault.Is(err, want) {
+			t.Errorf("%s: %v, want %s", when, err, want)
+		}
+	}
+	wantKind("no node knows it", fault.SandboxLost)
+	all[1].mu.Lock()
+	all[1].sessions[id] = alice.Tenant
+	all[1].mu.Unlock()
+	wantKind("another node has it", fault.Unavailable)
+}
