@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -181,15 +182,14 @@ func (r *rig) program(ch uint32, script string) (string, wire.Exit) {
 
 // count returns the number of processes of the rig's user that have the mark in their command line,
 // whatever their parent is. Another run of the test has another user.
-func (r *rig) count(mark string) int {
-	n := 0
-	for _, p := range process.All() {
+func (r *rig) count(mark string) int { return len(r.marked(mark)) }
+
+// marked returns the processes that count counts.
+func (r *rig) marked(mark string) []process.Info {
+	return slices.DeleteFunc(process.All(), func(p process.Info) bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
-		if p.UID == r.uid && !p.Zombie && bytes.Contains(b, []byte(mark)) {
-			n++
-		}
-	}
-	return n
+		return p.UID != r.uid || p.Zombie || !bytes.Contains(b, []byte(mark))
+	})
 }
 
 type writerFunc func([]byte) (int, error)

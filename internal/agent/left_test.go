@@ -2,21 +2,29 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// A cell that leaves too many processes loses them, and no others, before its reply.
+// A cell that leaves too many processes loses them, and no others, before its reply. Other processes
+// continue, unless they were stopped before.
 func TestLeftoversOfACell(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.kernel(1, "test")
-	const kept, many = "1000.25", "1000.75"
+	const kept, halted, many = "1000.25", "1000.375", "1000.75"
 	r.run(1, 1, "bg sleep "+kept+" & sleep "+kept+" & wait")
+	r.run(1, 1, "bg sh -c 'kill -STOP $$; exec sleep "+halted+"'")
+	isStopped := func(p process.Info) bool { return p.Stopped }
+	agenttest.Eventually(t, "a process is stopped", func() bool {
+		return slices.ContainsFunc(r.marked(halted), isStopped)
+	})
 	agenttest.Eventually(t, "the first cell's processes run", func() bool { return r.count(kept) >= 3 })
 	before, began := r.count(kept), time.Now()
 	agenttest.Eventually(t, "start times differ", func() bool { return time.Since(began) > 50*time.Millisecond })
@@ -29,6 +37,12 @@ func TestLeftoversOfACell(t *testing.T) {
 	}
 	if n := r.count(kept); n != before {
 		t.Errorf("%d of %d processes of the first cell are left", n, before)
+	}
+	if slices.ContainsFunc(r.marked(kept), isStopped) {
+		t.Errorf("processes of the first cell are stopped: %+v", r.marked(kept))
+	}
+	if !slices.ContainsFunc(r.marked(halted), isStopped) {
+		t.Errorf("a stopped process continues: %+v", r.marked(halted))
 	}
 	if out, _ := r.run(1, 3, "out on"); out != "on" {
 		t.Errorf("the next cell: %q", out)

@@ -26,16 +26,26 @@ func Few(n int) bool {
 }
 
 // KillYounger ends the processes of a tree that are younger than a cell, if they are more than n. sent
-// are the times at which the last cells began. The process keep is never ended. KillYounger returns
-// how many processes there were, and 0 if it has left them alone.
-func KillYounger(group uint32, sent []time.Time, keep, n int) int {
-	left := Members(group)
+// are the times at which the last cells began. lead is the first process of the tree and the leader of
+// its process group. It is never ended. KillYounger returns how many processes there were, and 0 if it
+// has left them alone.
+//
+// It first stops the process group. Hundreds of busy processes would leave the agent so little time
+// that each process which it sees has ended before it is killed, and its children run. Processes that
+// end while they are counted count too, for the same reason.
+func KillYounger(group uint32, sent []time.Time, lead, n int) int {
+	left, gone := members(group)
+	if len(left)+gone <= n {
+		return 0
+	}
+	defer freeze(group, lead, left)()
+	left = Members(group)
 	if len(left) <= n {
 		return 0
 	}
 	ended := 0
 	for _, t := range sent {
-		k := killSince(group, time.Since(t), left, keep, n)
+		k := killSince(group, time.Since(t), left, lead, n)
 		if k > 0 {
 			left = Members(group)
 		}
@@ -44,13 +54,43 @@ func KillYounger(group uint32, sent []time.Time, keep, n int) int {
 	return ended
 }
 
+// maxStops bounds how often freeze stops a process group until none of its processes runs.
+const maxStops = 8
+
+// freeze stops the process group of lead, and returns the function that lets it continue. Processes of
+// the tree that were stopped before stay stopped; before is a list of them. Processes that fork at the
+// moment of the signal are stopped by the next one.
+func freeze(group uint32, lead int, before []Info) (thaw func()) {
+	if lead <= 1 {
+		return func() {}
+	}
+	stopped := map[int]bool{}
+	for _, p := range before {
+		stopped[p.PID] = p.Stopped
+	}
+	running := func(p Info) bool { return !p.Stopped }
+	for range maxStops {
+		if syscall.Kill(-lead, syscall.SIGSTOP) != nil ||
+			!slices.ContainsFunc(Members(group), running) {
+			break
+		}
+	}
+	return func() {
+		for _, p := range Members(group) {
+			if !stopped[p.PID] {
+				syscall.Kill(p.PID, syscall.SIGCONT)
+			}
+		}
+	}
+}
+
 // killSince ends the processes of a tree that began within the last age, if they are more than n. It
 // checks the ages of the processes of left; later ones are younger.
-func killSince(group uint32, age time.Duration, left []Info, keep, n int) int {
+func killSince(group uint32, age time.Duration, left []Info, lead, n int) int {
 	since := uptime() - age - startMargin
-	old := map[int]bool{keep: true}
+	old := map[int]bool{lead: true}
 	for _, p := range left {
-		if p.PID != keep {
+		if p.PID != lead {
 			old[p.PID] = started(p.PID) < since
 		}
 	}
@@ -65,10 +105,9 @@ func killSince(group uint32, age time.Duration, left []Info, keep, n int) int {
 	return len(left)
 }
 
-// killAtOnce kills processes until none is left or the time of limit is over. It does not stop them
-// before: gVisor sends SIGHUP to a process group that has stopped members and loses its last parent,
-// and the kernel's own processes are in that group. It pauses only while it sees no new ones, because
-// those that it has not seen double meanwhile.
+// killAtOnce kills processes until none is left or the time of limit is over. Processes that have left
+// the process group of their tree still run. It pauses only while it sees no new ones, because those
+// that it has not seen double meanwhile.
 func killAtOnce(list func() []Info, limit time.Duration) {
 	seen := map[int]bool{}
 	for end := time.Now().Add(limit); time.Now().Before(end); {

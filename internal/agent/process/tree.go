@@ -16,6 +16,7 @@ type Info struct {
 	UID       int
 	Name      string
 	Zombie    bool
+	Stopped   bool   // by a signal
 	groups    string // with a space before and after each
 }
 
@@ -25,17 +26,15 @@ func All() []Info {
 	return list
 }
 
-// scan is All. It also reports whether the list is whole: no process ended while /proc was read, and
-// each process has its parent in the list. Otherwise a child of such a process may be missing, or its
-// place in the tree.
-func scan() (list []Info, whole bool) {
+// scan is All. It also returns how many processes ended while /proc was read.
+func scan() (list []Info, ended int) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil, false
+		return nil, 1
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	list, whole = make([]Info, 0, len(names)), true
+	list = make([]Info, 0, len(names))
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
@@ -43,12 +42,12 @@ func scan() (list []Info, whole bool) {
 		}
 		b, err := os.ReadFile("/proc/" + name + "/status")
 		if err != nil {
-			whole = false
+			ended++
 			continue
 		}
 		list = append(list, parse(pid, string(b)))
 	}
-	return list, whole && len(missing(list)) == 0
+	return list, ended
 }
 
 // parse reads the status of a process.
@@ -62,6 +61,7 @@ func parse(pid int, status string) Info {
 			p.Name = value
 		case "State":
 			p.Zombie = strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X")
+			p.Stopped = strings.HasPrefix(value, "T")
 		case "PPid":
 			p.PPID, _ = strconv.Atoi(value)
 		case "Uid":
@@ -77,26 +77,32 @@ func parse(pid int, status string) Info {
 // maxScans bounds how often own reads /proc again while processes come and go.
 const maxScans = 16
 
-// own returns the running processes below the agent that belong. It returns none only when it has
-// seen none in a whole list, or in many lists: a tree that forks quickly hides in a list that is not.
-// If the processes that belong are marked, those whose parent has ended during the reading are below
-// the agent, too: while a fork bomb runs, these are most of them.
-func own(scan func() ([]Info, bool), marked bool, belongs func(Info) bool) []Info {
+// own returns the running processes below the agent that belong, and how many processes ended while
+// they were listed. It returns none only when it has seen none in a whole list, or in many lists: a
+// tree that forks quickly hides in a list that is not. A list is whole if no process ended while /proc
+// was read, and each process has its parent in the list. Otherwise a child of such a process may be
+// missing, or its place in the tree. If the processes that belong are marked, those whose parent has
+// ended during the reading are below the agent, too: while a fork bomb runs, these are most of them.
+func own(
+	scan func() ([]Info, int), marked bool, belongs func(Info) bool,
+) (found []Info, ended int) {
 	for range maxScans {
-		list, whole := scan()
+		list, gone := scan()
+		orphaned := missing(list)
+		whole := gone == 0 && len(orphaned) == 0
 		roots := []int{os.Getpid()}
 		if marked {
-			roots = append(roots, missing(list)...)
+			roots = append(roots, orphaned...)
 		}
 		ours := Descendants(list, roots...)
-		found := slices.DeleteFunc(list, func(p Info) bool {
+		found = slices.DeleteFunc(list, func(p Info) bool {
 			return p.Zombie || !ours[p.PID] || !belongs(p)
 		})
-		if whole || len(found) > 0 {
-			return found
+		if ended = gone; whole || len(found) > 0 {
+			return found, ended
 		}
 	}
-	return nil
+	return nil, ended
 }
 
 // missing returns the parents that are not in a list.
@@ -142,6 +148,12 @@ const MarkBase = 1 << 30
 // change them, so no process can leave its tree. (The environment would also identify a process, but
 // to read it the agent would need the right to trace processes of another user.)
 func Members(group uint32) []Info {
+	found, _ := members(group)
+	return found
+}
+
+// members is Members. It also returns how many processes ended while they were listed.
+func members(group uint32) (found []Info, ended int) {
 	mark := " " + strconv.Itoa(int(group)) + " "
 	return own(scan, true, func(p Info) bool { return strings.Contains(p.groups, mark) })
 }
@@ -178,7 +190,8 @@ func KillTree(group uint32, grace time.Duration) bool {
 // for the time of limit.
 func KillAll(limit time.Duration) bool {
 	return killUntilGone(func() []Info {
-		return own(scan, false, func(Info) bool { return true })
+		found, _ := own(scan, false, func(Info) bool { return true })
+		return found
 	}, limit)
 }
 

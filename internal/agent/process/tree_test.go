@@ -77,23 +77,24 @@ func spawnerMain() int {
 func TestOwnNeedsAWholeList(t *testing.T) {
 	child := Info{PID: 1 << 30, PPID: os.Getpid()}
 	scans := 0
-	found := own(func() ([]Info, bool) {
+	found, ended := own(func() ([]Info, int) {
 		if scans++; scans < 3 {
-			return nil, false
+			return nil, 1
 		}
-		return []Info{child}, false
+		return []Info{child}, 7
 	}, false, func(p Info) bool { return p.PID == child.PID })
-	if len(found) != 1 || scans != 3 {
-		t.Errorf("found %v in %d lists", found, scans)
+	if len(found) != 1 || ended != 7 || scans != 3 {
+		t.Errorf("found %v, and %d that ended, in %d lists", found, ended, scans)
 	}
 	scans = 0
-	found = own(func() ([]Info, bool) { scans++; return nil, scans == 2 }, false,
+	found, _ = own(func() ([]Info, int) { scans++; return nil, 2 - scans }, false,
 		func(Info) bool { return true })
 	if len(found) != 0 || scans != 2 {
 		t.Errorf("found %v in %d lists", found, scans)
 	}
-	if found = own(func() ([]Info, bool) { return nil, false }, false, nil); found != nil {
-		t.Errorf("found %v in no whole list", found)
+	if found, ended = own(func() ([]Info, int) { return nil, 1 }, false, nil); found != nil ||
+		ended != 1 {
+		t.Errorf("found %v, and %d that ended, in no whole list", found, ended)
 	}
 }
 
@@ -109,7 +110,7 @@ func TestOwnHasOrphans(t *testing.T) {
 		{PID: gone + 5, PPID: gone + 4},
 	}
 	for marked, want := range map[bool]int{true: 3, false: 1} {
-		found := own(func() ([]Info, bool) { return slices.Clone(list), false }, marked,
+		found, _ := own(func() ([]Info, int) { return slices.Clone(list), 1 }, marked,
 			func(p Info) bool { return p.PID > gone })
 		if len(found) != want {
 			t.Errorf("marked %t: found %v", marked, found)
