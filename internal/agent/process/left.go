@@ -25,10 +25,10 @@ func Few(n int) bool {
 	return unix.Sysinfo(&info) == nil && int(info.Procs) <= n
 }
 
-// KillYounger ends the processes of a tree that are younger than a cell, if they are more than n. sent
-// are the times at which the last cells began. lead is the first process of the tree and the leader of
-// its process group. It is never ended. KillYounger returns how many processes there were, and 0 if it
-// has left them alone.
+// KillYounger ends the processes of a tree that are younger than a cell, if they are more than n.
+// sent are the times at which the last cells began. lead is the first process of the tree and the
+// leader of its process group. It is never ended. KillYounger returns how many processes there were,
+// and 0 if it has left them alone.
 //
 // It first stops the process group. Hundreds of busy processes would leave the agent so little time
 // that each process which it sees has ended before it is killed, and its children run. Processes that
@@ -57,9 +57,9 @@ func KillYounger(group uint32, sent []time.Time, lead, n int) int {
 // maxStops bounds how often freeze stops a process group until none of its processes runs.
 const maxStops = 8
 
-// freeze stops the process group of lead, and returns the function that lets it continue. Processes of
-// the tree that were stopped before stay stopped; before is a list of them. Processes that fork at the
-// moment of the signal are stopped by the next one.
+// freeze stops the process group of lead, and returns the function that lets it continue. Processes
+// of the tree that were stopped in the list before stay stopped. Processes that fork at the moment of
+// the signal are stopped by the next one.
 func freeze(group uint32, lead int, before []Info) (thaw func()) {
 	if lead <= 1 {
 		return func() {}
