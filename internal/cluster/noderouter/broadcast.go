@@ -46,7 +46,7 @@ func (r *Router) ask(
 	wg.Wait()
 	leased, lapsed := answers[:good], answers[good:]
 	return append(leased, slices.DeleteFunc(lapsed, func(a answer) bool {
-		r.unreached(a.of, a.err)
+		r.declined(a.of, a.err)
 		return a.err != nil
 	})...), nil
 }
@@ -61,7 +61,7 @@ func (r *Router) callAny(
 	}
 	for _, i := range rand.Perm(len(all)) {
 		err = all[i].client.Call(ctx, who, op, params, result)
-		if !r.unreached(all[i], err) {
+		if !r.declined(all[i], err) {
 			break
 		}
 	}

@@ -81,7 +81,7 @@ func (r *Router) callNode(
 	switch row.Target {
 	case protocol.PlacedNode:
 		// An earlier request with the key may have reached the node.
-		if r.unreached(n, err) && !known && r.unclaim(ctx, who, row, params, n.id) == nil {
+		if r.declined(n, err) && !known && r.unclaim(ctx, who, row, params, n.id) == nil {
 			// The node has done nothing: another one may do it.
 			if now, perr := r.node(ctx, who, row, params); perr == nil && now != n {
 				err = now.client.Call(ctx, who, op, params, &out)

@@ -149,7 +149,7 @@ func (r *Router) createNamed(
 		return nil, err
 	}
 	err = n.client.Call(ctx, who, row.Name, params, &out)
-	if r.unreached(n, err) {
+	if r.declined(n, err) {
 		// The node has done nothing: another one may do it.
 		if now, perr := placeSession(ctx, r, who, params); perr == nil && now != n {
 			err = now.client.Call(ctx, who, row.Name, params, &out)

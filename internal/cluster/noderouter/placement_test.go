@@ -2,6 +2,7 @@ package noderouter
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sandgate/sandgate/internal/cluster"
@@ -63,6 +64,32 @@ func TestAdoptByImage(t *testing.T) {
 		o, err := f.resolver.Find(within(t), cluster.SessionID(id))
 		if err != nil || o.Node != want && want != "other" || o.Node == "" {
 			t.Errorf("session %d is on %q, want %s: %v", i, o.Node, want, err)
+		}
+	}
+}
+
+// TestDrainedNodesDecline: the directory does not report yet that a node is being drained. A session
+// is created, and a parked one continues, on the other node without an error.
+func TestDrainedNodesDecline(t *testing.T) {
+	for _, op := range []string{protocol.OpSessionGet, protocol.OpSessionCreate} {
+		f, all := startNodes(t, "a", "b")
+		ctx := within(t)
+		id := all[1].make(t)
+		if err := all[1].keeper.Release(ctx, cluster.SessionID(id),
+			cluster.ReleaseInfo{}); err != nil {
+			t.Fatal(err)
+		}
+		var declines atomic.Int32
+		declines.Store(1)
+		for _, n := range all {
+			n.mu.Lock()
+			n.declines = &declines
+			(*n.parked)[id] = alice.Tenant
+			n.mu.Unlock()
+		}
+		err := f.Call(ctx, alice, op, protocol.SessionRef{Session: id}, nil)
+		if err != nil || declines.Load() >= 0 {
+			t.Errorf("%s: %v, and %d nodes still decline", op, err, declines.Load())
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // Times and limits.
@@ -235,7 +236,7 @@ func (r *Router) adopt(
 		return nil, err
 	}
 	err = n.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
-	if r.unreached(n, err) {
+	if r.declined(n, err) {
 		if n, err = r.place(ctx, need); err == nil {
 			err = n.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
 		}
@@ -243,11 +244,13 @@ func (r *Router) adopt(
 	return n, err
 }
 
-// unreached reports whether a request did not even reach its node. The node then gets
-// nothing new for a while.
-func (r *Router) unreached(n *nodeConn, err error) bool {
+// declined reports whether a node has not begun a request: the request did not even reach it, or
+// asked for a place on a node that is being drained, which the directory may not report yet. The
+// node then gets nothing new for a while.
+func (r *Router) declined(n *nodeConn, err error) bool {
 	var known *fault.Error
-	if !errors.As(err, &known) || known.Op != "node.connect" {
+	if !errors.As(err, &known) || known.Op != "node.connect" &&
+		(known.Kind != fault.Unavailable || known.Field != nodes.Draining) {
 		return false
 	}
 	r.placer.Avoid(n.id)

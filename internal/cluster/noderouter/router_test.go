@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,9 @@ type testNode struct {
 	requests []string          // the names of the operations
 	ended    map[string]string // the reason for the end of sessions
 	mute     bool              // it does not describe itself
+	// declines is how many requests for a place the nodes that share it still decline, as drained
+	// nodes do; nil means none.
+	declines *atomic.Int32
 }
 
 func (k *testNode) ServeLink(_ context.Context, l *noderpc.Link) error {
@@ -104,6 +108,12 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 	k.requests = append(k.requests, r.Op)
 	if strings.HasPrefix(r.Op, "volume.") || strings.HasPrefix(r.Op, "template.") {
 		return k.carryResource(r)
+	}
+	if k.declines != nil && (r.Op == protocol.OpSessionCreate || r.Op == protocol.OpAdopt) &&
+		k.declines.Add(-1) >= 0 {
+		return nil, &fault.Error{
+			Kind: fault.Unavailable, Op: r.Op, Field: nodes.Draining, Message: "it is drained",
+		}
 	}
 	switch r.Op {
 	case protocol.OpUsageReport, protocol.OpAuditList, protocol.OpUsageStored,

@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 const (
@@ -52,7 +53,8 @@ func (m *Migrator) Adopt(ctx context.Context, p noderpc.Principal,
 	}
 	if !open || m.cfg.Owner.Refusing() {
 		return protocol.Session{}, &fault.Error{
-			Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node takes no sessions",
+			Kind: fault.Unavailable, Op: op, RetryAfter: 1, Field: nodes.Draining,
+			Message: "the node takes no sessions",
 		}
 	}
 	if s != nil {

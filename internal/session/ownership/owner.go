@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // Directory records which node owns which session. Own, Release and Forget may
@@ -92,7 +93,7 @@ func (o *Owner) Claim(ctx context.Context, id string, created time.Time) error {
 	if o.Refusing() {
 		return &fault.Error{
 			Kind: fault.Unavailable, Op: "session.create", RetryAfter: 1,
-			Message: "the node is being drained and takes no sessions",
+			Field: nodes.Draining, Message: "the node is being drained and takes no sessions",
 		}
 	}
 	_, err := o.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimNew, 0,
