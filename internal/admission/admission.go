@@ -67,12 +67,12 @@ func (h Holder) key() string { return h.Tenant + "\x00" + h.Subject }
 type Request struct {
 	Holder
 	use tenant.Use
-	// elsewhere is called when the node has no place, before the request waits for one; may be nil.
+	// elsewhere is called when the node has no free place, before a session is evicted; may be nil.
 	elsewhere func(context.Context) error
 }
 
-// Unless returns the request with a function that is called when the node has no place. If it
-// returns an error, the request does not wait, and fails with this error.
+// Unless returns the request with a function that is called when the node has no free place. If it
+// returns an error, the request evicts no session and does not wait, and fails with this error.
 func (r Request) Unless(elsewhere func(context.Context) error) Request {
 	r.elsewhere = elsewhere
 	return r
@@ -200,6 +200,9 @@ func (c *Controller) full() bool {
 	return c.taken() >= c.maxSessions || c.cfg.Node.MemoryShort()
 }
 
+// crowded reports whether a request would have to evict a session, or wait.
+func (c *Controller) crowded() bool { return c.Full() || !c.queue.empty() }
+
 // Freed lets a waiting request try again. The caller has freed a place or memory.
 func (c *Controller) Freed() { c.queue.freed() }
 
@@ -246,8 +249,8 @@ func (r *Reservation) Use(take func()) {
 }
 
 // Admit calls enter once there is a place for one more sandbox. enter takes the place, or fails. It
-// is called with the Controller's lock held. If there is no place, Admit evicts idle sessions.
-// Then Unless applies.
+// is called with the Controller's lock held. If there is no place, Unless applies. Then Admit evicts
+// idle sessions.
 //
 // A request for which no session can be evicted waits in the queue, unless the queue is full. Quotas
 // are checked first: a request over a quota does not wait, but idle sessions of its tenant are
@@ -262,6 +265,11 @@ func (c *Controller) Admit(ctx context.Context, op, message string, r Request,
 			c.queue.leave(w)
 		}
 	}()
+	if r.elsewhere != nil && r.Tenant != noderpc.GatewayTenant && c.crowded() {
+		if err := r.elsewhere(ctx); err != nil {
+			return err
+		}
+	}
 	for {
 		done, err := c.try(ctx, op, r, w == nil, enter)
 		if done {
@@ -274,11 +282,6 @@ func (c *Controller) Admit(ctx context.Context, op, message string, r Request,
 		if w == nil {
 			if r.Tenant == noderpc.GatewayTenant {
 				return exhausted // the gateway's check reports that requests have to wait
-			}
-			if r.elsewhere != nil {
-				if err := r.elsewhere(ctx); err != nil {
-					return err
-				}
 			}
 			var room bool
 			if w, room = c.queue.join(r.Tenant); !room {

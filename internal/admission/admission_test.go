@@ -498,6 +498,41 @@ func TestQuotas(t *testing.T) {
 	})
 }
 
+// TestElsewhereEvictsNothing: a hibernated session that finds no free place moves to a node that has
+// one. An idle session gives way only if there is no such node.
+func TestElsewhereEvictsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.node.evict = func(string) bool {
+			r.node.change(func() { r.node.sandboxes-- })
+			return true
+		}
+		calls, moving := 0, error(fault.New(fault.Unavailable, "test", "it moves"))
+		resume := func() error {
+			q := request("a").Unless(func(context.Context) error { calls++; return moving })
+			return r.Admit(t.Context(), "test", "there is no place", q, func() error {
+				r.node.change(func() { r.node.sandboxes++ })
+				return nil
+			})
+		}
+		if err := resume(); err != nil || calls != 0 {
+			t.Errorf("with a free place: %v, and %d calls", err, calls)
+		}
+		r.node.change(func() { r.node.sandboxes = 2 })
+		if err := resume(); !errors.Is(err, moving) || calls != 1 {
+			t.Errorf("with room elsewhere: %v, and %d calls", err, calls)
+		}
+		if taken, _ := r.Places(); taken != 2 || len(r.node.evictions) != 0 {
+			t.Errorf("%d places are taken, and %d sessions were evicted", taken,
+				len(r.node.evictions))
+		}
+		moving = nil
+		if err := resume(); err != nil || len(r.node.evictions) != 1 {
+			t.Errorf("without room elsewhere: %v, and %d evictions", err, len(r.node.evictions))
+		}
+	})
+}
+
 // TestQuotaEvicts: an idle session of the tenant makes room within its quota.
 func TestQuotaEvicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

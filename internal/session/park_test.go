@@ -280,8 +280,8 @@ func TestGVisorPark(t *testing.T) {
 	}
 }
 
-// TestGVisorResumeElsewhere: a hibernated session that finds no room on its node moves to one that has
-// room. Without such a node it waits, and stays hibernated.
+// TestGVisorResumeElsewhere: a hibernated session that finds no free place on its node moves to one
+// that has room. Without such a node it waits, and stays hibernated.
 func TestGVisorResumeElsewhere(t *testing.T) {
 	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
