@@ -209,7 +209,7 @@ func TestGVisorPark(t *testing.T) {
 		t.Fatalf("drained into a store that fails: %+v %v", d, err)
 	}
 	_, err = call[protocol.Session](a, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
-	wantKind(t, "a new session on a draining node", err, fault.Unavailable, "")
+	wantKind(t, "a new session on a draining node", err, fault.Unavailable, nodes.Draining)
 	p = a.open()
 	p.attach(1, s.ID, "k1")
 	if text, _ := p.run(1, "print(x)"); text != "6\n" {
