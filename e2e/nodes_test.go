@@ -54,6 +54,11 @@ func TestDrainOverHTTP(t *testing.T) {
 	if n.Moved == nil || n.Moved.Parked != 1 || n.Moved.Stayed != 0 || n.Sessions != 0 {
 		t.Errorf("drained: %+v", n)
 	}
+	// A new directory refuses adoptions for the time of a lease.
+	eventually(t, "the other node takes the session", func() bool {
+		code, err := other.Get(s.ctx, "/v1/sessions/"+s.id, nil)
+		return err == nil && code == http.StatusOK
+	})
 	if got := s.on(other).run("ok", "kept").result(t); got != "42" {
 		t.Errorf("the session has %s", got)
 	}
