@@ -111,12 +111,7 @@ func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 			}
 		}
 	}
-	cookie := string(q.Request().Header.Cookie(g.portCookieName(p)))
-	who, ok := g.auth.OpenPortCookie(cookie, p.Key())
-	p.OwnFrames = ok
-	if !ok {
-		who, ok = g.auth.OpenPortCookie(cookie, p.Key()+embedMark)
-	}
+	who, ok := portCookie(g, q)
 	if !ok {
 		return noderpc.Principal{}, fault.New(fault.Unauthenticated, op,
 			"a bearer token is needed, or a link from POST /v1/sessions/{id}/ports")
@@ -125,6 +120,23 @@ func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 		return noderpc.Principal{}, err
 	}
 	return who, nil
+}
+
+// portCookie returns the principal of the port's cookie. In a frame on a page of the same site, a
+// browser that has opened the port in a tab too sends two. The one for frames decides.
+func portCookie(g *Gateway, q *request) (who noderpc.Principal, ok bool) {
+	p := q.port
+	for _, c := range q.x.r.CookiesNamed(g.portCookieName(p)) {
+		if framed, valid := g.auth.OpenPortCookie(c.Value, p.Key()+embedMark); valid {
+			p.OwnFrames = false
+			return framed, true
+		}
+		if !ok {
+			who, ok = g.auth.OpenPortCookie(c.Value, p.Key())
+			p.OwnFrames = ok
+		}
+	}
+	return who, ok
 }
 
 // ownPage rejects requests that a browser sends with the cookie on behalf of a page of another

@@ -141,10 +141,19 @@ func TestPortCredentials(t *testing.T) {
 	}
 	// Other pages may show the port in a frame only if the cookie is for that.
 	for _, x := range []struct {
-		cookie *http.Cookie
-		want   string
-	}{{c, "[frame-ancestors 'self']"}, {framed, "[]"}} {
-		resp := w.at("GET", "/", nil, func(r *http.Request) { r.AddCookie(x.cookie) })
+		cookies []*http.Cookie
+		want    string
+	}{
+		{[]*http.Cookie{c}, "[frame-ancestors 'self']"},
+		{[]*http.Cookie{framed}, "[]"},
+		{[]*http.Cookie{c, framed}, "[]"},
+		{[]*http.Cookie{framed, c}, "[]"},
+	} {
+		resp := w.at("GET", "/", nil, func(r *http.Request) {
+			for _, cookie := range x.cookies {
+				r.AddCookie(cookie)
+			}
+		})
 		if got := fmt.Sprint(resp.Header["Content-Security-Policy"]); resp.StatusCode != 200 ||
 			got != x.want {
 			t.Errorf("%d, the policy is %s, want %s", resp.StatusCode, got, x.want)

@@ -48,7 +48,9 @@ func (g *Gateway) surfaces() []surface.Surface {
 		g.files,
 		recording.New(recording.Config{Node: surfaceNode{g}, Base: g.base, Call: g.cfg.Times.Call}),
 		docs.Surface{OpenAPI: g.openAPIDocument},
-		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
+		site.New(site.Config{
+			Files: g.cfg.Static, Framing: g.framing, Previews: g.ports.Source,
+		}),
 		g.e2b,
 		newJupyter(g),
 		newMCP(g, commands),

@@ -146,6 +146,16 @@ func (d Domain) URL(session string, port int, host string) string {
 	return d.address(strconv.Itoa(port)+"-"+id, host)
 }
 
+// Source returns the host names of all ports and preview links as a source of a content policy, for
+// a browser that reached the gateway by host. It is empty if they have none there.
+func (d Domain) Source(host string) string {
+	source := strings.TrimSuffix(d.address("*", host), "/")
+	if strings.ContainsAny(source, "; ,'\"") { // a port that no browser sends would be policy
+		return ""
+	}
+	return source
+}
+
 func (d Domain) address(label, host string) string {
 	if d.Host == "" {
 		return ""

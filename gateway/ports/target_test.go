@@ -43,4 +43,20 @@ func TestPortNames(t *testing.T) {
 			t.Errorf("%q: %q", host, got)
 		}
 	}
+	for host, want := range map[string]string{
+		"127.0.0.1:8080":           "http://*.localhost:8080",
+		"app.example.org":          "",
+		"localhost:1;script-src":   "",
+		"localhost:1,script-src-x": "",
+	} {
+		if got := local.Source(host); got != want {
+			t.Errorf("%q: %q", host, got)
+		}
+	}
+	if got := d.Source("api.example.org"); got != "https://*.p.example.org:8443" {
+		t.Error(got)
+	}
+	if got := (Domain{}).Source("localhost"); got != "" {
+		t.Error(got)
+	}
 }

@@ -30,11 +30,12 @@ import (
 var indexPage []byte
 
 const (
-	// pagePolicy lets the web application load files only from this server.
+	// pagePolicy lets the web application load files only from this server. The handler adds the
+	// host names of ports at its end, so that the page can show previews in frames.
 	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 		"img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; media-src 'self' blob:; " +
-		"frame-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; " +
-		"frame-ancestors 'none'; require-trusted-types-for 'script'"
+		"worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'none'; require-trusted-types-for 'script'; frame-src 'self'"
 	// framePolicy is for output of programs. The frame has an opaque origin, even if a browser
 	// opens its address directly. It can load nothing but the libraries, which the handler adds.
 	framePolicy = "sandbox allow-scripts; default-src 'none'; " +
@@ -57,6 +58,9 @@ type Config struct {
 	Files fs.FS
 	// Framing returns the origins whose pages may show /embed/run in a frame.
 	Framing func() ([]string, error)
+	// Previews returns the host names of ports, as a source of a content policy, for a browser that
+	// reached the gateway by host. It is empty if ports have none there. nil means none.
+	Previews func(host string) string
 }
 
 // Surface serves the files.
@@ -89,7 +93,13 @@ func open(path string, h surface.HandlerFunc) surface.Route {
 // page sends the web application's only page. Its script uses the address to decide what to show.
 func (s *Surface) page(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
-	h.Set("Content-Security-Policy", pagePolicy)
+	policy := pagePolicy
+	if s.cfg.Previews != nil {
+		if source := s.cfg.Previews(r.Host); source != "" {
+			policy += " " + source
+		}
+	}
+	h.Set("Content-Security-Policy", policy)
 	h.Set("X-DNS-Prefetch-Control", "off")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Permissions-Policy", permissions)

@@ -499,7 +499,7 @@ func TestQuotas(t *testing.T) {
 }
 
 // TestElsewhereEvictsNothing: a hibernated session that finds no free place moves to a node that has
-// one. An idle session gives way only if there is no such node.
+// one. An idle session is evicted only if there is no such node.
 func TestElsewhereEvictsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

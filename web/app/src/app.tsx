@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { SandgateError } from '@sandgate/client/base'
+import { t } from './language/texts'
 import { client, describe, description, refused } from './server'
 import { route, type Route } from './router'
 import { offered, signIn, signOut, token, viewing } from './token'
@@ -49,7 +50,7 @@ function CommandPalette() {
   useEffect(() => {
     if (open && !Host) void import('./palette/host').then((m) => setHost(() => m.PaletteHost), (e: unknown) => {
       paletteOpen.value = false
-      failed('The command palette could not be loaded', e)
+      failed(t('The command palette could not be loaded'), e)
     })
   }, [open])
   useEffect(() => {
@@ -71,9 +72,9 @@ function useOffered() {
   useEffect(() => {
     if (!given) return
     void confirm({
-      title: 'Use the access token of this address?',
-      text: 'You are signed in with another token. The sender of the address may see everything that you do with this token. Continue only if the address is yours.',
-      yes: 'Use the other token',
+      title: t('Use the access token of this address?'),
+      text: t('You are signed in with another token. The sender of the address may see everything that you do with this token. Continue only if the address is yours.'),
+      yes: t('Use the other token'),
     }).then((yes) => {
       offered.value = ''
       if (yes) signIn(given)
@@ -103,15 +104,15 @@ function Unreachable({ error: e }: { error: SandgateError }) {
   }, [wait])
   const buttons = (
     <>
-      {wait && <button type="button" class="button primary" onClick={() => void describe(client.value!)}>Try again</button>}
-      <button type="button" class={wait ? 'button' : 'button primary'} onClick={signOut}>Sign out</button>
+      {wait && <button type="button" class="button primary" onClick={() => void describe(client.value!)}>{t('Try again')}</button>}
+      <button type="button" class={wait ? 'button' : 'button primary'} onClick={signOut}>{t('Sign out')}</button>
     </>
   )
   if (wait && Offline) return <Offline error={e}>{buttons}</Offline>
   return (
     <>
       <Bar />
-      <main class="centred"><Icon name="warning" /><h1>The server cannot be reached</h1><p>{explain(e)}</p><div class="row">{buttons}</div></main>
+      <main class="centred"><Icon name="warning" /><h1>{t('The server cannot be reached')}</h1><p>{explain(e)}</p><div class="row">{buttons}</div></main>
     </>
   )
 }
@@ -126,7 +127,7 @@ function Loaded({ page, session }: { page: Pages; session: string }) {
       here = false
     }
   }, [page])
-  if (error) return <main class="centred"><h1>This page could not be loaded</h1><p>{error.message}</p><button type="button" class="button primary" onClick={() => location.reload()}>Reload</button></main>
+  if (error) return <main class="centred"><h1>{t('This page could not be loaded')}</h1><p>{error.message}</p><button type="button" class="button primary" onClick={() => location.reload()}>{t('Reload')}</button></main>
   // The rights of the user decide what a page shows.
   return Page && (description.value || page === 'signin') ? <Page session={session} /> : <Bar />
 }
@@ -135,7 +136,7 @@ function Missing() {
   return (
     <>
       <Bar />
-      <main class="centred"><h1>Page not found</h1><p>The address may be incomplete.</p><a class="button" href="/">All sessions</a></main>
+      <main class="centred"><h1>{t('Page not found')}</h1><p>{t('The address may be incomplete.')}</p><a class="button" href="/">{t('All sessions')}</a></main>
     </>
   )
 }

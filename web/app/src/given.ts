@@ -1,4 +1,5 @@
 import { effect } from '@preact/signals'
+import { plural, t } from './language/texts'
 import { navigate, notebookPath } from './router'
 import { client, languageName } from './server'
 import { ask } from './ui/dialog'
@@ -34,10 +35,10 @@ export function takeGiven(): void {
     if (!sg) return // before sign-in
     queueMicrotask(async () => {
       stop()
-      const lines = given.code.split('\n')
       const name = await ask({
-        title: `Open ${languageName(given.language)} code from another page?`, yes: 'Open in a new session', value: given.code.slice(0, 60).split('\n')[0]!.trim(),
-        text: `It has ${lines.length} ${lines.length === 1 ? 'line' : 'lines'} and becomes a cell, which runs when you run it. Name the session:`,
+        title: t('Open {language} code from another page?', { language: languageName(given.language) }), yes: t('Open in a new session'), value: given.code.slice(0, 60).split('\n')[0]!.trim(),
+        text: plural(given.code.split('\n').length, 'It has 1 line and becomes a cell, which runs when you run it. Name the session:',
+          'It has {n} lines and becomes a cell, which runs when you run it. Name the session:'),
       })
       if (name === undefined) return
       try {
@@ -47,7 +48,7 @@ export function takeGiven(): void {
         await s.files.write('notebook.ipynb', asNotebook(given.code))
         navigate(notebookPath(s.id))
       } catch (e) {
-        failed('The session was not created', e)
+        failed(t('The session was not created'), e)
       }
     })
   })

@@ -1,6 +1,7 @@
 import { render } from 'preact'
 import { App } from './app'
 import { takeGiven } from './given'
+import { startLanguage } from './language/start'
 import { startOffers } from './rest'
 import { startRouter } from './router'
 import { startServer } from './server'
@@ -21,4 +22,4 @@ void startOffers()
 startRouter()
 takeGiven()
 startWorker()
-render(<App />, document.getElementById('app')!)
+void startLanguage().then(() => render(<App />, document.getElementById('app')!))

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { SandgateError } from '@sandgate/client/base'
+import { t } from './language/texts'
 import { token } from './token'
 
 /**
@@ -39,7 +40,7 @@ async function ask(method: string, path: string, body?: unknown): Promise<Respon
       ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),
     })
   } catch (e) {
-    throw new SandgateError('unavailable', 'the server cannot be reached', { cause: e })
+    throw new SandgateError('unavailable', t('the server cannot be reached'), { cause: e })
   }
   if (res.ok) return res
   const text = await res.text()
@@ -49,7 +50,7 @@ async function ask(method: string, path: string, body?: unknown): Promise<Respon
   } catch {
     // The error page of a proxy.
   }
-  throw new SandgateError(said.kind ?? 'unavailable', said.message ?? `the server answered ${res.status}`)
+  throw new SandgateError(said.kind ?? 'unavailable', said.message ?? t('the server answered {status}', { status: res.status }))
 }
 
 /** Returns the address of a path in a session's files. An empty path is the user's home. */

@@ -26,6 +26,8 @@ function kept<T>(name: string, initial: T): Signal<T> {
   return s
 }
 
+/** The language of the texts: the browser's, or one that the application has. */
+export const languageSetting = kept<string>('language', 'system')
 /** The size of code and output in pixels. */
 export const codeSize = kept<number>('code', 13)
 /** The cells take the whole width of the window. */

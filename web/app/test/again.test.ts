@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandgateError } from '@sandgate/client/base'
 import { expect, it } from 'vitest'
+import { german } from '../src/language/de/index'
+import { english, language } from '../src/language/texts'
 import { explain, mayHelp } from '../src/ui/again'
 
 it('offers to try again only what may help', () => {
@@ -18,4 +20,7 @@ it('says what happened, and what that means', () => {
   expect(explain(new SandgateError('deadline_exceeded', 'the request took too long'))).toBe('The request took too long. The server did not answer in time. It may still carry out the request: check before you repeat it.')
   expect(explain(new SandgateError('not_found', 'there is no such session'))).toBe('There is no such session. It has ended, or it belongs to somebody else.')
   expect(explain(new Error('no'))).toBe('No.')
+  language.value = german
+  expect(explain(new SandgateError('too_large', 'the file is too large'))).toBe('The file is too large. Die Nachricht überschreitet eine Grenze; bitte weniger senden, oder in Teilen.')
+  language.value = english
 })

@@ -23,9 +23,9 @@ function initial(page: string, kind: 'js' | 'css'): number {
 }
 
 describe('the build', () => {
-  it('begins the notebook with at most 72 kB of script, without the editor', () => {
-    expect(initial('src/notebook/page.tsx', 'js')).toBeLessThan(72_000)
-    expect(initial('src/home/page.tsx', 'js')).toBeLessThan(44_000)
+  it('begins the notebook with at most 76 kB of script, without the editor', () => {
+    expect(initial('src/notebook/page.tsx', 'js')).toBeLessThan(76_000)
+    expect(initial('src/home/page.tsx', 'js')).toBeLessThan(46_000)
     expect(initial('src/notebook/page.tsx', 'css')).toBeLessThan(12_000)
   })
 

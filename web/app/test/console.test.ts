@@ -1,14 +1,20 @@
 // Tests the parts of the console that compute: metrics, quotas, days, entries of the audit log.
 import type { AuditEntry, NodeInfo, Tenant, UsageSum } from '@sandgate/client/base'
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { describeEntry, olderEntries, queryOf, wholeTable } from '../src/console/auditfilter'
 import { stateOf, usesOf, versionsOf } from '../src/console/capacity'
 import { dayMS, lastDays, measures } from '../src/console/days'
 import { describeMissing } from '../src/console/missing'
 import { readMetrics, sumBy } from '../src/console/metrics'
-import { amount, bounds, part, readQuota } from '../src/console/quota'
+import { amount, bounds, part, readQuota, written } from '../src/console/quota'
+import { german } from '../src/language/de/index'
+import { english, language } from '../src/language/texts'
 import { parse } from '../src/router'
 import { bytes } from '../src/ui/bytes'
+
+afterEach(() => {
+  language.value = english
+})
 
 describe('metrics', () => {
   const samples = readMetrics([
@@ -42,6 +48,9 @@ describe('nodes', () => {
     expect(stateOf(node({ state: 'drained', moved: { parked: 0, stayed: 1, templates: 2 } }))).toBe('Takes no sessions. 0 sessions moved. 1 session could not move, 2 templates only here.')
     expect(stateOf(node({ state: 'drained', drain_error: 'no store' }))).toBe('Takes no sessions. The drain failed: no store')
     expect(stateOf(node({ state: 'unreachable' }))).toMatch(/does not answer/i)
+    language.value = german
+    expect(stateOf(node({ state: 'drained', moved: { parked: 1200, stayed: 1, templates: 2 } })))
+      .toBe('Nimmt keine Sitzungen an. 1.200 Sitzungen sind umgezogen. 1 Sitzung konnte nicht umziehen, 2 Vorlagen nur hier.')
   })
   it('have versions', () => expect(versionsOf([node({ version: '2' }), node({ version: '1' }), node({ version: '2' }), node({})])).toEqual(['1', '2']))
 })
@@ -49,10 +58,14 @@ describe('nodes', () => {
 describe('quotas', () => {
   const bound = (field: string) => bounds.find((b) => b.field === field)!
   it('are read from a form', () => {
-    expect(readQuota({ sessions: '1,000', memory_bytes: '2048', cpus: '1.5', disk_bytes: ' ', running: '0' }))
-      .toEqual({ quota: { sessions: 1000, memory_bytes: 2048 * 1024 * 1024, cpus: 1.5 } })
+    const quota = { sessions: 1000, memory_bytes: 2048 * 1024 * 1024, cpus: 1.5 }
+    expect(readQuota({ sessions: '1,000', memory_bytes: '2048', cpus: '1.5', disk_bytes: ' ', running: '0' })).toEqual({ quota })
+    expect([written(bound('cpus'), 1.5), written(bound('memory_bytes'), 2 ** 31)]).toEqual(['1.5', '2048'])
+    language.value = german
+    expect(readQuota({ sessions: '1.000', memory_bytes: '2.048', cpus: '1,5' })).toEqual({ quota })
+    expect([written(bound('cpus'), 1.5), amount(bound('memory_bytes'), 2 ** 31)]).toEqual(['1,5', '2.048 MiB'])
   })
-  it.each([['sessions', '1.5', 'Sessions'], ['memory_bytes', 'much', 'Memory'], ['cpus', '-1', 'Processors'], ['keep_alive', '1e999', 'Sessions kept awake']])(
+  it.each([['sessions', '1.5', 'Sessions'], ['memory_bytes', 'much', 'Memory'], ['cpus', '-1', 'Processors'], ['keep_alive', '1e999', 'Sessions kept awake'], ['cpus', '1,5', 'Processors']])(
     'names the field %s that is wrong: %s', (field, text, name) => expect(readQuota({ [field]: text })).toEqual({ wrong: name }))
   it('are shown with units, and with the part that is used', () => {
     const t = { name: 'a', quota: { sessions: 4, memory_bytes: 2 ** 30 }, use: { sessions: 1, memory_bytes: 3 * 2 ** 30, cpus: 2 } } as unknown as Tenant
@@ -73,6 +86,8 @@ describe('usage', () => {
     const text = (field: string, n: number) => measures.find((m) => m.field === field)!.text(n)
     expect([text('cpu_seconds', 12.34), text('cpu_seconds', 90), text('seconds', 5400), text('memory_mib_seconds', 1024 * 3600), text('bytes_out', 2_500_000)])
       .toEqual(['12.3 s', '1.5 min', '1.5 h', '1 GiB hours', '2.5 MB'])
+    language.value = german
+    expect([text('cpu_seconds', 90), text('memory_mib_seconds', 1024 * 5400), text('bytes_out', 2_500_000)]).toEqual(['1,5 min', '1,5 GiB-Stunden', '2,5 MB'])
   })
 })
 

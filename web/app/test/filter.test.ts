@@ -1,6 +1,12 @@
 // Tests the filter of the list of sessions.
-import { describe, expect, it } from 'vitest'
-import { labelsOf, matches, stateOf, type State } from '../src/home/filter'
+import { afterEach, describe, expect, it } from 'vitest'
+import { labelsOf, lostBecause, matches, stateName, stateOf, states, type State } from '../src/home/filter'
+import { german } from '../src/language/de/index'
+import { english, language } from '../src/language/texts'
+
+afterEach(() => {
+  language.value = english
+})
 
 const session = (o: object = {}) => ({ id: 'abcdef', name: 'Sales 2026', language: 'python', state: 'running', channels: [], ...o }) as unknown as Parameters<typeof matches>[0]
 
@@ -24,5 +30,13 @@ describe('filter of sessions', () => {
   it('shows labels in their order', () => {
     expect(labelsOf({ labels: { z: '1', a: '' } })).toEqual(['a', 'z=1'])
     expect(labelsOf({})).toEqual([])
+  })
+
+  it('has words for states and reasons, also for those of a newer server', () => {
+    expect([...states, 'resuming', 'dreaming'].map(stateName)).toEqual([...states, 'resuming', 'dreaming'])
+    expect(['memory', 'asteroid'].map(lostBecause)).toEqual(['lost: memory', 'lost: asteroid'])
+    language.value = german
+    expect(['working', 'hibernated', 'dreaming'].map(stateName)).toEqual(['arbeitet', 'im Ruhezustand', 'dreaming'])
+    expect(['memory', 'asteroid'].map(lostBecause)).toEqual(['verloren: Arbeitsspeicher', 'verloren: asteroid'])
   })
 })

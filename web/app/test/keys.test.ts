@@ -42,6 +42,6 @@ describe("Jupyter's keys", () => {
   })
 
   it('has a command for every key', () => {
-    for (const name of [...commandKeys.values(), ...editKeys.values()]) expect(commands[name], name).toBeDefined()
+    for (const name of [...commandKeys.values(), ...editKeys.values()]) expect(commands()[name], name).toBeDefined()
   })
 })

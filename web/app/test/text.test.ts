@@ -1,4 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { german } from '../src/language/de/index'
+import { english, language } from '../src/language/texts'
 import { drawn } from '../src/notebook/frames'
 import { TextView } from '../src/notebook/text'
 
@@ -64,6 +66,19 @@ describe('text as a terminal shows it', () => {
     expect(saved().length).toBeLessThan(1.1 * (1 << 20))
     view.write('x'.repeat(30_000))
     expect(saved().slice(-30_000)).not.toContain('x'.repeat(20_001))
+  })
+
+  it('shows in the language of the page what it left out, and saves the same in all languages', () => {
+    language.value = german
+    try {
+      view.write('a\n')
+      view.skip(1234)
+      view.write('line\n'.repeat(10))
+      expect(view.el.textContent).toContain('… 1.234 Zeilen ausgelassen …')
+      expect(view.parts(20)[0]!.text).toContain('… 1,242 lines left out …\n')
+    } finally {
+      language.value = english
+    }
   })
 
   it('takes 100,000 lines without much work', () => {

@@ -1,6 +1,7 @@
 import { el, show } from './show.js'
 import { Run, type Event, type RunError } from './stream.js'
 import { Text, type Span } from './text.js'
+import { languageOf, translated } from './texts.js'
 import type { CodeRun } from './element.js'
 
 /** The number of lines that stay on the page. Earlier lines are counted. */
@@ -12,6 +13,8 @@ const maxShown = 30
 export interface Button {
   run(): Promise<void>
   stop(): void
+  /** Writes the texts that stay, in the language of the element. */
+  label(): void
 }
 
 /** Fills the element's shadow root. Functions over a scope compress better than a class. */
@@ -24,25 +27,38 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
   let shown = 0
   let clear = false
   let stopped = false
+  let ran = false
   const displays = new Map<unknown, HTMLElement>()
 
-  const main = el('button', { className: 'run', type: 'button', part: 'button', onclick: () => (going ? stop() : void run()) }, 'Run')
+  const t = (s: string, value?: string | number) => translated(host, s, value)
+  const number = (n: number, digits = 0) => n.toLocaleString(languageOf(host), { minimumFractionDigits: digits, maximumFractionDigits: digits })
+  const main = el('button', { className: 'run', type: 'button', part: 'button', onclick: () => (going ? stop() : void run()) })
   const state = el('span', { role: 'status', part: 'status' })
-  const copy = el('button', { type: 'button', hidden: true, onclick: copied }, 'Copy output')
+  const copy = el('button', { type: 'button', hidden: true, onclick: copied })
   const more = el('div', { className: 'more' }, copy)
-  const bar = el('div', { className: 'bar', part: 'bar', role: 'group', 'aria-label': host.language + ' code' }, main, state, more)
-  const out = el('div', { className: 'out', part: 'output', role: 'log', 'aria-label': 'Output', tabIndex: 0, hidden: true })
+  const bar = el('div', { className: 'bar', part: 'bar', role: 'group' }, main, state, more)
+  const out = el('div', { className: 'out', part: 'output', role: 'log', tabIndex: 0, hidden: true })
+  const link = el('a', { target: '_blank', rel: 'noopener noreferrer', part: 'notebook' })
   const notebook = host.options.notebook
   if (notebook) {
-    const link = el('a', { target: '_blank', rel: 'noopener noreferrer', part: 'notebook' }, 'Open in notebook')
     // The code may have changed since, so the address is computed when it is used.
     const aim = () => (link.href = notebook(host.code, host.language))
     link.onpointerdown = link.onfocus = aim
     aim()
     more.append(link)
   }
+  label()
   root.append(el('slot'), bar, out)
-  return { run, stop }
+  return { run, stop, label }
+
+  function label(): void {
+    bar.lang = languageOf(host)
+    bar.ariaLabel = t('{} code', host.language)
+    out.ariaLabel = t('Output')
+    main.textContent = t(going ? 'Stop' : ran ? 'Run again' : 'Run')
+    copy.textContent = t('Copy output')
+    link.textContent = t('Open in notebook')
+  }
 
   function stop(): void {
     stopped = true
@@ -55,11 +71,12 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     going = new Run((options.gateway ?? '').replace(/\/$/, ''), options.ticket ?? (() => ''))
     reset()
     bar.classList.add('on')
-    main.textContent = 'Stop'
+    ran = true
+    label()
     const began = performance.now()
-    const seconds = () => `${((performance.now() - began) / 1000).toFixed(1)} s`
-    say('Starting…')
-    const tick = setInterval(() => say(`${out.querySelector('form') ? 'Waiting for input' : 'Running'} · ${seconds()}`, false, true), 500)
+    const seconds = () => `${number((performance.now() - began) / 1000, 1)} s`
+    say(t('Starting…'))
+    const tick = setInterval(() => say(`${t(out.querySelector('form') ? 'Waiting for input' : 'Running')} · ${seconds()}`, false, true), 500)
     try {
       for await (const e of going.events({ code, language, timeout_ms: (options.timeout ?? 0) * 1000 })) {
         if (e.type === 'done') done(e)
@@ -77,7 +94,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     ask()
     going = undefined
     bar.classList.remove('on')
-    main.textContent = 'Run again'
+    label()
     copy.hidden = out.hidden
   }
 
@@ -93,7 +110,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
   }
 
   function fail(kind = 'internal', message = 'Something broke.'): void {
-    say(message, true)
+    say(t(message), true)
     tell('error', { kind, message })
   }
 
@@ -119,7 +136,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     else if (type === 'stderr') write(e.text!, ' s')
     else if (type === 'display' || type === 'result') display(e)
     else if (type === 'error') stopped || error(e) // the user knows why it has ended
-    else if (type === 'truncated') note(`${e.bytes} bytes over the limit were left out.`)
+    else if (type === 'truncated') note(t('{} bytes over the limit were left out.', number(e.bytes!)))
     else if (type === 'files') files(e)
     else if (type === 'input_request') ask(e)
     if (bottom) out.scrollTop = out.scrollHeight
@@ -155,7 +172,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     const id = e.display_id
     const old = displays.get(id)
     if (e.update ? !old : ++shown > maxShown) {
-      if (shown === maxShown + 1) note(`Only ${maxShown} are shown.`)
+      if (shown === maxShown + 1) note(t('Only {} are shown.', maxShown))
       return
     }
     const made = show(e.data!, host)
@@ -179,7 +196,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
       const href = url ?? (content && `data:${mime};base64,${content}`)
       return href ? [el('a', { href, download: path.replace(/.*\//, ''), target: '_blank', rel: 'noopener noreferrer' }, path), ' '] : []
     })
-    if (links[0]) add(el('div', { className: 'note', part: 'files' }, 'Files: ', ...links))
+    if (links[0]) add(el('div', { className: 'note', part: 'files' }, t('Files:'), ' ', ...links))
   }
 
   function note(s: string): void {
@@ -188,10 +205,10 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
 
   function done(e: Event): void {
     const { status = '', exit_code: code, fault } = e
-    if (dropped) note(`The first ${dropped} lines are not shown.`)
+    if (dropped) note(t('The first {} lines are not shown.', number(dropped)))
     const said = stopped ? 'Stopped' : { ok: 'Done', error: 'Failed', aborted: 'Stopped', timeout: 'Out of time' }[status]
     if (!said) return fail(fault?.kind, fault?.message)
-    say(`${said} · ${(e.elapsed_ms! / 1000).toFixed(2)} s${code ? ` · exit status ${code}` : ''}`, !stopped && status !== 'ok')
+    say(`${t(said)} · ${number(e.elapsed_ms! / 1000, 2)} s${code ? ` · ${t('exit status {}', code)}` : ''}`, !stopped && status !== 'ok')
     tell('done', e)
   }
 
@@ -200,7 +217,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     out.querySelector('form')?.remove()
     if (!e) return
     const prompt = e.prompt ?? ''
-    const field = el('input', { type: e.password ? 'password' : 'text', autocomplete: 'off', 'aria-label': prompt || 'Input' })
+    const field = el('input', { type: e.password ? 'password' : 'text', autocomplete: 'off', 'aria-label': prompt || t('Input') })
     const answer = (ev: UIEvent | SubmitEvent, eof = false) => {
       ev.preventDefault()
       ask()
@@ -211,14 +228,14 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
       if (ev.ctrlKey && ev.key === 'd' && !field.value) answer(ev, true)
     }
     out.hidden = false
-    out.append(el('form', { part: 'input', onsubmit: answer }, prompt, field, el('button', {}, 'Send')))
-    say('Waiting for input')
+    out.append(el('form', { part: 'input', onsubmit: answer }, prompt, field, el('button', {}, t('Send'))))
+    say(t('Waiting for input'))
     // Move the focus only if it is already in this element.
     if (host.matches(':focus-within')) field.focus()
   }
 
   function copied(): void {
-    navigator.clipboard?.writeText(out.innerText).then(() => say('Copied'), () => say('Failed', true))
+    navigator.clipboard?.writeText(out.innerText).then(() => say(t('Copied')), () => say(t('Failed'), true))
   }
 }
 

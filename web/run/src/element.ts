@@ -26,6 +26,7 @@ sheet.replaceSync(css)
  * code-run:error.
  */
 export class CodeRun extends HTMLElement {
+  static observedAttributes = ['lang']
   /** The element with the code, if it is not inside. */
   source: Element | null = null
   settings: Settings = {}
@@ -53,6 +54,10 @@ export class CodeRun extends HTMLElement {
     const root = this.attachShadow({ mode: 'open' })
     root.adoptedStyleSheets = [sheet]
     this.#button = button(this, root)
+  }
+
+  attributeChangedCallback(): void {
+    this.#button?.label()
   }
 
   disconnectedCallback(): void {

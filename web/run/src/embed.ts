@@ -1,5 +1,6 @@
 // The page /embed/run: one run button for pages that allow no foreign scripts. It has no
 // credentials: the embedding page sends it code and tickets.
+import { choose } from './texts.js'
 import type { CodeRun } from './element.js'
 import type { enhance } from './enhance.js'
 import type { Settings } from './element.js'
@@ -13,7 +14,12 @@ let waiting: ((ticket: string) => void)[] = []
 
 const tell = (message: object) => window.parent.postMessage(message, host || '*')
 
-function take(m: { code?: unknown; language?: unknown; theme?: unknown; timeout?: unknown }): void {
+function speak(tag: string): void {
+  document.documentElement.lang = button.lang = choose(tag)
+}
+
+function take(m: { code?: unknown; language?: unknown; lang?: unknown; theme?: unknown; timeout?: unknown }): void {
+  if (typeof m.lang === 'string') speak(m.lang)
   if (typeof m.code === 'string') code.textContent = m.code
   if (typeof m.language === 'string') button.setAttribute('language', m.language)
   if (typeof m.timeout === 'number') button.setAttribute('timeout', String(m.timeout))
@@ -29,6 +35,7 @@ window.CodeRun.configure({
   }),
 })
 button.source = code
+speak(navigator.language)
 
 window.addEventListener('message', (e: MessageEvent<{ type?: unknown; ticket?: unknown; code?: unknown }>) => {
   if (e.source !== window.parent || e.source === window || typeof e.data !== 'object' || (host && e.origin !== host)) return

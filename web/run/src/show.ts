@@ -1,3 +1,5 @@
+import { translated } from './texts.js'
+
 /** Creates an element. Text is inserted as text. */
 export function el<K extends keyof HTMLElementTagNameMap>(tag: K, props: Record<string, unknown> = {}, ...inside: (Node | string)[]): HTMLElementTagNameMap[K] {
   const e = document.createElement(tag)
@@ -30,14 +32,14 @@ export function show(data: Record<string, unknown>, host: Element): HTMLElement 
   for (const type of pictures) {
     if (!(type in data)) continue
     const src = type.endsWith('xml') ? ',' + encodeURIComponent(text(type)) : ';base64,' + text(type).trim()
-    return el('img', { alt: plain || 'picture', src: `data:${type}${src}`, part: 'image' })
+    return el('img', { alt: plain || translated(host, 'picture'), src: `data:${type}${src}`, part: 'image' })
   }
   const html = text('text/html')
   if (html) {
     const style = getComputedStyle(host)
     const rows = (html.match(/<(tr|p|li|h\d|br)\b/g) ?? []).length
     return el('iframe', {
-      title: 'output', part: 'frame', sandbox: '', height: Math.min(rows * 27 + 14, 380), // a row has 27 pixels
+      title: translated(host, 'output'), part: 'frame', sandbox: '', height: Math.min(rows * 27 + 14, 380), // a row has 27 pixels
       srcdoc: policy.replace('SCHEME', style.colorScheme.replace('normal', 'light')).replace('COLOUR', style.color) + html,
     })
   }

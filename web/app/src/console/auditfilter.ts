@@ -1,4 +1,5 @@
 import type { AuditEntry } from '@sandgate/client/base'
+import { plural, t } from '../language/texts'
 import { bytes } from '../ui/bytes'
 import type { Missing } from './missing'
 
@@ -11,7 +12,10 @@ export interface Filter {
   hours: number
 }
 
-export const spans: [number, string][] = [[1, 'Last hour'], [24, 'Last 24 hours'], [24 * 7, 'Last 7 days'], [24 * 30, 'Last 30 days'], [0, 'All']]
+/** The times for which entries can be listed, in hours. */
+export const spans = (): [number, string][] => [
+  [1, t('Last hour')], [24, t('Last 24 hours')], [24 * 7, t('Last 7 days')], [24 * 30, t('Last 30 days')], [0, t('All|times')],
+]
 
 const hour = 3_600_000
 const year = 365 * 24 * hour
@@ -43,11 +47,11 @@ export function describeEntry(e: AuditEntry): string {
   if (e.argv?.length) parts.push(e.argv.join(' '))
   if (e.path) parts.push(e.to ? `${e.path} → ${e.to}` : e.path)
   if (e.name) parts.push(e.name)
-  if (e.key) parts.push(`key ${e.key}`)
+  if (e.key) parts.push(t('key {key}', { key: e.key }))
   if (e.signal) parts.push(e.signal)
   if (e.code) parts.push(e.code)
   if (e.bytes) parts.push(bytes(e.bytes))
-  if (e.count) parts.push(`${e.count} times`)
+  if (e.count) parts.push(plural(e.count, '1 time', '{n} times'))
   return parts.join(', ')
 }
 
@@ -116,5 +120,5 @@ export async function wholeTable(ask: (q: URLSearchParams) => Promise<AuditPage>
     if (!page.next_cursor) return parts.join('')
     q.set('cursor', page.next_cursor)
   }
-  throw new Error('There are more than 100,000 entries. Choose a shorter time, an event or a session')
+  throw new Error(t('There are more than 100,000 entries. Choose a shorter time, an event or a session'))
 }

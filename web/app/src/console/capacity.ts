@@ -1,4 +1,5 @@
 import type { NodeInfo } from '@sandgate/client/base'
+import { number, plural, t } from '../language/texts'
 import { bytes } from '../ui/bytes'
 
 /** A resource of a node: how much is used, of how much, and both as a text. */
@@ -17,28 +18,30 @@ export function usesOf(nodes: NodeInfo[]): Use[] {
   const [disk, diskFree] = [sum((n) => n.disk), sum((n) => n.disk_free)]
   const load = nodes.length > 0 ? sum((n) => n.processors) / nodes.length : 0
   return [
-    { name: 'Sessions', used: sessions, most: places, text: `${sessions.toLocaleString('en')} of ${places.toLocaleString('en')}` },
-    { name: 'Memory', used: memoryUsed, most: memory, text: `${bytes(memoryUsed)} of ${bytes(memory)}` },
-    { name: 'Processors', used: load, most: nodes.length > 0 ? 1 : 0, text: `${Math.round(load * 100)} %` },
-    { name: 'Disk', used: disk - diskFree, most: disk, text: `${bytes(disk - diskFree)} of ${bytes(disk)}` },
+    { name: t('Sessions'), used: sessions, most: places, text: of(number(sessions), number(places)) },
+    { name: t('Memory'), used: memoryUsed, most: memory, text: of(bytes(memoryUsed), bytes(memory)) },
+    { name: t('Processors'), used: load, most: nodes.length > 0 ? 1 : 0, text: `${Math.round(load * 100)} %` },
+    { name: t('Disk'), used: disk - diskFree, most: disk, text: of(bytes(disk - diskFree), bytes(disk)) },
   ].filter((u) => u.most > 0)
 }
 
-const many = (n: number, one: string) => `${n.toLocaleString('en')} ${one}${n === 1 ? '' : 's'}`
+const of = (n: string, all: string) => t('{n} of {all}', { n, all })
 
 /** Describes the state of a node for an operator; empty for a node that takes sessions. */
 export function stateOf(n: NodeInfo): string {
-  if (n.state === 'unreachable') return 'Does not answer. The numbers are those of its last heartbeat.'
-  if (n.state === 'draining') return `Takes no sessions. ${many(n.sessions + n.hibernated, 'session')} left.`
+  if (n.state === 'unreachable') return t('Does not answer. The numbers are those of its last heartbeat.')
+  const closed = t('Takes no sessions.')
+  if (n.state === 'draining') return `${closed} ${plural(n.sessions + n.hibernated, '1 session left.', '{n} sessions left.')}`
   if (n.state !== 'drained') return ''
-  if (n.drain_error) return `Takes no sessions. The drain failed: ${n.drain_error}`
+  if (n.drain_error) return `${closed} ${t('The drain failed: {error}', { error: n.drain_error })}`
   const left = [
-    n.moved?.stayed ? `${many(n.moved.stayed, 'session')} could not move` : '',
-    n.moved?.snapshots ? `${many(n.moved.snapshots, 'snapshot')} only here` : '',
-    n.moved?.templates ? `${many(n.moved.templates, 'template')} only here` : '',
+    n.moved?.stayed && plural(n.moved.stayed, '1 session could not move', '{n} sessions could not move'),
+    n.moved?.snapshots && plural(n.moved.snapshots, '1 snapshot only here', '{n} snapshots only here'),
+    n.moved?.templates && plural(n.moved.templates, '1 template only here', '{n} templates only here'),
   ].filter(Boolean)
-  const moved = n.moved ? ` ${many(n.moved.parked, 'session')} moved.` : ''
-  return `Takes no sessions.${moved} ${left.length > 0 ? `${left.join(', ')}.` : 'The machine can be stopped.'}`
+  return [
+    closed, n.moved && plural(n.moved.parked, '1 session moved.', '{n} sessions moved.'), left.length > 0 ? `${left.join(', ')}.` : t('The machine can be stopped.'),
+  ].filter(Boolean).join(' ')
 }
 
 /** The versions of the nodes that have one, each once. */

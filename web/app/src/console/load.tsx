@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { t } from '../language/texts'
 import { restBlob } from '../rest'
 import { explain, mayHelp } from '../ui/again'
 import { Icon } from '../ui/icon'
@@ -34,17 +35,17 @@ export function useLoaded<T>(load: () => Promise<T>, inputs: readonly unknown[],
   useEffect(() => {
     void again()
     let gone = false
-    let t: ReturnType<typeof setTimeout> | undefined
+    let timer: ReturnType<typeof setTimeout> | undefined
     if (every) {
-      t = setTimeout(async function next() {
+      timer = setTimeout(async function next() {
         if (!document.hidden) await again()
-        if (!gone) t = setTimeout(next, every)
+        if (!gone) timer = setTimeout(next, every)
       }, every)
     }
     return () => {
       gone = true
       latest.current++
-      clearTimeout(t)
+      clearTimeout(timer)
     }
   }, [again])
   return { value, error, again }
@@ -54,7 +55,7 @@ export function useLoaded<T>(load: () => Promise<T>, inputs: readonly unknown[],
 export function Shown<T>({ of, children }: { of: Loaded<T>; children: (value: T) => ComponentChildren }) {
   return (
     <>
-      {of.error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">{explain(of.error)}</span>{mayHelp(of.error) && <button type="button" class="button" onClick={() => void of.again()}>Try again</button>}</div>}
+      {of.error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">{explain(of.error)}</span>{mayHelp(of.error) && <button type="button" class="button" onClick={() => void of.again()}>{t('Try again')}</button>}</div>}
       {of.value !== undefined ? children(of.value) : !of.error && <div class="session skeleton" aria-busy="true" />}
     </>
   )
@@ -71,6 +72,6 @@ export async function saveFile(table: () => Promise<string>, name: string): Prom
     a.click()
     setTimeout(() => URL.revokeObjectURL(a.href), 10_000)
   } catch (e) {
-    failed('The table was not saved', e)
+    failed(t('The table was not saved'), e)
   }
 }

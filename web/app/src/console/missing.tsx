@@ -1,3 +1,4 @@
+import { t, time } from '../language/texts'
 import { Icon } from '../ui/icon'
 
 /** A node that has gone, and the time of which its records may be missing. */
@@ -9,10 +10,11 @@ export interface Missing {
 
 /** Describes the records that an answer may lack. */
 export function describeMissing(m: Missing): string {
-  const at = (ms: number) => new Date(ms).toLocaleString()
-  const after = m.from_ms ? ` after ${at(m.from_ms)}` : ''
-  const before = m.to_ms ? ` before ${at(m.to_ms)}` : ''
-  return `Records of the node ${m.node}${after}${before} may be missing.`
+  const { node, from_ms: from, to_ms: to } = m
+  if (from && to) return t('Records of the node {node} after {from} before {to} may be missing.', { node, from: time(from), to: time(to) })
+  if (from) return t('Records of the node {node} after {from} may be missing.', { node, from: time(from) })
+  if (to) return t('Records of the node {node} before {to} may be missing.', { node, to: time(to) })
+  return t('Records of the node {node} may be missing.', { node })
 }
 
 /** Shows which records an answer may lack. */

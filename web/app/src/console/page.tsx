@@ -1,4 +1,5 @@
 import type { ComponentType } from 'preact'
+import { t } from '../language/texts'
 import { consolePath, route } from '../router'
 import { description, may } from '../server'
 import { Bar } from '../ui/bar'
@@ -13,7 +14,7 @@ import './console.css'
 
 interface View {
   name: string
-  title: string
+  title: () => string
   /** The scope that the view needs. */
   scope: string
   View: ComponentType
@@ -21,12 +22,12 @@ interface View {
 
 /** The views, in the order of their links. A user sees those for which the server gives a scope. */
 const views: View[] = [
-  { name: 'overview', title: 'Overview', scope: 'admin', View: Overview },
-  { name: 'nodes', title: 'Nodes', scope: 'admin', View: Nodes },
-  { name: 'usage', title: 'Usage', scope: 'sessions:read', View: Usage },
-  { name: 'tenants', title: 'Tenants', scope: 'keys', View: Tenants },
-  { name: 'keys', title: 'Keys', scope: 'keys', View: Keys },
-  { name: 'audit', title: 'Audit log', scope: 'keys', View: Audit },
+  { name: 'overview', title: () => t('Overview'), scope: 'admin', View: Overview },
+  { name: 'nodes', title: () => t('Nodes'), scope: 'admin', View: Nodes },
+  { name: 'usage', title: () => t('Usage'), scope: 'sessions:read', View: Usage },
+  { name: 'tenants', title: () => t('Tenants'), scope: 'keys', View: Tenants },
+  { name: 'keys', title: () => t('Keys'), scope: 'keys', View: Keys },
+  { name: 'audit', title: () => t('Audit log'), scope: 'keys', View: Audit },
 ]
 
 /** The console of owners and operators: the state of the server, its tenants, their keys and use. */
@@ -37,13 +38,13 @@ export default function Console() {
     <>
       <Bar />
       <main class="page console">
-        <h1>Console</h1>
-        <nav class="views" aria-label="Views of the console">
-          {own.map((v) => <a key={v.name} href={consolePath(v.name)} aria-current={v === shown ? 'page' : undefined}>{v.title}</a>)}
+        <h1>{t('Console')}</h1>
+        <nav class="views" aria-label={t('Views of the console')}>
+          {own.map((v) => <a key={v.name} href={consolePath(v.name)} aria-current={v === shown ? 'page' : undefined}>{v.title()}</a>)}
         </nav>
         {shown
           ? <shown.View key={shown.name} />
-          : <div class="empty-box"><p>There is no such view for you.</p><p class="muted">Scopes of your access: {description.value?.scopes.join(', ') || 'none'}.</p></div>}
+          : <div class="empty-box"><p>{t('There is no such view for you.')}</p><p class="muted">{description.value?.scopes.length ? t('Scopes of your access: {scopes}.', { scopes: description.value.scopes.join(', ') }) : t('Scopes of your access: none.')}</p></div>}
       </main>
     </>
   )

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { Quota, Tenant } from '@sandgate/client/base'
+import { rich, t } from '../language/texts'
 import { rest } from '../rest'
 import { may } from '../server'
 import { confirm, Dialog } from '../ui/dialog'
@@ -8,13 +9,13 @@ import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import { failed } from '../ui/toast'
 import { Shown, useLoaded } from './load'
-import { amount, bounds, part, readQuota } from './quota'
+import { amount, bounds, part, readQuota, written } from './quota'
 
 /** The name under which the server stores the quota of tenants without one of their own. */
 const others = '*'
 
-const nameOf = (t: Tenant) => (t.name === others ? 'All others' : t.name)
-const pathOf = (t: Tenant) => `/v1/tenants/${encodeURIComponent(t.name)}`
+const nameOf = ({ name }: Tenant) => (name === others ? t('All others') : name)
+const pathOf = ({ name }: Tenant) => `/v1/tenants/${encodeURIComponent(name)}`
 
 /** The tenants, their use and their quotas. */
 export function Tenants() {
@@ -23,32 +24,32 @@ export function Tenants() {
   const columns = bounds.filter((b) => b.field !== 'requests_per_second')
   return (
     <section aria-labelledby="tenants">
-      <h2 id="tenants">Tenants</h2>
-      <p class="muted lead">Each number is the present use, and the quota if there is one. A tenant without a quota is bounded by the server only.</p>
+      <h2 id="tenants">{t('Tenants')}</h2>
+      <p class="muted lead">{t('Each number is the present use, and the quota if there is one. A tenant without a quota is bounded by the server only.')}</p>
       <Shown of={tenants}>
         {(list) => (
           <div class="scrolls">
             <table class="table">
               <thead>
                 <tr>
-                  <th scope="col">Tenant</th><th scope="col" class="num">Keys</th>
-                  {columns.map((b) => <th key={b.field} scope="col" class="num">{b.name}</th>)}
-                  {may('admin') && <th scope="col"><span class="sr">Actions</span></th>}
+                  <th scope="col">{t('Tenant')}</th><th scope="col" class="num">{t('Keys')}</th>
+                  {columns.map((b) => <th key={b.field} scope="col" class="num">{b.name()}</th>)}
+                  {may('admin') && <th scope="col"><span class="sr">{t('Actions')}</span></th>}
                 </tr>
               </thead>
               <tbody>
-                {list.map((t) => (
-                  <tr key={t.name}>
-                    <th scope="row">{nameOf(t)} {t.own && <span class="badge">own quota</span>}</th>
-                    <td class="num">{t.name === others ? '' : t.keys}</td>
-                    {columns.map((b) => <td key={b.field} class="num"><Held tenant={t} bound={b} /></td>)}
+                {list.map((one) => (
+                  <tr key={one.name}>
+                    <th scope="row">{nameOf(one)} {one.own && <span class="badge">{t('own quota')}</span>}</th>
+                    <td class="num">{one.name === others ? '' : one.keys}</td>
+                    {columns.map((b) => <td key={b.field} class="num"><Held tenant={one} bound={b} /></td>)}
                     {may('admin') && (
                       <td>
-                        <Menu label={`More for ${nameOf(t)}`} button={<Icon name="more" />}>
+                        <Menu label={t('More for {name}', { name: nameOf(one) })} button={<Icon name="more" />}>
                           {() => (
                             <>
-                              <MenuItem onClick={() => setEdited(t)}><Icon name="edit" />Edit quota…</MenuItem>
-                              {t.own && <MenuItem danger onClick={() => void remove(t, tenants.again)}><Icon name="trash" />Remove quota…</MenuItem>}
+                              <MenuItem onClick={() => setEdited(one)}><Icon name="edit" />{t('Edit quota…')}</MenuItem>
+                              {one.own && <MenuItem danger onClick={() => void remove(one, tenants.again)}><Icon name="trash" />{t('Remove quota…')}</MenuItem>}
                             </>
                           )}
                         </Menu>
@@ -61,7 +62,7 @@ export function Tenants() {
           </div>
         )}
       </Shown>
-      {may('admin') && <button type="button" class="button" onClick={() => setEdited({ name: '', quota: {}, own: false, keys: 0 } as unknown as Tenant)}><Icon name="add" />Set a quota…</button>}
+      {may('admin') && <button type="button" class="button" onClick={() => setEdited({ name: '', quota: {}, own: false, keys: 0 } as unknown as Tenant)}><Icon name="add" />{t('Set a quota…')}</button>}
       {edited && <Edit tenant={edited} onClose={() => setEdited(undefined)} saved={tenants.again} />}
     </section>
   )
@@ -75,16 +76,16 @@ function Held({ tenant, bound }: { tenant: Tenant; bound: (typeof bounds)[number
   if (tenant.name === others) return <>{most ? amount(bound, most) : '–'}</>
   return (
     <>
-      {amount(bound, used)}{most > 0 && <span class="muted"> of {amount(bound, most)}</span>}
-      {share !== undefined && <meter class="meter" min={0} max={1} high={0.9} value={share} aria-label={`${bound.name} of ${nameOf(tenant)}`} />}
+      {most > 0 ? rich('{n} of {all}', { n: amount(bound, used), all: <span class="muted">{amount(bound, most)}</span> }) : amount(bound, used)}
+      {share !== undefined && <meter class="meter" min={0} max={1} high={0.9} value={share} aria-label={t('{resource} of {name}', { resource: bound.name(), name: nameOf(tenant) })} />}
     </>
   )
 }
 
-async function remove(t: Tenant, changed: () => Promise<void>): Promise<void> {
-  const text = t.name === others ? 'Tenants without a quota of their own are then bounded by the server only.' : 'The quota of all others applies to it then.'
-  if (!await confirm({ title: `Remove the quota of ${nameOf(t)}?`, text, yes: 'Remove', danger: true })) return
-  await rest('DELETE', pathOf(t)).catch((e: unknown) => failed('The quota was not removed', e))
+async function remove(tenant: Tenant, changed: () => Promise<void>): Promise<void> {
+  const text = tenant.name === others ? t('Tenants without a quota of their own are then bounded by the server only.') : t('The quota of all others applies to it then.')
+  if (!await confirm({ title: t('Remove the quota of {name}?', { name: nameOf(tenant) }), text, yes: t('Remove'), danger: true })) return
+  await rest('DELETE', pathOf(tenant)).catch((e: unknown) => failed(t('The quota was not removed'), e))
   await changed()
 }
 
@@ -94,8 +95,8 @@ function Edit({ tenant, onClose, saved }: { tenant: Tenant; onClose: () => void;
   const save = async (form: HTMLFormElement) => {
     const fields = Object.fromEntries([...new FormData(form)].map(([k, v]) => [k, String(v)]))
     const name = tenant.name || fields.tenant!.trim()
-    const { quota, wrong } = readQuota(fields)
-    if (!quota) return setWrong(`${wrong} has to be a number, or empty.`)
+    const { quota, wrong = '' } = readQuota(fields)
+    if (!quota) return setWrong(t('{field} has to be a number, or empty.', { field: wrong }))
     try {
       await rest('PUT', pathOf({ ...tenant, name }), quota satisfies Quota)
       onClose()
@@ -104,22 +105,22 @@ function Edit({ tenant, onClose, saved }: { tenant: Tenant; onClose: () => void;
       setWrong(explain(e as Error))
     }
   }
-  const title = tenant.name ? `Quota of ${nameOf(tenant)}` : 'Quota of a tenant'
+  const title = tenant.name ? t('Quota of {name}', { name: nameOf(tenant) }) : t('Quota of a tenant')
   return (
     <Dialog label={title} onClose={onClose}>
       <form class="dialog" onSubmit={(e) => { e.preventDefault(); void save(e.currentTarget) }}>
         <h2>{title}</h2>
-        <p class="muted">An empty field sets no bound.</p>
-        {!tenant.name && <label class="labelled">Tenant<input class="field" name="tenant" required autofocus autocomplete="off" placeholder={`A name, or ${others} for all others`} /></label>}
+        <p class="muted">{t('An empty field sets no bound.')}</p>
+        {!tenant.name && <label class="labelled">{t('Tenant')}<input class="field" name="tenant" required autofocus autocomplete="off" placeholder={t('A name, or {sign} for all others', { sign: others })} /></label>}
         <div class="two">
           {bounds.map((b, i) => (
-            <label key={b.field} class="labelled">{b.unitName ? `${b.name}, ${b.unitName}` : b.name}
-              <input class="field" name={b.field} inputMode="decimal" autocomplete="off" autofocus={tenant.name !== '' && i === 0} defaultValue={tenant.quota[b.field] ? String(tenant.quota[b.field]! / b.unit) : ''} />
+            <label key={b.field} class="labelled">{b.unitName ? `${b.name()}, ${b.unitName}` : b.name()}
+              <input class="field" name={b.field} inputMode="decimal" autocomplete="off" autofocus={tenant.name !== '' && i === 0} defaultValue={tenant.quota[b.field] ? written(b, tenant.quota[b.field]!) : ''} />
             </label>
           ))}
         </div>
         {wrong && <p class="bad" role="alert">{wrong}</p>}
-        <div class="actions"><button type="button" class="button" onClick={onClose}>Cancel</button><button class="button primary">Save</button></div>
+        <div class="actions"><button type="button" class="button" onClick={onClose}>{t('Cancel')}</button><button class="button primary">{t('Save')}</button></div>
       </form>
     </Dialog>
   )

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import type { UsageSum } from '@sandgate/client/base'
+import { number, plural, t } from '../language/texts'
 import { rest } from '../rest'
 import { Icon } from '../ui/icon'
 import { dayMS, lastDays, measures, type Day, type Measure } from './days'
@@ -7,7 +8,10 @@ import { restText, saveFile, Shown, useLoaded } from './load'
 import { MissingRecords, type Missing } from './missing'
 import { Words } from './words'
 
-const groups: [string, string][] = [['tenant', 'Tenant'], ['subject', 'Key or user'], ['session', 'Session'], ['day', 'Day']]
+/** The groups of a report: the key of a request, the head of the table, and the choice. */
+const groups = (): [key: string, name: string, choice: string][] => [
+  ['tenant', t('Tenant'), t('By tenant')], ['subject', t('Key or user'), t('By key or user')], ['session', t('Session'), t('By session')], ['day', t('Day'), t('By day')],
+]
 const spans = [7, 30, 90]
 
 const span = signal(30)
@@ -33,12 +37,12 @@ export function Usage() {
   const m = measure.value
   return (
     <section aria-labelledby="usage">
-      <h2 id="usage">Usage</h2>
+      <h2 id="usage">{t('Usage')}</h2>
       <div class="filters">
-        <select class="field" aria-label="Time" value={span.value} onChange={(e) => (span.value = Number(e.currentTarget.value))}>{spans.map((n) => <option key={n} value={n}>Last {n} days</option>)}</select>
-        <select class="field" aria-label="Measure" value={m.field} onChange={(e) => (measure.value = measures.find((x) => x.field === e.currentTarget.value)!)}>{measures.map((x) => <option key={x.field} value={x.field}>{x.name}</option>)}</select>
-        <select class="field" aria-label="Group by" value={by} onChange={(e) => (group.value = e.currentTarget.value)}>{groups.map(([key, name]) => <option key={key} value={key}>By {name.toLowerCase()}</option>)}</select>
-        <Words label="Label" placeholder="Label, such as team:red" value={label.value} entered={(text) => (label.value = text)} />
+        <select class="field" aria-label={t('Time')} value={span.value} onChange={(e) => (span.value = Number(e.currentTarget.value))}>{spans.map((n) => <option key={n} value={n}>{plural(n, 'Last day', 'Last {n} days')}</option>)}</select>
+        <select class="field" aria-label={t('Measure')} value={m.field} onChange={(e) => (measure.value = measures.find((x) => x.field === e.currentTarget.value)!)}>{measures.map((x) => <option key={x.field} value={x.field}>{x.name()}</option>)}</select>
+        <select class="field" aria-label={t('Group by')} value={by} onChange={(e) => (group.value = e.currentTarget.value)}>{groups().map(([key,, choice]) => <option key={key} value={key}>{choice}</option>)}</select>
+        <Words label={t('Label')} placeholder={t('Label, such as team:red')} value={label.value} entered={(text) => (label.value = text)} />
         <button type="button" class="button" onClick={() => void saveFile(() => restText(`/v1/usage?${query(by)}&format=csv`), `usage-by-${by}.csv`)}><Icon name="download" />CSV</button>
       </div>
       <Shown of={days}>{(r) => <Chart days={lastDays(r.sums ?? [], span.value, Date.now())} measure={m} />}</Shown>
@@ -47,8 +51,8 @@ export function Usage() {
           <>
             <MissingRecords list={missing ?? []} />
             {!sums?.length
-              ? <div class="empty-box"><p>Nothing was used in this time.</p></div>
-              : <Sums sums={sums} name={groups.find(([key]) => key === by)![1]} by={m} />}
+              ? <div class="empty-box"><p>{t('Nothing was used in this time.')}</p></div>
+              : <Sums sums={sums} group={by} by={m} />}
           </>
         )}
       </Shown>
@@ -66,8 +70,8 @@ function Chart({ days, measure: m }: { days: Day[]; measure: Measure }) {
   const width = 100 / days.length
   return (
     <figure class="chart">
-      <figcaption class="row"><strong class="grow">{m.name}: {m.text(total)}</strong><span class="muted">most in a day: {m.text(most)}</span></figcaption>
-      <svg viewBox={`0 0 100 ${height}`} preserveAspectRatio="none" role="img" aria-label={`${m.name} on each of ${days.length} days, ${m.text(total)} in total`}>
+      <figcaption class="row"><strong class="grow">{m.name()}: {m.text(total)}</strong><span class="muted">{t('most in a day: {most}', { most: m.text(most) })}</span></figcaption>
+      <svg viewBox={`0 0 100 ${height}`} preserveAspectRatio="none" role="img" aria-label={plural(days.length, '{measure} on 1 day, {total} in total', '{measure} on each of {n} days, {total} in total', { measure: m.name(), total: m.text(total) })}>
         {days.map((d, i) => {
           const h = most > 0 ? Math.max(values[i]! > 0 ? 1 : 0, values[i]! / most * (height - 4)) : 0
           return (
@@ -84,19 +88,19 @@ function Chart({ days, measure: m }: { days: Day[]; measure: Measure }) {
 }
 
 /** The sums of one group, with those that used most first; days stay in their order. */
-function Sums({ sums, name, by }: { sums: UsageSum[]; name: string; by: Measure }) {
-  const sorted = name === 'Day' ? sums : [...sums].sort((a, b) => Number(b[by.field]) - Number(a[by.field]))
+function Sums({ sums, group, by }: { sums: UsageSum[]; group: string; by: Measure }) {
+  const sorted = group === 'day' ? sums : [...sums].sort((a, b) => Number(b[by.field]) - Number(a[by.field]))
   return (
     <div class="scrolls">
       <table class="table">
-        <thead><tr><th scope="col">{name}</th><th scope="col" class="num">Sessions</th>{measures.map((m) => <th key={m.field} scope="col" class="num">{m.name}</th>)}</tr></thead>
+        <thead><tr><th scope="col">{groups().find(([key]) => key === group)![1]}</th><th scope="col" class="num">{t('Sessions')}</th>{measures.map((m) => <th key={m.field} scope="col" class="num">{m.name()}</th>)}</tr></thead>
         <tbody>
           {sorted.slice(0, 200).map((s) => (
-            <tr key={s.key}><th scope="row">{s.key || '–'}</th><td class="num">{s.sessions.toLocaleString()}</td>{measures.map((m) => <td key={m.field} class="num">{m.text(Number(s[m.field]))}</td>)}</tr>
+            <tr key={s.key}><th scope="row">{s.key || '–'}</th><td class="num">{number(s.sessions)}</td>{measures.map((m) => <td key={m.field} class="num">{m.text(Number(s[m.field]))}</td>)}</tr>
           ))}
         </tbody>
       </table>
-      {sorted.length > 200 && <p class="muted">The first 200 of {sorted.length.toLocaleString()} are shown. The CSV file has all.</p>}
+      {sorted.length > 200 && <p class="muted">{t('The first {n} of {all} are shown. The CSV file has all.', { n: 200, all: number(sorted.length) })}</p>}
     </div>
   )
 }

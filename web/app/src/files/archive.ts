@@ -1,3 +1,4 @@
+import { t } from '../language/texts'
 import { filesPath, restBlob } from '../rest'
 import { failed } from '../ui/toast'
 import { save } from '../notebook/rich'
@@ -8,6 +9,6 @@ export async function downloadFolder(session: string, path: string): Promise<voi
   try {
     save(await restBlob(`${filesPath(session, path)}?archive=zip`), `${name}.zip`)
   } catch (e) {
-    failed(`The folder ${name} was not downloaded`, e)
+    failed(t('The folder {name} was not downloaded', { name }), e)
   }
 }

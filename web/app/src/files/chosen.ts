@@ -1,3 +1,5 @@
+import { plural, t } from '../language/texts'
+
 /** A file to upload, with its path below the folder that gets it. */
 export interface Incoming {
   name: string
@@ -16,7 +18,7 @@ export function inFolder(files: Iterable<File>): Incoming[] {
 export function questionFor(files: Incoming[], taken: ReadonlySet<string>): { title: string; text: string; yes: string } | undefined {
   const single = files.filter((f) => !f.name.includes('/') && taken.has(f.name))
   const folders = [...new Set(files.flatMap((f) => (f.name.includes('/') ? [f.name.split('/')[0]!] : [])))].filter((name) => taken.has(name))
-  if (single.length > 0) return { title: `Replace ${single.length === 1 ? single[0]!.name : `${single.length} files`}?`, text: 'Files with these names exist.', yes: 'Replace' }
-  if (folders.length > 0) return { title: `Add to ${folders.length === 1 ? `the folder ${folders[0]}` : `${folders.length} folders`}?`, text: 'Files in it with the same names are replaced.', yes: 'Add' }
+  if (single.length > 0) return { title: single.length === 1 ? t('Replace {name}?', { name: single[0]!.name }) : plural(single.length, 'Replace {n} file?', 'Replace {n} files?'), text: t('Files with these names exist.'), yes: t('Replace') }
+  if (folders.length > 0) return { title: folders.length === 1 ? t('Add to the folder {name}?', { name: folders[0]! }) : plural(folders.length, 'Add to {n} folder?', 'Add to {n} folders?'), text: t('Files in it with the same names are replaced.'), yes: t('Add') }
   return undefined
 }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { t } from '../language/texts'
 import { rest } from '../rest'
 import { languages } from '../server'
 import { explain } from '../ui/again'
@@ -18,7 +19,7 @@ export function packageOf(file: string): { manager: 'python' | 'javascript' | 'j
 export function parseEnv(text: string): Record<string, string> {
   return Object.fromEntries(text.split('\n').filter((l) => l.trim()).map((l) => {
     const m = /^\s*([A-Za-z_]\w*)=(.*)$/.exec(l)
-    if (!m) throw new Error(`“${l.trim().slice(0, 40)}” is not of the form NAME=value`)
+    if (!m) throw new Error(t('“{line}” is not of the form NAME=value', { line: l.trim().slice(0, 40) }))
     return [m[1]!, m[2]!]
   }))
 }
@@ -27,7 +28,7 @@ export function parseEnv(text: string): Record<string, string> {
 export function parseVolumes(text: string): { name: string; path?: string; read_only?: boolean }[] {
   return text.split('\n').map((l) => l.trim()).filter(Boolean).map((l) => {
     const m = /^([A-Za-z0-9][\w.-]*)(?::(\/[^:]*)?)?(?::(ro|rw))?$/.exec(l)
-    if (!m) throw new Error(`“${l.slice(0, 40)}” is not a volume: NAME, NAME:/PATH or NAME:/PATH:ro`)
+    if (!m) throw new Error(t('“{line}” is not a volume: NAME, NAME:/PATH or NAME:/PATH:ro', { line: l.slice(0, 40) }))
     return { name: m[1]!, ...(m[2] ? { path: m[2] } : {}), ...(m[3] === 'ro' ? { read_only: true } : {}) }
   })
 }
@@ -36,6 +37,9 @@ export function parseVolumes(text: string): { name: string; path?: string; read_
 const named: Record<string, string> = {
   python: 'tinydb numpy==2.1', javascript: 'left-pad @types/node', golang: 'golang.org/x/text/language', php: 'monolog/monolog:^3.0', java: 'com.google.code.gson:gson:2.11.0',
 }
+
+/** An example of startup code. */
+const startup = 'import pandas as pd'
 
 /** A form for the content of a template, which starts its build. */
 export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClose(): void; onMade(): void }) {
@@ -59,7 +63,7 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
       const packages: Record<string, string[]> = {}
       for (const f of files) {
         const p = packageOf(f.name)
-        if (!p) throw new Error(`${f.name} is neither a wheel (.whl), a source of Python (.tar.gz), a package of npm (.tgz) nor a jar`)
+        if (!p) throw new Error(t('{name} is neither a wheel (.whl), a source of Python (.tar.gz), a package of npm (.tgz) nor a jar', { name: f.name }))
         ;(packages[p.manager] ??= []).push(p.name)
       }
       for (const language of chosen) {
@@ -86,49 +90,49 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
     }
   }
   return (
-    <Dialog label="New template" class="wide-dialog" onClose={onClose}>
+    <Dialog label={t('New template')} class="wide-dialog" onClose={onClose}>
       <form class="dialog" onSubmit={(e) => { e.preventDefault(); void build() }}>
-        <h2>New template</h2>
-        <p class="muted">Sessions start from a template at once, with its packages installed and its startup code already run. The server builds it once, which takes about a minute.</p>
+        <h2>{t('New template')}</h2>
+        <p class="muted">{t('Sessions start from a template at once, with its packages installed and its startup code already run. The server builds it once, which takes about a minute.')}</p>
         <div class="two">
-          <label class="labelled">Name<input class="field" value={name} required maxLength={63} pattern="[a-z0-9][a-z0-9\-]*" title="Lower-case letters, digits and hyphens" autofocus autocomplete="off" spellcheck={false} onInput={(e) => setName(e.currentTarget.value)} /></label>
-          <label class="labelled">Description<input class="field" value={description} maxLength={200} onInput={(e) => setDescription(e.currentTarget.value)} /></label>
+          <label class="labelled">{t('Name')}<input class="field" value={name} required maxLength={63} pattern="[a-z0-9][a-z0-9\-]*" title={t('Lower-case letters, digits and hyphens')} autofocus autocomplete="off" spellcheck={false} onInput={(e) => setName(e.currentTarget.value)} /></label>
+          <label class="labelled">{t('Description')}<input class="field" value={description} maxLength={200} onInput={(e) => setDescription(e.currentTarget.value)} /></label>
         </div>
-        {taken.includes(name.trim()) && <p class="hint">A template with this name exists. It is replaced. Its sessions keep running.</p>}
+        {taken.includes(name.trim()) && <p class="hint">{t('A template with this name exists. It is replaced. Its sessions keep running.')}</p>}
         <fieldset class="choices">
-          <legend>Languages <span class="muted">the first one starts at once</span></legend>
+          <legend>{t('Languages')} <span class="muted">{t('the first one starts at once')}</span></legend>
           {languages.value.map((l) => (
             <label key={l.name}><input type="checkbox" checked={chosen.includes(l.name)} onChange={(e) => setChosen(e.currentTarget.checked ? [...chosen, l.name] : chosen.filter((c) => c !== l.name))} />
-              {l.display_name.replace(' and TypeScript', ' / TS')}{chosen.length > 1 && chosen[0] === l.name && <span class="badge">warm</span>}</label>
+              {l.display_name.replace(' and TypeScript', ' / TS')}{chosen.length > 1 && chosen[0] === l.name && <span class="badge">{t('warm')}</span>}</label>
           ))}
         </fieldset>
-        <label class="labelled">Packages <span class="muted">files for pip (.whl, .tar.gz) or npm (.tgz), and jars, with all that they need: a sandbox has no network</span>
+        <label class="labelled">{t('Packages')} <span class="muted">{t('files for pip (.whl, .tar.gz) or npm (.tgz), and jars, with all that they need: a sandbox has no network')}</span>
           <input class="field" type="file" multiple accept=".whl,.tgz,.gz,.jar" onChange={(e) => setFiles([...(e.currentTarget.files ?? [])])} /></label>
         <details>
-          <summary>Packages from an index</summary>
+          <summary>{t('Packages from an index')}</summary>
           <div class="more-fields">
             {chosen.filter((l) => named[l]).map((l) => (
-              <label key={l} class="labelled">{languages.peek().find((x) => x.name === l)?.display_name ?? l} <span class="muted">names, with spaces between</span>
+              <label key={l} class="labelled">{languages.peek().find((x) => x.name === l)?.display_name ?? l} <span class="muted">{t('names, with spaces between')}</span>
                 <input class="field code" value={names[l] ?? ''} placeholder={named[l]} autocomplete="off" spellcheck={false} onInput={(e) => { setNames({ ...names, [l]: e.currentTarget.value }); if (e.currentTarget.value.trim()) setBuildOut(true) }} /></label>
             ))}
-            <div class="choices"><label><input type="checkbox" checked={buildOut} onChange={(e) => setBuildOut(e.currentTarget.checked)} /> The build may reach what the server lets out; nothing of that is left for sessions</label></div>
+            <div class="choices"><label><input type="checkbox" checked={buildOut} onChange={(e) => setBuildOut(e.currentTarget.checked)} /> {t('The build may reach what the server lets out; nothing of that is left for sessions')}</label></div>
           </div>
         </details>
-        <label class="labelled">Startup code <span class="muted">runs once, in the first language</span>
-          <textarea class="field code" rows={4} value={code} spellcheck={false} placeholder="import pandas as pd" onInput={(e) => setCode(e.currentTarget.value)} /></label>
+        <label class="labelled">{t('Startup code')} <span class="muted">{t('runs once, in the first language')}</span>
+          <textarea class="field code" rows={4} value={code} spellcheck={false} placeholder={startup} onInput={(e) => setCode(e.currentTarget.value)} /></label>
         <details>
-          <summary>Commands, environment, volumes, network</summary>
+          <summary>{t('Commands, environment, volumes, network')}</summary>
           <div class="more-fields">
-            <label class="labelled">Commands <span class="muted">one per line, run once in a shell</span><textarea class="field code" rows={2} value={run} spellcheck={false} onInput={(e) => setRun(e.currentTarget.value)} /></label>
-            <label class="labelled">Environment <span class="muted">NAME=value, one a line</span><textarea class="field code" rows={2} value={env} spellcheck={false} onInput={(e) => setEnv(e.currentTarget.value)} /></label>
-            <label class="labelled">Volumes <span class="muted">of each session, one per line: NAME:/PATH, or NAME:/PATH:ro for read-only</span><textarea class="field code" rows={2} value={volumes} spellcheck={false} onInput={(e) => setVolumes(e.currentTarget.value)} /></label>
-            <div class="choices"><label><input type="checkbox" checked={sessionsOut} onChange={(e) => setSessionsOut(e.currentTarget.checked)} /> Its sessions may use the network, as far as the server allows</label></div>
+            <label class="labelled">{t('Commands')} <span class="muted">{t('one per line, run once in a shell')}</span><textarea class="field code" rows={2} value={run} spellcheck={false} onInput={(e) => setRun(e.currentTarget.value)} /></label>
+            <label class="labelled">{t('Environment')} <span class="muted">{t('NAME=value, one a line')}</span><textarea class="field code" rows={2} value={env} spellcheck={false} onInput={(e) => setEnv(e.currentTarget.value)} /></label>
+            <label class="labelled">{t('Volumes')} <span class="muted">{t('of each session, one per line: NAME:/PATH, or NAME:/PATH:ro for read-only')}</span><textarea class="field code" rows={2} value={volumes} spellcheck={false} onInput={(e) => setVolumes(e.currentTarget.value)} /></label>
+            <div class="choices"><label><input type="checkbox" checked={sessionsOut} onChange={(e) => setSessionsOut(e.currentTarget.checked)} /> {t('Its sessions may use the network, as far as the server allows')}</label></div>
           </div>
         </details>
-        {error && <p class="bad" role="alert" ref={(el) => el?.scrollIntoView({ block: 'nearest' })}>The template was not made. {error}</p>}
+        {error && <p class="bad" role="alert" ref={(el) => el?.scrollIntoView({ block: 'nearest' })}>{t('The template was not made.')} {error}</p>}
         <div class="actions">
-          <button type="button" class="button" onClick={onClose}>Cancel</button>
-          <button class="button primary" disabled={sending || chosen.length === 0}>{sending ? 'Sending…' : 'Build it'}</button>
+          <button type="button" class="button" onClick={onClose}>{t('Cancel')}</button>
+          <button class="button primary" disabled={sending || chosen.length === 0}>{sending ? t('Sending…') : t('Build it')}</button>
         </div>
       </form>
     </Dialog>

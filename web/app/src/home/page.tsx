@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import type { SandgateError, Sandbox } from '@sandgate/client/base'
+import { t } from '../language/texts'
 import { facts } from '../notebook/languages'
 import { filesPath, offers, rest } from '../rest'
 import { navigate, notebookPath, terminalPath } from '../router'
@@ -70,13 +71,13 @@ export default function Home() {
     let gone = false
     void look()
     // One request after the other, however long the server takes.
-    let t = setTimeout(async function again() {
+    let timer = setTimeout(async function again() {
       if (!document.hidden) await look()
-      if (!gone) t = setTimeout(again, lookEvery)
+      if (!gone) timer = setTimeout(again, lookEvery)
     }, lookEvery)
     return () => {
       gone = true
-      clearTimeout(t)
+      clearTimeout(timer)
       sessions.value = undefined
     }
   }, [])
@@ -90,7 +91,7 @@ export default function Home() {
       if (example) await rest('PUT', filesPath(s.id, 'notebook.ipynb'), notebookOf(example))
       navigate(terminal ? terminalPath(s.id) : notebookPath(s.id), { open: terminal })
     } catch (e) {
-      failed('The session was not created', e)
+      failed(t('The session was not created'), e)
       setMaking(undefined)
     }
   }
@@ -98,8 +99,8 @@ export default function Home() {
   const first = list?.length === 0
   const create = may('sessions:manage') && (
     <section key="new" aria-labelledby="new">
-      {first ? <h1 id="new">What would you like to run?</h1> : <h2 id="new">New session</h2>}
-      <p class={first ? 'muted lead' : 'muted'}>A session is your own machine, with a notebook and terminals. It has all languages. The one that you choose starts at once.</p>
+      {first ? <h1 id="new">{t('What would you like to run?')}</h1> : <h2 id="new">{t('New session')}</h2>}
+      <p class={first ? 'muted lead' : 'muted'}>{t('A session is your own machine, with a notebook and terminals. It has all languages. The one that you choose starts at once.')}</p>
       <div class="languages">
         {languages.value.map((l) => (
           <button key={l.name} type="button" class="language-card" disabled={making !== undefined} onClick={() => void make(l.name)}>
@@ -108,20 +109,20 @@ export default function Home() {
           </button>
         ))}
         <button type="button" class="language-card" disabled={making !== undefined} onClick={() => void make('bash', true)}>
-          <span class="language-badge dark" aria-hidden="true"><Icon name="terminal" /></span><span>Terminal</span>
+          <span class="language-badge dark" aria-hidden="true"><Icon name="terminal" /></span><span>{t('Terminal')}</span>
         </button>
       </div>
       {first && <Examples making={making} make={(e) => void make(e.language, false, undefined, e)} />}
       <ChooseVolumes />
-      <Templates disabled={making !== undefined} make={(t) => void make(t.languages[0] ?? '', false, t)} />
+      <Templates disabled={making !== undefined} make={(template) => void make(template.languages[0] ?? '', false, template)} />
     </section>
   )
   const yours = (
     <section key="yours" aria-labelledby="yours" class="yours">
-      {first ? <h2 id="yours">Your sessions</h2> : <h1 id="yours">Your sessions</h1>}
-      {error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">Your sessions could not be listed. {explain(error)}</span>{mayHelp(error) && <button type="button" class="button" onClick={() => void look()}>Try again</button>}</div>}
+      {first ? <h2 id="yours">{t('Your sessions')}</h2> : <h1 id="yours">{t('Your sessions')}</h1>}
+      {error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">{t('Your sessions could not be listed.')} {explain(error)}</span>{mayHelp(error) && <button type="button" class="button" onClick={() => void look()}>{t('Try again')}</button>}</div>}
       {!list && !error && <ul class="sessions" aria-busy="true">{[1, 2].map((i) => <li key={i} class="session skeleton" />)}</ul>}
-      {first && <div class="empty-box"><p>No sessions yet. Choose a language above to start one.</p><p class="muted">Variables, files and running programs stay when you leave. A link to a session opens it and runs nothing.</p></div>}
+      {first && <div class="empty-box"><p>{t('No sessions yet. Choose a language above to start one.')}</p><p class="muted">{t('Variables, files and running programs stay when you leave. A link to a session opens it and runs nothing.')}</p></div>}
       {list && list.length > 0 && <Sessions list={list} details={details.value} changed={look} />}
     </section>
   )

@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Sandbox } from '@sandgate/client/base'
+import { number, plural, rich, t } from '../language/texts'
 import { facts } from '../notebook/languages'
 import { offers, rest } from '../rest'
 import { navigate, notebookPath, terminalPath } from '../router'
@@ -10,7 +11,7 @@ import { expiryOrNone } from '../ui/expiry'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import { failed, toast } from '../ui/toast'
-import { labelsOf, stateOf } from './filter'
+import { labelsOf, lostBecause, stateName, stateOf } from './filter'
 import type { Preview } from './previews'
 import { lookAtSnapshots } from './snapshots'
 
@@ -37,67 +38,67 @@ export function Row({ session: s, detail: { usage, last, previews }, changed, on
   const word = stateOf(i)
   const act = (what: string, f: () => Promise<unknown>) => void f().then(changed, (e: unknown) => failed(what, e))
   const at = (op: string) => `/v1/sessions/${encodeURIComponent(s.id)}${op && `/${op}`}`
-  const name = i.name || `${languageName(i.language)} session`
+  const name = i.name || t('{language} session', { language: languageName(i.language) })
   const terminals = i.channels?.filter((c) => c.kind === 'terminal' && c.state !== 'exited').length ?? 0
   const [Over, setOver] = useState<ComponentType | undefined>()
   const manage = () => void import('./previews').then(
-    ({ Previews }) => setOver(() => () => <Previews session={s} name={name} onClose={() => { setOver(undefined); void changed() }} />), (e: unknown) => failed('This part of the page could not be loaded', e))
+    ({ Previews }) => setOver(() => () => <Previews session={s} name={name} onClose={() => { setOver(undefined); void changed() }} />), (e: unknown) => failed(t('This part of the page could not be loaded'), e))
   return (
     <li class={`session ${word}`}>
       {Over && <Over />}
-      {onPick && <input type="checkbox" class="pick" aria-label={`Select ${name}`} checked={picked} onChange={(e) => onPick(e.currentTarget.checked)} />}
+      {onPick && <input type="checkbox" class="pick" aria-label={t('Select {name}', { name })} checked={picked} onChange={(e) => onPick(e.currentTarget.checked)} />}
       <span class="language-badge" style={{ background: facts(i.language).colour }} aria-hidden="true">{facts(i.language).short}</span>
       <div class="grow">
         <a class="session-name" href={notebookPath(s.id)}>{name}</a>
         <p class="muted about">
-          <span class={`state ${word}`}><i class="dot" />{word}{lost && i.reason ? `: ${i.reason}` : ''}</span>
+          <span class={`state ${word}`}><i class="dot" />{lost && i.reason ? lostBecause(i.reason) : stateName(word)}</span>
           <span>{ago(i.active_ms)}</span>
           {!lost && <span class="expiry">{expiryOrNone(i)}</span>}
           {usage && <Memory used={usage.memory_bytes} most={usage.memory_max_bytes} />}
-          {i.template && <span>from {i.template}</span>}
-          {i.origin && <span>copy of <code>{i.origin.slice(0, 10)}</code></span>}
-          {labelsOf(i).map((label) => <button key={label} type="button" class="label" aria-label={`Show sessions with ${label}`} onClick={() => onLabel(label)}>{label}</button>)}
-          {previews?.map((p) => p.url && <a key={p.id} class="label" href={p.url} target="_blank" rel="noreferrer noopener" aria-label={`Open the preview ${previewName(p)}`}>{previewName(p)}</a>)}
-          {i.keep_alive && <span>kept awake</span>}
-          {terminals > 0 && <span>{terminals} {terminals === 1 ? 'terminal' : 'terminals'}</span>}
+          {i.template && <span>{t('from {template}', { template: i.template })}</span>}
+          {i.origin && <span>{rich('copy of {session}', { session: <code>{i.origin.slice(0, 10)}</code> })}</span>}
+          {labelsOf(i).map((label) => <button key={label} type="button" class="label" aria-label={t('Show sessions with {label}', { label })} onClick={() => onLabel(label)}>{label}</button>)}
+          {previews?.map((p) => p.url && <a key={p.id} class="label" href={p.url} target="_blank" rel="noreferrer noopener" aria-label={t('Open the preview {name}', { name: previewName(p) })}>{previewName(p)}</a>)}
+          {i.keep_alive && <span>{t('kept awake')}</span>}
+          {terminals > 0 && <span>{plural(terminals, '{n} terminal', '{n} terminals')}</span>}
           <code class="id" title={s.id}>{s.id.slice(0, 10)}</code>
         </p>
         {last && <pre class="last-output">{last}</pre>}
       </div>
-      {!lost && <a class="button quiet open-terminal" href={terminalPath(s.id)} data-open aria-label={`Terminal of ${name}`}><Icon name="terminal" /></a>}
-      <Menu label={`More for ${name}`} button={<Icon name="more" />}>
+      {!lost && <a class="button quiet open-terminal" href={terminalPath(s.id)} data-open aria-label={t('Terminal of {name}', { name })}><Icon name="terminal" /></a>}
+      <Menu label={t('More for {name}', { name })} button={<Icon name="more" />}>
         {() => (
           <>
-            {!lost && <MenuItem onClick={() => navigate(notebookPath(s.id))}><Icon name="notebook" />Open</MenuItem>}
+            {!lost && <MenuItem onClick={() => navigate(notebookPath(s.id))}><Icon name="notebook" />{t('Open')}</MenuItem>}
             <MenuItem onClick={async () => {
-              const to = await ask({ title: 'Rename the session', value: i.name ?? '', placeholder: name, yes: 'Rename' })
-              if (to !== undefined && to !== (i.name ?? '')) act('The session was not renamed', () => rest('PATCH', at(''), { name: to }))
-            }}><Icon name="edit" />Rename…</MenuItem>
-            {offers('POST /v1/sessions/{id}/fork') && !lost && <MenuItem onClick={() => act('The session was not forked', async () => {
-              const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', at('fork'), { name: `${name} (copy)` })
-              toast('The copy has all variables, files and programs', { label: 'Open', run: () => navigate(notebookPath(copy!.id)) })
-            })}><Icon name="fork" />Fork</MenuItem>}
+              const to = await ask({ title: t('Rename the session'), value: i.name ?? '', placeholder: name, yes: t('Rename') })
+              if (to !== undefined && to !== (i.name ?? '')) act(t('The session was not renamed'), () => rest('PATCH', at(''), { name: to }))
+            }}><Icon name="edit" />{t('Rename…')}</MenuItem>
+            {offers('POST /v1/sessions/{id}/fork') && !lost && <MenuItem onClick={() => act(t('The session was not forked'), async () => {
+              const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', at('fork'), { name: t('{name} (copy)', { name }) })
+              toast(t('The copy has all variables, files and programs'), { label: t('Open'), run: () => navigate(notebookPath(copy!.id)) })
+            })}><Icon name="fork" />{t('Fork')}</MenuItem>}
             {offers('POST /v1/sessions/{id}/snapshots') && !lost && <MenuItem onClick={async () => {
-              const as = await ask({ title: 'Save a snapshot', text: 'New sessions can start from it, with all variables, files and programs of this moment.', value: '', placeholder: 'Name, such as data-loaded', yes: 'Save' })
+              const as = await ask({ title: t('Save a snapshot'), text: t('New sessions can start from it, with all variables, files and programs of this moment.'), value: '', placeholder: t('Name, such as data-loaded'), yes: t('Save') })
               if (as === undefined) return
-              act('The snapshot was not saved', async () => {
+              act(t('The snapshot was not saved'), async () => {
                 await rest('POST', at('snapshots'), as.trim() ? { name: as.trim() } : {})
                 await lookAtSnapshots()
               })
-            }}><Icon name="download" />Save a snapshot…</MenuItem>}
-            {offers('GET /v1/sessions/{id}/ports/links') && may('sessions:write') && !lost && <MenuItem onClick={manage}><Icon name="share" />Preview links…</MenuItem>}
-            {offers('POST /v1/sessions/{id}/pause') && i.state === 'running' && <MenuItem onClick={() => act('The session was not paused', () => rest('POST', at('pause')))}><Icon name="pause" />Pause</MenuItem>}
+            }}><Icon name="download" />{t('Save a snapshot…')}</MenuItem>}
+            {offers('GET /v1/sessions/{id}/ports/links') && may('sessions:write') && !lost && <MenuItem onClick={manage}><Icon name="share" />{t('Preview links…')}</MenuItem>}
+            {offers('POST /v1/sessions/{id}/pause') && i.state === 'running' && <MenuItem onClick={() => act(t('The session was not paused'), () => rest('POST', at('pause')))}><Icon name="pause" />{t('Pause')}</MenuItem>}
             {i.state === 'running' || i.state === 'paused'
-              ? <MenuItem onClick={() => act('The session was not hibernated', () => rest('POST', at('hibernate')))}><Icon name="moon" />Hibernate</MenuItem>
-              : !lost && <MenuItem onClick={() => act('The session was not resumed', () => rest('POST', at('resume')))}><Icon name="play" />Resume</MenuItem>}
-            {i.state === 'paused' && <MenuItem onClick={() => act('The session was not resumed', () => rest('POST', at('resume')))}><Icon name="play" />Resume</MenuItem>}
-            {!lost && <MenuItem onClick={() => act('The session was not changed', () => rest('PATCH', at(''), { keep_alive: !i.keep_alive }))}><Icon name="sun" />{i.keep_alive ? 'Pause when idle' : 'Keep awake'}</MenuItem>}
+              ? <MenuItem onClick={() => act(t('The session was not hibernated'), () => rest('POST', at('hibernate')))}><Icon name="moon" />{t('Hibernate')}</MenuItem>
+              : !lost && <MenuItem onClick={() => act(t('The session was not resumed'), () => rest('POST', at('resume')))}><Icon name="play" />{t('Resume')}</MenuItem>}
+            {i.state === 'paused' && <MenuItem onClick={() => act(t('The session was not resumed'), () => rest('POST', at('resume')))}><Icon name="play" />{t('Resume')}</MenuItem>}
+            {!lost && <MenuItem onClick={() => act(t('The session was not changed'), () => rest('PATCH', at(''), { keep_alive: !i.keep_alive }))}><Icon name="sun" />{i.keep_alive ? t('Pause when idle') : t('Keep awake')}</MenuItem>}
             <hr />
             <MenuItem danger onClick={async () => {
-              if (await confirm({ title: lost ? `Remove “${name}”?` : `End “${name}”?`, text: lost ? 'Its sandbox is already gone. This removes it from the list.' : 'Its variables, files and running programs are deleted. Download the files that you need first.', yes: lost ? 'Remove' : 'End session', danger: true })) {
-                act('The session was not ended', () => s.delete())
+              if (await confirm({ title: lost ? t('Remove “{name}”?', { name }) : t('End “{name}”?', { name }), text: lost ? t('Its sandbox is already gone. This removes it from the list.') : t('Its variables, files and running programs are deleted. Download the files that you need first.'), yes: lost ? t('Remove') : t('End session'), danger: true })) {
+                act(t('The session was not ended'), () => s.delete())
               }
-            }}><Icon name="trash" />{lost ? 'Remove' : 'End session…'}</MenuItem>
+            }}><Icon name="trash" />{lost ? t('Remove') : t('End session…')}</MenuItem>
           </>
         )}
       </Menu>
@@ -105,20 +106,20 @@ export function Row({ session: s, detail: { usage, last, previews }, changed, on
   )
 }
 
-const previewName = (p: Preview) => p.label || `Port ${p.port}`
+const previewName = (p: Preview) => p.label || t('Port {port}', { port: p.port })
 
 /** The memory in use, with the most that the session may take. */
 function Memory({ used, most }: { used: number; most?: number | undefined }) {
-  const mb = (n: number) => `${Math.round(n / 1e6).toLocaleString('en')} MB`
+  const mb = (n: number) => `${number(Math.round(n / 1e6))} MB`
   if (!most) return <span class="memory">{mb(used)}</span>
   const part = Math.min(1, used / most)
-  return <span class="memory">{mb(used)} of {mb(most)}<meter class="meter" min={0} max={1} high={0.8} value={part} aria-label={`${Math.round(part * 100)} % of its memory`} /></span>
+  return <span class="memory">{t('{used} of {most}', { used: mb(used), most: mb(most) })}<meter class="meter" min={0} max={1} high={0.8} value={part} aria-label={t('{percent} % of its memory', { percent: Math.round(part * 100) })} /></span>
 }
 
 function ago(ms: number): string {
   const s = Math.max(0, (Date.now() - ms) / 1000)
-  if (s < 60) return 'active just now'
-  if (s < 3600) return `active ${Math.round(s / 60)} min ago`
-  if (s < 86_400) return `active ${Math.round(s / 3600)} h ago`
-  return `active ${Math.round(s / 86_400)} d ago`
+  if (s < 60) return t('active just now')
+  if (s < 3600) return t('active {n} min ago', { n: Math.round(s / 60) })
+  if (s < 86_400) return t('active {n} h ago', { n: Math.round(s / 3600) })
+  return plural(Math.round(s / 86_400), 'active {n} d ago', 'active {n} d ago')
 }

@@ -1,11 +1,12 @@
 import { signal } from '@preact/signals'
 import type { Sandbox } from '@sandgate/client/base'
+import { number, plural, t } from '../language/texts'
 import { offers, rest } from '../rest'
 import { languageName } from '../server'
 import { confirm } from '../ui/dialog'
 import { Icon } from '../ui/icon'
 import { failed } from '../ui/toast'
-import { matches, states, type State } from './filter'
+import { matches, stateName, states, type State } from './filter'
 import { Row, type Detail } from './row'
 
 /** A list that is shorter has no filter. */
@@ -22,6 +23,8 @@ interface Props {
   changed: () => Promise<void>
 }
 
+const capital = (s: string) => s[0]!.toUpperCase() + s.slice(1)
+
 /** Lists sessions, the one that was used last first, with a filter and actions on several. */
 export function Sessions({ list, details, changed }: Props) {
   const filtered = list.length >= fewest || text.value !== '' || state.value !== ''
@@ -37,17 +40,17 @@ export function Sessions({ list, details, changed }: Props) {
   return (
     <>
       {filtered && (
-        <div class="filters" role="search" aria-label="Filter your sessions">
-          <input class="field grow" type="search" aria-label="Search your sessions" placeholder="Name, language, template or label" value={text.value} onInput={(e) => (text.value = e.currentTarget.value)} />
-          <select class="field" aria-label="State" value={state.value} onChange={(e) => (state.value = e.currentTarget.value as State | '')}>
-            <option value="">All states</option>{states.map((s) => <option key={s} value={s}>{s[0]!.toUpperCase() + s.slice(1)}</option>)}
+        <div class="filters" role="search" aria-label={t('Filter your sessions')}>
+          <input class="field grow" type="search" aria-label={t('Search your sessions')} placeholder={t('Name, language, template or label')} value={text.value} onInput={(e) => (text.value = e.currentTarget.value)} />
+          <select class="field" aria-label={t('State')} value={state.value} onChange={(e) => (state.value = e.currentTarget.value as State | '')}>
+            <option value="">{t('All states')}</option>{states.map((s) => <option key={s} value={s}>{capital(stateName(s))}</option>)}
           </select>
-          <button type="button" class="button" aria-pressed={some !== undefined} onClick={() => (selected.value = some ? undefined : new Set())}>{some ? 'Done' : 'Select'}</button>
+          <button type="button" class="button" aria-pressed={some !== undefined} onClick={() => (selected.value = some ? undefined : new Set())}>{some ? t('Done') : t('Select')}</button>
         </div>
       )}
       {some && <Actions shown={shown} picked={shown.filter((s) => some.has(s.id))} changed={changed} />}
       {shown.length === 0
-        ? <div class="empty-box"><p>No session matches the filter.</p><button type="button" class="button" onClick={() => { text.value = ''; state.value = '' }}>Show all {list.length}</button></div>
+        ? <div class="empty-box"><p>{t('No session matches the filter.')}</p><button type="button" class="button" onClick={() => { text.value = ''; state.value = '' }}>{t('Show all {n}', { n: number(list.length) })}</button></div>
         : <ul class="sessions">{shown.map((s) => <Row key={s.id} session={s} detail={details[s.id] ?? {}} changed={changed} onLabel={(label) => (text.value = label)} {...(some ? { picked: some.has(s.id), onPick: (on: boolean) => pick(s.id, on) } : {})} />)}</ul>}
     </>
   )
@@ -56,24 +59,24 @@ export function Sessions({ list, details, changed }: Props) {
 /** The actions on the selected sessions. */
 function Actions({ shown, picked, changed }: { shown: Sandbox[]; picked: Sandbox[]; changed: () => Promise<void> }) {
   const n = picked.length
-  const each = async (what: string, act: (s: Sandbox) => Promise<unknown>) => {
+  const each = async (act: (s: Sandbox) => Promise<unknown>, what: (wrong: string) => string) => {
     const results = await Promise.allSettled(picked.map(act))
     const wrong = results.filter((r) => r.status === 'rejected')
-    if (wrong.length) failed(`${wrong.length} of ${n} sessions were not ${what}`, wrong[0]!.reason)
+    if (wrong.length) failed(what(number(wrong.length)), wrong[0]!.reason)
     await changed()
   }
   const post = (op: string) => (s: Sandbox) => rest('POST', `/v1/sessions/${encodeURIComponent(s.id)}/${op}`)
   return (
-    <div class="filters" role="group" aria-label="Actions on the selected sessions">
-      <label class="row"><input type="checkbox" checked={n > 0 && n === shown.length} onChange={(e) => (selected.value = new Set(e.currentTarget.checked ? shown.map((s) => s.id) : []))} />All</label>
-      <span class="muted grow" role="status">{n === 0 ? 'Select sessions' : n === 1 ? '1 session selected' : `${n} sessions selected`}</span>
-      {offers('POST /v1/sessions/{id}/pause') && <button type="button" class="button" disabled={n === 0} onClick={() => void each('paused', post('pause'))}><Icon name="pause" />Pause</button>}
-      <button type="button" class="button" disabled={n === 0} onClick={() => void each('hibernated', post('hibernate'))}><Icon name="moon" />Hibernate</button>
+    <div class="filters" role="group" aria-label={t('Actions on the selected sessions')}>
+      <label class="row"><input type="checkbox" checked={n > 0 && n === shown.length} onChange={(e) => (selected.value = new Set(e.currentTarget.checked ? shown.map((s) => s.id) : []))} />{t('All')}</label>
+      <span class="muted grow" role="status">{n === 0 ? t('Select sessions') : plural(n, '{n} session selected', '{n} sessions selected')}</span>
+      {offers('POST /v1/sessions/{id}/pause') && <button type="button" class="button" disabled={n === 0} onClick={() => void each(post('pause'), (wrong) => plural(n, 'The session was not paused', '{wrong} of {n} sessions were not paused', { wrong }))}><Icon name="pause" />{t('Pause')}</button>}
+      <button type="button" class="button" disabled={n === 0} onClick={() => void each(post('hibernate'), (wrong) => plural(n, 'The session was not hibernated', '{wrong} of {n} sessions were not hibernated', { wrong }))}><Icon name="moon" />{t('Hibernate')}</button>
       <button type="button" class="button danger" disabled={n === 0} onClick={async () => {
-        if (!await confirm({ title: n === 1 ? 'End 1 session?' : `End ${n} sessions?`, text: 'Their variables, files and running programs are deleted. Download the files that you need first.', yes: n === 1 ? 'End 1 session' : `End ${n} sessions`, danger: true })) return
-        await each('ended', (s) => s.delete())
+        if (!await confirm({ title: plural(n, 'End {n} session?', 'End {n} sessions?'), text: t('Their variables, files and running programs are deleted. Download the files that you need first.'), yes: plural(n, 'End {n} session', 'End {n} sessions'), danger: true })) return
+        await each((s) => s.delete(), (wrong) => plural(n, 'The session was not ended', '{wrong} of {n} sessions were not ended', { wrong }))
         selected.value = undefined
-      }}><Icon name="trash" />End…</button>
+      }}><Icon name="trash" />{t('End…')}</button>
     </div>
   )
 }

@@ -1,3 +1,5 @@
+import { t } from '../language/texts'
+
 /** A regular file of an archive. */
 export interface Entry {
   name: string
@@ -12,7 +14,7 @@ export function tar(entries: Entry[]): Blob {
   for (const { name, content } of entries) {
     const head = new Uint8Array(block)
     const bytes = new TextEncoder().encode(name)
-    if (bytes.length > 100) throw new Error(`${name} has a name of over 100 bytes`)
+    if (bytes.length > 100) throw new Error(t('{name} has a name of over 100 bytes', { name }))
     const put = (at: number, text: string) => head.set(new TextEncoder().encode(text), at)
     const octal = (at: number, size: number, n: number) => put(at, `${n.toString(8).padStart(size - 1, '0')}\0`)
     head.set(bytes)

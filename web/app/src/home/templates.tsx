@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { useState } from 'preact/hooks'
+import { t } from '../language/texts'
 import { facts } from '../notebook/languages'
 import { offers, rest } from '../rest'
 import { languageName, may } from '../server'
@@ -35,9 +36,9 @@ export function Templates({ disabled, make }: { disabled: boolean; make: (templa
   // Rarely used parts are loaded on demand.
   const [over, setOver] = useState<ComponentType | undefined>()
   const close = () => setOver(undefined)
-  const show = (load: Promise<ComponentType>) => void load.then((view) => setOver(() => view), (e: unknown) => failed('This part of the page could not be loaded', e))
+  const show = (load: Promise<ComponentType>) => void load.then((view) => setOver(() => view), (e: unknown) => failed(t('This part of the page could not be loaded'), e))
   const create = () => show(import('./new-template').then(({ NewTemplate }) => () => (
-    <NewTemplate taken={templates.peek().map((t) => t.name)} onClose={close} onMade={() => { close(); void lookAtTemplates().catch(() => {}) }} />
+    <NewTemplate taken={templates.peek().map(({ name }) => name)} onClose={close} onMade={() => { close(); void lookAtTemplates().catch(() => {}) }} />
   )))
   const log = (name: string) => show(import('./build-log').then(({ BuildLog }) => () => <BuildLog name={name} onClose={close} />))
   const Over = over
@@ -46,27 +47,27 @@ export function Templates({ disabled, make }: { disabled: boolean; make: (templa
     <>
       {Over && <Over />}
       <div class="heading from">
-        <h2>Templates</h2>
+        <h2>{t('Templates')}</h2>
         <span class="grow" />
-        {mayMake && <button type="button" class="button" onClick={create}><Icon name="add" />New template</button>}
+        {mayMake && <button type="button" class="button" onClick={create}><Icon name="add" />{t('New template')}</button>}
       </div>
-      {all.length === 0 && <p class="muted">Sessions start from a template with its packages installed and its startup code run.</p>}
+      {all.length === 0 && <p class="muted">{t('Sessions start from a template with its packages installed and its startup code run.')}</p>}
       <ul class="templates">
-        {all.map((t) => (
-          <li key={t.name} class="template">
-            <button type="button" class="template-start" disabled={disabled || t.state !== 'ready'} onClick={() => make(t)}>
-              <span class="language-badge" style={{ background: facts(t.languages[0] ?? '').colour }} aria-hidden="true">{facts(t.languages[0] ?? '').short}</span>
+        {all.map((template) => (
+          <li key={template.name} class="template">
+            <button type="button" class="template-start" disabled={disabled || template.state !== 'ready'} onClick={() => make(template)}>
+              <span class="language-badge" style={{ background: facts(template.languages[0] ?? '').colour }} aria-hidden="true">{facts(template.languages[0] ?? '').short}</span>
               <span class="grow">
-                <strong>{t.name}</strong>
-                <span class={t.state === 'failed' ? 'bad ellipsis' : 'muted ellipsis'} title={t.error}>{{ ready: t.spec.description || t.languages.map(languageName).join(', '), building: 'Building…' }[t.state] ?? `Build failed: ${t.error ?? t.state}`}</span>
+                <strong>{template.name}</strong>
+                <span class={template.state === 'failed' ? 'bad ellipsis' : 'muted ellipsis'} title={template.error}>{{ ready: template.spec.description || template.languages.map(languageName).join(', '), building: t('Building…') }[template.state] ?? t('Build failed: {error}', { error: template.error ?? template.state })}</span>
               </span>
-              {t.state === 'building' && <Icon name="spinner" spin />}
+              {template.state === 'building' && <Icon name="spinner" spin />}
             </button>
-            <Menu label={`More for template ${t.name}`} button={<Icon name="more" />}>
-              {() => <><MenuItem onClick={() => log(t.name)}><Icon name="list" />Build output…</MenuItem>{mayMake && <MenuItem danger onClick={async () => {
-                if (!await confirm({ title: `Delete the template “${t.name}”?`, text: 'Sessions that started from it keep running.', yes: 'Delete', danger: true })) return
-                rest('DELETE', `/v1/templates/${encodeURIComponent(t.name)}`).then(lookAtTemplates, (e: unknown) => failed('It was not deleted', e))
-              }}><Icon name="trash" />Delete…</MenuItem>}</>}
+            <Menu label={t('More for template {name}', { name: template.name })} button={<Icon name="more" />}>
+              {() => <><MenuItem onClick={() => log(template.name)}><Icon name="list" />{t('Build output…')}</MenuItem>{mayMake && <MenuItem danger onClick={async () => {
+                if (!await confirm({ title: t('Delete the template “{name}”?', { name: template.name }), text: t('Sessions that started from it keep running.'), yes: t('Delete'), danger: true })) return
+                rest('DELETE', `/v1/templates/${encodeURIComponent(template.name)}`).then(lookAtTemplates, (e: unknown) => failed(t('It was not deleted'), e))
+              }}><Icon name="trash" />{t('Delete…')}</MenuItem>}</>}
             </Menu>
           </li>
         ))}

@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { useState } from 'preact/hooks'
+import { plural, t } from '../language/texts'
 import { offers, rest } from '../rest'
 import { may } from '../server'
 import { bytes } from '../ui/bytes'
@@ -28,13 +29,13 @@ export async function lookAtVolumes(): Promise<void> {
 }
 
 async function create(): Promise<void> {
-  const name = await ask({ title: 'New volume', text: 'A folder that outlives sessions. Sessions share it as /volumes/NAME.', value: '', placeholder: 'Name, such as data', yes: 'Create' })
+  const name = await ask({ title: t('New volume'), text: t('A folder that outlives sessions. Sessions share it as /volumes/NAME.'), value: '', placeholder: t('Name, such as data'), yes: t('Create') })
   if (!name?.trim()) return
   try {
     await rest('POST', '/v1/volumes', { name: name.trim() })
     chosen.value = [...chosen.peek(), name.trim()]
   } catch (e) {
-    failed('The volume was not created', e)
+    failed(t('The volume was not created'), e)
   }
   await lookAtVolumes().catch(() => {})
 }
@@ -43,8 +44,8 @@ async function create(): Promise<void> {
 export function ChooseVolumes() {
   if (!offers('POST /v1/volumes') || volumes.value.length === 0) return null
   return (
-    <div class="with" role="group" aria-label="Volumes of the new session">
-      <span class="muted">With volumes</span>
+    <div class="with" role="group" aria-label={t('Volumes of the new session')}>
+      <span class="muted">{t('With volumes')}</span>
       {volumes.value.map((v) => {
         const on = chosen.value.includes(v.name)
         return (
@@ -61,14 +62,14 @@ export function Volumes() {
   // Rarely used parts are loaded on demand.
   const [Browser, setBrowser] = useState<ComponentType | undefined>()
   const browse = (name: string) => void import('./volume-files').then(
-    ({ VolumeFiles }) => setBrowser(() => () => <VolumeFiles name={name} onClose={() => setBrowser(undefined)} />), (e: unknown) => failed('This part of the page could not be loaded', e))
+    ({ VolumeFiles }) => setBrowser(() => () => <VolumeFiles name={name} onClose={() => setBrowser(undefined)} />), (e: unknown) => failed(t('This part of the page could not be loaded'), e))
   if (!offers('POST /v1/volumes') || (volumes.value.length === 0 && !may('sessions:manage'))) return null
   return (
     <section aria-labelledby="volumes">
       {Browser && <Browser />}
-      <div class="heading"><h2 id="volumes">Volumes</h2><span class="grow" />{may('sessions:manage') && <button type="button" class="button" onClick={() => void create()}><Icon name="add" />New volume</button>}</div>
+      <div class="heading"><h2 id="volumes">{t('Volumes')}</h2><span class="grow" />{may('sessions:manage') && <button type="button" class="button" onClick={() => void create()}><Icon name="add" />{t('New volume')}</button>}</div>
       {volumes.value.length === 0
-        ? <p class="muted">A volume keeps files when a session ends. Several sessions can use it at once.</p>
+        ? <p class="muted">{t('A volume keeps files when a session ends. Several sessions can use it at once.')}</p>
         : (
           <ul class="sessions">
             {volumes.value.map((v) => (
@@ -76,13 +77,13 @@ export function Volumes() {
                 <span class="volume-icon" aria-hidden="true"><Icon name="folder" /></span>
                 <div class="grow">
                   <strong>{v.name}</strong>
-                  <p class="muted about"><span>{bytes(v.bytes)} of {bytes(v.max_bytes)}</span><span>{v.files === 1 ? '1 file' : `${v.files.toLocaleString('en')} files`}</span>
-                    <span>{v.sessions === 0 ? 'in no session' : v.sessions === 1 ? 'in 1 session' : `in ${v.sessions} sessions`}</span></p>
+                  <p class="muted about"><span>{t('{used} of {most}', { used: bytes(v.bytes), most: bytes(v.max_bytes) })}</span><span>{plural(v.files, '{n} file', '{n} files')}</span>
+                    <span>{v.sessions === 0 ? t('in no session') : plural(v.sessions, 'in {n} session', 'in {n} sessions')}</span></p>
                 </div>
-                <button type="button" class="button quiet" aria-label={`Files of volume ${v.name}`} onClick={() => browse(v.name)}><Icon name="folder" />Files</button>
-                {may('sessions:manage') && <button type="button" class="button icon quiet" aria-label={`Delete volume ${v.name}`} title={v.sessions ? 'End its sessions first' : 'Delete'} disabled={v.sessions > 0} onClick={async () => {
-                  if (!await confirm({ title: `Delete the volume “${v.name}”?`, text: 'All its files are deleted. This cannot be undone.', yes: 'Delete', danger: true })) return
-                  await rest('DELETE', `/v1/volumes/${encodeURIComponent(v.name)}`).catch((e: unknown) => failed('It was not deleted', e))
+                <button type="button" class="button quiet" aria-label={t('Files of volume {name}', { name: v.name })} onClick={() => browse(v.name)}><Icon name="folder" />{t('Files')}</button>
+                {may('sessions:manage') && <button type="button" class="button icon quiet" aria-label={t('Delete volume {name}', { name: v.name })} title={v.sessions ? t('End its sessions first') : t('Delete')} disabled={v.sessions > 0} onClick={async () => {
+                  if (!await confirm({ title: t('Delete the volume “{name}”?', { name: v.name }), text: t('All its files are deleted. This cannot be undone.'), yes: t('Delete'), danger: true })) return
+                  await rest('DELETE', `/v1/volumes/${encodeURIComponent(v.name)}`).catch((e: unknown) => failed(t('It was not deleted'), e))
                   await lookAtVolumes().catch(() => {})
                 }}><Icon name="trash" /></button>}
               </li>

@@ -1,4 +1,5 @@
 import { useMemo } from 'preact/hooks'
+import { t } from '../language/texts'
 import { Icon } from '../ui/icon'
 import type { Notebook } from './notebook'
 
@@ -15,8 +16,8 @@ export function InsertBar({ notebook: n, index }: { notebook: Notebook; index: n
   }
   return (
     <div class="insert">
-      <button type="button" tabIndex={-1} aria-label={`Insert code before cell ${index + 1}`} title="Insert code here" onClick={() => add('code')}><Icon name="add" />Code</button>
-      <button type="button" tabIndex={-1} aria-label={`Insert text before cell ${index + 1}`} title="Insert text here" onClick={() => add('markdown')}><Icon name="add" />Text</button>
+      <button type="button" tabIndex={-1} aria-label={t('Insert code before cell {n}', { n: index + 1 })} title={t('Insert code here')} onClick={() => add('code')}><Icon name="add" />{t('Code')}</button>
+      <button type="button" tabIndex={-1} aria-label={t('Insert text before cell {n}', { n: index + 1 })} title={t('Insert text here')} onClick={() => add('markdown')}><Icon name="add" />{t('Text')}</button>
     </div>
   )
 }

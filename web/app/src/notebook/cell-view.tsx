@@ -1,5 +1,6 @@
 import { effect, useSignalEffect } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { number, plural, t } from '../language/texts'
 import { languages, languageName } from '../server'
 import { editorKeys, foldMarks, lineNumbers } from '../settings'
 import { Icon } from '../ui/icon'
@@ -31,13 +32,15 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
   const active = n.active.value === c.id
   const selected = active || n.selected.value.includes(c)
   const state = c.state.value
-  const name = type === 'code' ? languageName(c.language.value) : type === 'markdown' ? 'Text' : 'Raw'
-  const words = { none: '', queued: 'waiting', running: 'running', ok: 'done', error: 'failed', aborted: 'not run', lost: 'lost' }[state]
+  const name = type === 'code' ? languageName(c.language.value) : type === 'markdown' ? t('Text') : t('Raw')
+  const words = {
+    none: '', queued: t('waiting|a cell'), running: t('running|a cell'), ok: t('done|a cell'), error: t('failed|a cell'), aborted: t('not run|a cell'), lost: t('lost|a cell'),
+  }[state]
   const box = useRef<HTMLElement>(null)
   const rendered = type === 'markdown' && !c.editing.value
   return (
     <section ref={box} id={`cell-${c.id}`} hidden={n.hidden.value.has(c)} class={`cell ${type}${active ? ' active' : ''}${selected ? ' selected' : ''}`} data-state={state} data-mode={active ? n.mode.value : undefined}
-      aria-label={`Cell ${index + 1}, ${name}${words && `, ${words}`}`} tabIndex={active ? 0 : -1}
+      aria-label={words ? t('Cell {n}, {name}, {state}', { n: index + 1, name, state: words }) : t('Cell {n}, {name}', { n: index + 1, name })} tabIndex={active ? 0 : -1}
       onFocusIn={(e) => { if (n.active.peek() !== c.id && e.target !== box.current) n.select(c.id) }}
       onMouseDown={(e) => {
         if ((e.target as Element).closest('button, a, input, select, summary, .cm-editor, .source-static')) return
@@ -82,15 +85,15 @@ function Comments({ notebook: n, cell: c }: { notebook: Notebook; cell: CellMode
 function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellModel; box: { current: HTMLElement | null } }) {
   const state = c.state.value
   const started = useRef(-Infinity)
-  const drag = { draggable: !n.readOnly, title: n.readOnly ? undefined : 'Drag to move the cell', onDragStart: (e: DragEvent) => dragCell(e, c.id, box.current) }
+  const drag = { draggable: !n.readOnly, title: n.readOnly ? undefined : t('Drag to move the cell'), onDragStart: (e: DragEvent) => dragCell(e, c.id, box.current) }
   if (c.type.value !== 'code') return <div class="gutter" {...drag}><Fold notebook={n} cell={c} /></div>
   return (
     <div class="gutter" {...drag}>
       {n.readOnly
         ? c.busy && <span class="run busy"><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /></span>
         : c.busy
-        ? <button type="button" class="run busy" aria-label="Stop" title="Stop (I I)" onClick={(e) => { if (e.timeStamp - started.current > 500) void n.interrupt() }}><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /><span class="stop-mark"><Icon name="stop" /></span></button>
-        : <button type="button" class="run" aria-label="Run this cell" title="Run (Ctrl+Enter)" onClick={(e) => { started.current = e.timeStamp; n.select(c.id); n.run([c]) }}><Icon name="play" /></button>}
+        ? <button type="button" class="run busy" aria-label={t('Stop')} title={t('Stop (I I)')} onClick={(e) => { if (e.timeStamp - started.current > 500) void n.interrupt() }}><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /><span class="stop-mark"><Icon name="stop" /></span></button>
+        : <button type="button" class="run" aria-label={t('Run this cell')} title={t('Run (Ctrl+Enter)')} onClick={(e) => { started.current = e.timeStamp; n.select(c.id); n.run([c]) }}><Icon name="play" /></button>}
       <span class="count num" aria-hidden="true">{state === 'queued' ? '…' : c.count.value ?? ''}</span>
     </div>
   )
@@ -100,40 +103,46 @@ function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellM
 function Fold({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
   if (headingLevel(c) === 0 || c.editing.value) return null
   const count = sectionOf(n.cells.value, c).length
-  const cells = `${count} ${count === 1 ? 'cell' : 'cells'}`
+  const folded = c.section.value
+  const label = folded ? plural(count, 'Show the 1 cell of this section', 'Show the {n} cells of this section') : plural(count, 'Fold the section of 1 cell', 'Fold the section of {n} cells')
+  const title = folded ? plural(count, 'Show 1 cell', 'Show {n} cells') : t('Fold the section')
   return (
-    <button type="button" class="fold" aria-expanded={!c.section.value} disabled={count === 0} aria-label={c.section.value ? `Show the ${cells} of this section` : `Fold the section of ${cells}`} title={c.section.value ? `Show ${cells}` : 'Fold the section'}
-      onClick={() => { n.select(c.id); c.section.value = !c.section.value }}><span aria-hidden="true">{c.section.value ? '▸' : '▾'}</span></button>
+    <button type="button" class="fold" aria-expanded={!folded} disabled={count === 0} aria-label={label} title={title}
+      onClick={() => { n.select(c.id); c.section.value = !folded }}><span aria-hidden="true">{folded ? '▸' : '▾'}</span></button>
   )
 }
 
 function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: CellModel; shell: Shell }) {
   const code = c.type.value === 'code'
+  const name = code ? languageName(c.language.value) : c.type.value === 'markdown' ? t('Text') : t('Raw')
   const run = (id: string) => () => {
     n.select(c.id)
-    commands[id]!.run(n, shell)
+    commands()[id]!.run(n, shell)
   }
   return (
-    <div class="tools" role="toolbar" aria-label="Cell">
-      <Menu label={`Language: ${code ? languageName(c.language.value) : 'Text'}`} class="button quiet language" button={<><i class="dot" style={{ background: code ? facts(c.language.value).colour : 'var(--muted)' }} />{code ? languageName(c.language.value) : c.type.value === 'markdown' ? 'Text' : 'Raw'}</>}>
+    <div class="tools" role="toolbar" aria-label={t('Cell')}>
+      <Menu label={t('Language: {name}', { name: code ? name : t('Text') })} class="button quiet language" button={<><i class="dot" style={{ background: code ? facts(c.language.value).colour : 'var(--muted)' }} />{name}</>}>
         {() => (
           <>
             {languages.value.map((l) => (
               <MenuItem key={l.name} checked={code && c.language.value === l.name} onClick={() => n.setLanguage(c, l.name)}><i class="dot" style={{ background: facts(l.name).colour }} />{l.display_name}</MenuItem>
             ))}
             <hr />
-            <MenuItem checked={c.type.value === 'markdown'} onClick={run('to-markdown')} keys="M">Text (Markdown)</MenuItem>
-            <MenuItem checked={c.type.value === 'raw'} onClick={run('to-raw')} keys="R">Raw</MenuItem>
+            <MenuItem checked={c.type.value === 'markdown'} onClick={run('to-markdown')} keys="M">{t('Text (Markdown)')}</MenuItem>
+            <MenuItem checked={c.type.value === 'raw'} onClick={run('to-raw')} keys="R">{t('Raw')}</MenuItem>
           </>
         )}
       </Menu>
-      <button type="button" class="button icon quiet wide" aria-label="Move up" title="Move up" onClick={run('move-up')}><Icon name="up" /></button>
-      <button type="button" class="button icon quiet wide" aria-label="Move down" title="Move down" onClick={run('move-down')}><Icon name="down" /></button>
-      <button type="button" class="button icon quiet wide" aria-label="Delete" title="Delete (D D)" onClick={run('delete')}><Icon name="trash" /></button>
-      <Menu label="More for this cell" button={<Icon name="more" />}>
-        {() => ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'format', 'comment', 'fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map((id) => (
-          <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={(id === 'replay' || id === 'download-output') && c.execution === 0}>{commands[id]!.name}</MenuItem>
-        ))}
+      <button type="button" class="button icon quiet wide" aria-label={t('Move up')} title={t('Move up')} onClick={run('move-up')}><Icon name="up" /></button>
+      <button type="button" class="button icon quiet wide" aria-label={t('Move down')} title={t('Move down')} onClick={run('move-down')}><Icon name="down" /></button>
+      <button type="button" class="button icon quiet wide" aria-label={t('Delete')} title={t('Delete (D D)')} onClick={run('delete')}><Icon name="trash" /></button>
+      <Menu label={t('More for this cell')} button={<Icon name="more" />}>
+        {() => {
+          const all = commands()
+          return ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'format', 'comment', 'fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map((id) => (
+            <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={(id === 'replay' || id === 'download-output') && c.execution === 0}>{all[id]!.name}</MenuItem>
+          ))
+        }}
       </Menu>
     </div>
   )
@@ -154,7 +163,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
       const { Editor } = await import('./editor')
       const shared = n.sharing.peek() && await import('./shared/collab')
       if (gone || !at.current) return
-      const editor = new Editor(at.current, c.source.peek(), `Code of cell ${index + 1}`, {
+      const editor = new Editor(at.current, c.source.peek(), t('Code of cell {n}', { n: index + 1 }), {
         changed: (s) => (c.source.value = s),
         leave: (by) => {
           const cells = n.cells.peek()
@@ -193,6 +202,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
           else editor.set(c.source.value)
         }),
         effect(() => void editor.setLanguage(c.type.value === 'code' ? c.language.value : '')),
+        effect(() => editor.setWords(t('Code of cell {n}', { n: index + 1 }))),
         effect(() => editor.setNumbers(lineNumbers.value)),
         effect(() => editor.setFolds(foldMarks.value)),
         effect(() => void editor.setKeys(editorKeys.value)),
@@ -246,15 +256,16 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
 /** Lists the first problems of the code. A click goes to the place. */
 function Problems({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
   const all = c.problems.value
+  const more = all.length - 3
   return (
-    <div class="problems" role="group" aria-label="Problems">
+    <div class="problems" role="group" aria-label={t('Problems')}>
       {all.slice(0, 3).map((p) => (
-        <button key={`${p.line}:${p.column}:${p.message}`} type="button" class={p.severity} title="Go to the place" onClick={() => {
+        <button key={`${p.line}:${p.column}:${p.message}`} type="button" class={p.severity} title={t('Go to the place')} onClick={() => {
           n.select(c.id)
           n.mode.value = 'edit'
           c.target.value = { index: indexOf(c.source.peek(), p.line, p.column) }
           n.focus()
-        }}><Icon name="warning" /><span>Line {p.line}: {p.message}{all.length > 3 && p === all[2] && `, and ${all.length - 3} more`}</span></button>
+        }}><Icon name="warning" /><span>{p === all[2] && more > 0 ? plural(more, 'Line {line}: {message}, and 1 more', 'Line {line}: {message}, and {n} more', { line: p.line, message: p.message }) : t('Line {line}: {message}', { line: p.line, message: p.message })}</span></button>
       ))}
     </div>
   )
@@ -279,8 +290,8 @@ function Rendered({ notebook: n, cell: c }: { notebook: Notebook; cell: CellMode
   return (
     <div class="rendered" onDblClick={edit}>
       <div ref={at}>{c.source.value.trim() ? <pre class="source-static">{c.source.value}</pre> : null}</div>
-      {c.section.value && n.cells.value.length > 1 && <button type="button" class="button quiet folded" onClick={() => (c.section.value = false)}>{`Show ${sectionOf(n.cells.value, c).length} folded cells`}</button>}
-      {!c.source.value.trim() && <p class="muted">Empty text.{n.readOnly ? '' : ' Press Enter to write.'}</p>}
+      {c.section.value && n.cells.value.length > 1 && <button type="button" class="button quiet folded" onClick={() => (c.section.value = false)}>{plural(sectionOf(n.cells.value, c).length, 'Show 1 folded cell', 'Show {n} folded cells')}</button>}
+      {!c.source.value.trim() && <p class="muted">{n.readOnly ? t('Empty text.') : t('Empty text. Press Enter to write.')}</p>}
     </div>
   )
 }
@@ -294,8 +305,8 @@ function Output({ notebook: n, cell: c, index }: { notebook: Notebook; cell: Cel
   return (
     <>
       {folded
-        ? <button type="button" class="button quiet folded" onClick={() => (c.folded.value = false)}>Show the output</button>
-        : <div ref={at} class="output-box" role="region" aria-label={`Output of cell ${index + 1}`} />}
+        ? <button type="button" class="button quiet folded" onClick={() => (c.folded.value = false)}>{t('Show the output')}</button>
+        : <div ref={at} class="output-box" role="region" aria-label={t('Output of cell {n}', { n: index + 1 })} />}
       <Status cell={c} notebook={n} />
     </>
   )
@@ -308,21 +319,21 @@ function Status({ cell: c }: { cell: CellModel; notebook: Notebook }) {
   useEffect(() => {
     if (state !== 'running') return
     setNow(Date.now())
-    const t = setInterval(() => setNow(Date.now()), 100)
-    return () => clearInterval(t)
+    const timer = setInterval(() => setNow(Date.now()), 100)
+    return () => clearInterval(timer)
   }, [state])
   if (state === 'none') return null
-  const time = state === 'running' ? Math.max(0, now - c.started.value) : c.elapsed.value
+  const time = duration(state === 'running' ? Math.max(0, now - c.started.value) : c.elapsed.value)
   const text = {
-    queued: 'Queued', running: `Running ${duration(time)}`, ok: `Done in ${duration(time)}`, error: `Failed after ${duration(time)}`,
-    aborted: 'Not run', lost: 'Lost',
+    queued: t('Queued'), running: t('Running {time}', { time }), ok: t('Done in {time}', { time }), error: t('Failed after {time}', { time }),
+    aborted: t('Not run'), lost: t('Lost|a cell'),
   }[state]
   return <div class={`cell-status ${state}`}><Icon name={({ ok: 'check', error: 'warning', aborted: 'close', lost: 'warning', queued: 'queue', running: 'spinner' } as const)[state]} spin={state === 'running'} /><span class="num">{text}</span></div>
 }
 
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  if (ms < 60_000) return `${number(ms / 1000, { minimumFractionDigits: 1, maximumFractionDigits: 1 })} s`
   const s = Math.trunc(ms / 1000)
   if (s < 3600) return `${Math.trunc(s / 60)} min ${s % 60} s`
   return `${Math.trunc(s / 3600)} h ${Math.trunc((s % 3600) / 60)} min`

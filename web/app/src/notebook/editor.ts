@@ -1,9 +1,10 @@
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, closeCompletion, completionStatus, selectedCompletionIndex, startCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, closeCompletion, completionStatus, insertBracket, selectedCompletionIndex, startCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, indentLess, indentMore, isolateHistory, toggleComment } from '@codemirror/commands'
 import { bracketMatching, codeFolding, foldGutter, foldKeymap, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language'
 import { Compartment, type EditorSelection, EditorState, Prec, StateEffect, StateField, type Extension } from '@codemirror/state'
-import { Decoration, drawSelection, EditorView, highlightSpecialChars, hoverTooltip, keymap, lineNumbers, rectangularSelection, type DecorationSet, type Tooltip, showTooltip } from '@codemirror/view'
+import { Decoration, drawSelection, EditorView, highlightSpecialChars, hoverTooltip, keymap, lineNumbers, rectangularSelection, runScopeHandlers, type DecorationSet, type Tooltip, showTooltip } from '@codemirror/view'
 import { codePoints, type Completion, type Inspection } from '@sandgate/client/base'
+import { t } from '../language/texts'
 import { suggesting, type EditorKeys } from '../settings'
 import { problemMarks, showProblems } from './code/marks'
 import { colours, support } from './code/colours'
@@ -78,10 +79,26 @@ const tip = StateField.define<Tooltip | null>({
   provide: (f) => showTooltip.from(f),
 })
 
+/** The name of an editor, and the texts of its library, in the language of the page. */
+const words = (label: string): Extension => [
+  EditorView.contentAttributes.of({ 'aria-label': label }),
+  EditorState.phrases.of({
+    'Completions': t('Completions'), 'Control character': t('Control character'), 'Selection deleted': t('Selection deleted'),
+    'Fold line': t('Fold line'), 'Unfold line': t('Unfold line'), 'folded code': t('folded code'), 'unfold': t('unfold'),
+    'Folded lines': t('Folded lines'), 'Unfolded lines': t('Unfolded lines'), 'to': t('to|a range of lines'),
+  }),
+]
+
+/** With a coarse pointer, keys for code cover this many pixels at the bottom of the page. */
+const codeBar = 64
+const touch = matchMedia('(pointer: coarse)')
+const apple = /Mac|iP(hone|ad)/.test(navigator.platform)
+
 /** A cell's editor. */
 export class Editor {
   readonly view: EditorView
   readonly #language = new Compartment()
+  readonly #words = new Compartment()
   readonly #keys = new Compartment()
   readonly #numbers = new Compartment()
   readonly #folds = new Compartment()
@@ -107,10 +124,12 @@ export class Editor {
           indentUnit.of('    '), EditorState.tabSize.of(4), syntaxHighlighting(highlight), bracketMatching(), closeBrackets(), EditorView.lineWrapping,
           ...(readOnly ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })] : []),
           look, errorLine, tip, problemMarks, this.#language.of([]), this.#numbers.of([]), this.#folds.of([]), codeFolding(), this.#reached.of([]),
+          EditorView.scrollMargins.of(() => (touch.matches ? { bottom: codeBar } : null)),
           autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: true, selectOnOpen: false, defaultKeymap: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
           selectWhenAsked(() => this.#asked), signature, onCall((name, from) => void this.#sign(name, from)),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
-          EditorView.contentAttributes.of({ 'aria-label': label, autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
+          this.#words.of(words(label)),
+          EditorView.contentAttributes.of({ autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
           // The update for a focus change comes 10 ms later, which is too late for a key that
           // follows a click.
           EditorView.domEventHandlers({ focus: () => host.focused() }),
@@ -144,6 +163,11 @@ export class Editor {
     this.#wanted = name
     const made = await support[name]?.().catch(() => undefined)
     if (this.#wanted === name) this.view.dispatch({ effects: this.#language.reconfigure(made ?? []) })
+  }
+
+  /** Shows texts in the language of the page, with another name. */
+  setWords(label: string): void {
+    this.view.dispatch({ effects: this.#words.reconfigure(words(label)) })
   }
 
   setNumbers(on: boolean): void {
@@ -219,6 +243,25 @@ export class Editor {
   focus(at?: 'start' | 'end'): void {
     if (at) this.view.dispatch({ selection: { anchor: at === 'start' ? 0 : this.view.state.doc.length } })
     this.view.focus()
+  }
+
+  /** Types a text, as a keyboard does. */
+  type(text: string): void {
+    const { state } = this.view
+    this.view.dispatch(insertBracket(state, text) ?? state.update(state.replaceSelection(text), { userEvent: 'input.type', scrollIntoView: true }))
+  }
+
+  /**
+   * Presses a key that a phone's keyboard lacks. command is ⌘ on macOS and iOS, and Ctrl elsewhere.
+   */
+  press(key: string, o: { command?: boolean; shift?: boolean } = {}): void {
+    const keys = { ctrlKey: !!o.command && !apple, metaKey: !!o.command && apple, shiftKey: !!o.shift }
+    runScopeHandlers(this.view, new KeyboardEvent('keydown', { key, ...keys }), 'editor')
+  }
+
+  redo(): void {
+    if (apple) this.press('z', { command: true, shift: true })
+    else this.press('y', { command: true })
   }
 
   get selection(): EditorSelection {

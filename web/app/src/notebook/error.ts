@@ -1,3 +1,4 @@
+import { t } from '../language/texts'
 import { coloured } from './sgr'
 
 interface Failure {
@@ -42,7 +43,7 @@ export class ErrorView {
   constructor(e: Failure, jump: (line: number, cell: number | undefined) => void) {
     this.el.className = 'out-error'
     this.el.setAttribute('role', 'group')
-    this.el.setAttribute('aria-label', 'Error')
+    this.el.setAttribute('aria-label', t('Error'))
     const head = document.createElement('div')
     head.className = 'error-head'
     const name = document.createElement('strong')
@@ -58,15 +59,15 @@ export class ErrorView {
     const actions = document.createElement('div')
     actions.className = 'row'
     if (last) {
-      const go = button(`Go to line ${last.line}`)
+      const go = button(t('Go to line {line}', { line: last.line }))
       go.addEventListener('click', () => jump(last.line, last.cell))
       actions.append(go)
     }
-    const copy = button('Copy')
+    const copy = button(t('Copy'))
     copy.addEventListener('click', () => {
       void navigator.clipboard.writeText([`${e.ename}: ${e.evalue}`, ...e.traceback].join('\n').replace(/\x1b\[[\d;]*m/g, '')).then(() => {
-        copy.textContent = 'Copied'
-        setTimeout(() => (copy.textContent = 'Copy'), 1500)
+        copy.textContent = t('Copied')
+        setTimeout(() => (copy.textContent = t('Copy')), 1500)
       })
     })
     actions.append(copy)
@@ -75,14 +76,14 @@ export class ErrorView {
     if (!e.traceback.some((t) => t.trim())) return
     const details = document.createElement('details')
     const summary = document.createElement('summary')
-    summary.textContent = 'Traceback'
+    summary.textContent = t('Traceback')
     const pre = document.createElement('pre')
     lines.forEach((l, i) => {
       const f = frames[i]
       if (f) {
         const a = document.createElement('button')
         a.className = 'frame'
-        a.title = `Go to line ${f.line}`
+        a.title = t('Go to line {line}', { line: f.line })
         a.append(...coloured(l))
         a.addEventListener('click', () => jump(f.line, f.cell))
         pre.append(a, '\n')

@@ -1,3 +1,4 @@
+import { language, t } from '../language/texts'
 import type { Notebook } from './notebook'
 import type { CellJSON, OutputJSON } from './ipynb'
 import { facts } from './languages'
@@ -59,7 +60,7 @@ const frameStyle = '<meta name="color-scheme" content="light dark"><style>body{m
 async function page(n: Notebook, title: string): Promise<string> {
   const [{ markdown }, { latex }, { colouredCode, colourRules }] = await Promise.all([import('./markdown'), import('./latex'), import('./code/colours')])
   const doc = document.implementation.createHTMLDocument(title)
-  doc.documentElement.lang = 'en'
+  doc.documentElement.lang = language.peek().tag
   const policy = doc.createElement('meta')
   policy.httpEquiv = 'Content-Security-Policy'
   policy.content = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; frame-src 'self' about:"
@@ -80,11 +81,11 @@ async function page(n: Notebook, title: string): Promise<string> {
       main.append(await settled(markdown(c.source, c.attachments)))
       continue
     }
-    const language = models[i]!.language.peek()
+    const code = models[i]!.language.peek()
     const pre = doc.createElement('pre')
     pre.className = 'code'
-    pre.append(...await colouredCode(c.source, c.cell_type === 'code' ? language : '', doc))
-    if (c.cell_type === 'code' && n.mixed.peek()) pre.append(Object.assign(doc.createElement('span'), { className: 'language', textContent: facts(language).short }))
+    pre.append(...await colouredCode(c.source, c.cell_type === 'code' ? code : '', doc))
+    if (c.cell_type === 'code' && n.mixed.peek()) pre.append(Object.assign(doc.createElement('span'), { className: 'language', textContent: facts(code).short }))
     main.append(pre)
     for (const o of c.outputs) main.append(await output(doc, o, inner, { markdown, latex }))
   }
@@ -139,7 +140,7 @@ async function output(doc: Document, o: OutputJSON, inner: string, render: Rende
     const v = o.data[mime]
     if (mime.startsWith('image/')) {
       const img = doc.createElement('img')
-      img.alt = String(o.data['text/plain'] ?? 'Picture')
+      img.alt = String(o.data['text/plain'] ?? t('Picture'))
       img.src = mime === 'image/svg+xml' ? `data:image/svg+xml,${encodeURIComponent(String(v))}` : `data:${mime};base64,${String(v).replace(/\s/g, '')}`
       box.append(img)
     } else if (mime === 'text/html') {
@@ -153,7 +154,7 @@ async function output(doc: Document, o: OutputJSON, inner: string, render: Rende
       box.append(frame)
     } else if (mime === 'text/markdown') box.append(await settled(render.markdown(String(v))))
     else if (mime === 'text/latex') box.append(await settled(render.latex(String(v))))
-    else if (figure && mime === 'text/plain') text(`${String(v ?? 'A figure')}\nOpen the notebook to see this figure.`)
+    else if (figure && mime === 'text/plain') text(`${String(v ?? t('A figure'))}\n${t('Open the notebook to see this figure.')}`)
     else text(typeof v === 'string' ? v : JSON.stringify(v, null, 1))
   }
   return box

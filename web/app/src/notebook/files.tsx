@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { FileInfo, SandgateError } from '@sandgate/client/base'
 import { downloadFolder } from '../files/archive'
 import { inFolder, questionFor } from '../files/chosen'
+import { t } from '../language/texts'
 import { filesPath, offers, rest } from '../rest'
 import { navigate, notebookPath } from '../router'
 import { ask, confirm } from '../ui/dialog'
@@ -45,7 +46,7 @@ export function Files({ notebook: n, shell }: PaneProps) {
   const [Viewer, setViewer] = useState<typeof import('./file/viewer').FileViewer>()
   const chooser = useRef<HTMLInputElement>(null)
   const folderChooser = useRef<HTMLInputElement>(null)
-  const again = () => setTurn((t) => t + 1)
+  const again = () => setTurn((n) => n + 1)
   const short = (path: string) => (path.startsWith(`${home.current}/`) ? path.slice(home.current.length + 1) : path)
   const within = (name: string) => (folder ? `${folder.replace(/\/$/, '')}/${name}` : name)
 
@@ -71,7 +72,7 @@ export function Files({ notebook: n, shell }: PaneProps) {
       const l = await rest<Listing>('GET', `${filesPath(s.id, folder)}?list&after=${encodeURIComponent(list.next)}`)
       setList({ ...l, entries: [...list.entries, ...l.entries] })
     } catch (e) {
-      failed('The rest of the folder was not read', e)
+      failed(t('The rest of the folder was not read'), e)
     }
   }
 
@@ -108,21 +109,27 @@ export function Files({ notebook: n, shell }: PaneProps) {
   }, [incoming, list])
   const view = (file: { path: string; fresh?: boolean }) => {
     setViewed(file)
-    void import('./file/viewer').then((m) => setViewer(() => m.FileViewer), (e: unknown) => failed('The file was not opened', e))
+    void import('./file/viewer').then((m) => setViewer(() => m.FileViewer), (e: unknown) => failed(t('The file was not opened'), e))
   }
   const create = async () => {
-    const name = (await ask({ title: 'New file', text: 'A name that ends with .ipynb makes a notebook.', value: '', placeholder: 'Name', yes: 'Create' }))?.trim()
+    const name = (await ask({ title: t('New file'), text: t('A name that ends with .ipynb makes a notebook.'), value: '', placeholder: t('Name'), yes: t('Create') }))?.trim()
     if (!name) return
-    if (list?.entries.some((e) => e.path.split('/').pop() === name)) return failed('The file was not created', new Error(`There is already a file ${name}`))
+    if (list?.entries.some((e) => e.path.split('/').pop() === name)) return failed(t('The file was not created'), new Error(t('There is already a file {name}', { name })))
     if (name.endsWith('.ipynb')) navigate(`${notebookPath(s.id)}?file=${encodeURIComponent(within(name))}`)
     else view({ path: within(name), fresh: true })
+  }
+  const createNotebook = async () => {
+    const path = await import('./dock/open').then((m) => m.newNotebook(s, within('')), (e: unknown) => failed(t('This part of the page could not be loaded'), e))
+    if (!path) return
+    again()
+    shell.beside(path)
   }
   const download = async (e: FileInfo) => {
     try {
       const d = await s.files.open(e.path)
       save(new Blob([await d.bytes() as BlobPart]), e.path.split('/').pop()!)
     } catch (error) {
-      failed('The file was not read', error)
+      failed(t('The file was not read'), error)
     }
   }
   const change = (what: string, f: () => Promise<unknown>) => void f().then(again, (e: unknown) => failed(what, e))
@@ -135,23 +142,24 @@ export function Files({ notebook: n, shell }: PaneProps) {
       onDragLeave={(e) => { if (!e.currentTarget.contains(e.relatedTarget as Node | null)) setOver(false) }}
       onDrop={(e) => { if (!n.readOnly && bringsFiles(e)) { e.preventDefault(); void drop(e) } }}>
       <div class="row">
-        {!n.readOnly && <button type="button" class="button" onClick={() => chooser.current?.click()}><Icon name="upload" />Upload</button>}
-        {!n.readOnly && <button type="button" class="button" onClick={() => void create()}><Icon name="file" />New file</button>}
+        {!n.readOnly && <button type="button" class="button" onClick={() => chooser.current?.click()}><Icon name="upload" />{t('Upload')}</button>}
+        {!n.readOnly && <button type="button" class="button" onClick={() => void create()}><Icon name="file" />{t('New file')}</button>}
+        {!n.readOnly && <button type="button" class="button" onClick={() => void createNotebook()}><Icon name="notebook" />{t('New notebook')}</button>}
         {listing && !n.readOnly && <button type="button" class="button" onClick={async () => {
-          const name = await ask({ title: 'New folder', value: '', placeholder: 'Name', yes: 'Create' })
-          if (name) change('The folder was not created', () => rest('POST', filesPath(s.id, within(name)), { op: 'mkdir' }))
-        }}><Icon name="folder" />New folder</button>}
+          const name = await ask({ title: t('New folder'), value: '', placeholder: t('Name'), yes: t('Create') })
+          if (name) change(t('The folder was not created'), () => rest('POST', filesPath(s.id, within(name)), { op: 'mkdir' }))
+        }}><Icon name="folder" />{t('New folder')}</button>}
         <span class="grow" />
-        {listing && <button type="button" class="button icon quiet" aria-label="Refresh" title="Refresh" onClick={again}><Icon name="restart" /></button>}
-        {listing && <Menu label="More for this folder" button={<Icon name="more" />}>
+        {listing && <button type="button" class="button icon quiet" aria-label={t('Refresh')} title={t('Refresh')} onClick={again}><Icon name="restart" /></button>}
+        {listing && <Menu label={t('More for this folder')} button={<Icon name="more" />}>
           {() => (
             <>
               {!n.readOnly && <MenuItem onClick={() => {
                 const input = folderChooser.current!
                 input.webkitdirectory = true
                 input.click()
-              }}><Icon name="upload" />Upload a folder…</MenuItem>}
-              <MenuItem onClick={() => void downloadFolder(s.id, folder)}><Icon name="download" />Download this folder</MenuItem>
+              }}><Icon name="upload" />{t('Upload a folder…')}</MenuItem>}
+              <MenuItem onClick={() => void downloadFolder(s.id, folder)}><Icon name="download" />{t('Download this folder')}</MenuItem>
             </>
           )}
         </Menu>}
@@ -170,18 +178,18 @@ export function Files({ notebook: n, shell }: PaneProps) {
       {uploads.map((u) => (
         <div class="upload" key={u.id}>
           <span class="ellipsis">{u.name}</span>
-          <progress max={u.total || 1} value={u.sent} aria-label={`Upload of ${u.name}`} />
-          <button type="button" class="button icon quiet" aria-label={`Stop the upload of ${u.name}`} onClick={() => u.stop.abort()}><Icon name="close" /></button>
+          <progress max={u.total || 1} value={u.sent} aria-label={t('Upload of {name}', { name: u.name })} />
+          <button type="button" class="button icon quiet" aria-label={t('Stop the upload of {name}', { name: u.name })} onClick={() => u.stop.abort()}><Icon name="close" /></button>
         </div>
       ))}
       {parts.length > 0 && (
-        <nav class="crumbs" aria-label="Folder">
-          <button type="button" onClick={() => setFolder('')}>Home</button>
+        <nav class="crumbs" aria-label={t('Folder')}>
+          <button type="button" onClick={() => setFolder('')}>{t('Home|the folder')}</button>
           {parts.map((p, i) => <span key={i}> / <button type="button" aria-current={i === parts.length - 1 ? 'page' : undefined} onClick={() => setFolder(parts.slice(0, i + 1).join('/'))}>{p}</button></span>)}
         </nav>
       )}
       {error && <p class="bad">{error.message}</p>}
-      {(!listing || (list && files.length === 0)) && uploads.length === 0 && <p class="muted empty">{n.readOnly ? 'There are no files here.' : 'Drop files here to upload them. Every cell can read them.'}</p>}
+      {(!listing || (list && files.length === 0)) && uploads.length === 0 && <p class="muted empty">{n.readOnly ? t('There are no files here.') : t('Drop files here to upload them. Every cell can read them.')}</p>}
       {listing && (
         <ul class="file-list">
           {files.map((e) => {
@@ -189,31 +197,31 @@ export function Files({ notebook: n, shell }: PaneProps) {
             return (
               <li key={e.path} class="row">
                 <button type="button" class="file-name" disabled={!!e.raw} onClick={() => e.dir ? setFolder(short(e.path)) : name.endsWith('.ipynb') ? navigate(`${notebookPath(s.id)}?file=${encodeURIComponent(short(e.path))}`) : view({ path: e.path })}
-                  title={e.dir ? 'Open the folder' : name.endsWith('.ipynb') ? 'Open the notebook' : 'Open the file'}>
+                  title={e.dir ? t('Open the folder') : name.endsWith('.ipynb') ? t('Open the notebook') : t('Open the file')}>
                   <Icon name={e.dir ? 'folder' : name.endsWith('.ipynb') ? 'notebook' : 'file'} /><span class="ellipsis">{name}</span>
                 </button>
                 {!e.dir && <span class="muted num size">{bytes(e.size)}</span>}
-                {!e.raw && <Menu label={`More for ${name}`} button={<Icon name="more" />}>
+                {!e.raw && <Menu label={t('More for {name}', { name })} button={<Icon name="more" />}>
                   {() => (
                     <>
-                      {!e.dir && !name.endsWith('.ipynb') && <MenuItem onClick={() => shell.beside(e.path)}>Show beside the notebook</MenuItem>}
-                      <MenuItem onClick={() => void (e.dir ? downloadFolder(s.id, e.path) : download(e))}>Download</MenuItem>
+                      {!e.dir && short(e.path) !== n.path && <MenuItem onClick={() => shell.beside(name.endsWith('.ipynb') ? short(e.path) : e.path)}>{t('Show beside the notebook')}</MenuItem>}
+                      <MenuItem onClick={() => void (e.dir ? downloadFolder(s.id, e.path) : download(e))}>{t('Download')}</MenuItem>
                       {!n.readOnly && <MenuItem onClick={async () => {
-                        const to = await ask({ title: 'Rename or move', value: short(e.path), yes: 'Move' })
-                        if (to && to !== short(e.path)) change('The file was not moved', () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
-                      }}>Rename…</MenuItem>}
+                        const to = await ask({ title: t('Rename or move'), value: short(e.path), yes: t('Move') })
+                        if (to && to !== short(e.path)) change(t('The file was not moved'), () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
+                      }}>{t('Rename…')}</MenuItem>}
                       {!n.readOnly && <MenuItem danger onClick={async () => {
-                        if (await confirm({ title: `Delete ${name}?`, text: e.dir ? 'All its files are deleted.' : undefined, yes: 'Delete', danger: true })) {
-                          change('It was not deleted', () => rest('DELETE', `${filesPath(s.id, e.path)}${e.dir ? '?recursive=true' : ''}`))
+                        if (await confirm({ title: t('Delete {name}?', { name }), text: e.dir ? t('All its files are deleted.') : undefined, yes: t('Delete'), danger: true })) {
+                          change(t('It was not deleted'), () => rest('DELETE', `${filesPath(s.id, e.path)}${e.dir ? '?recursive=true' : ''}`))
                         }
-                      }}>Delete…</MenuItem>}
+                      }}>{t('Delete…')}</MenuItem>}
                     </>
                   )}
                 </Menu>}
               </li>
             )
           })}
-          {list?.next && <li><button type="button" class="button quiet" onClick={() => void more()}>Show more</button></li>}
+          {list?.next && <li><button type="button" class="button quiet" onClick={() => void more()}>{t('Show more')}</button></li>}
         </ul>
       )}
     </div>

@@ -1,4 +1,5 @@
 import { effect } from '@preact/signals'
+import { t } from '../language/texts'
 import { dark } from '../theme'
 import { confirm } from '../ui/dialog'
 
@@ -99,7 +100,7 @@ export function frameFor(content: FrameContent, guest?: Guest): { el: HTMLElemen
     if (typeof m.link === 'string' && m.link.length < 4096 && /^(?:https?|mailto):/i.test(m.link) && !asking) {
       asking = true
       const address = m.link
-      void confirm({ title: 'Open this link?', text: address, yes: 'Open' }).then((yes) => {
+      void confirm({ title: t('Open this link?'), text: address, yes: t('Open') }).then((yes) => {
         asking = false
         if (yes) window.open(address, '_blank', 'noopener,noreferrer')
       })
@@ -123,7 +124,7 @@ export function frameFor(content: FrameContent, guest?: Guest): { el: HTMLElemen
       frame.setAttribute('sandbox', 'allow-scripts')
       frame.setAttribute('allow', '')
       frame.referrerPolicy = 'no-referrer'
-      frame.title = content.kind === 'pdf' ? `Pages of ${content.name}` : 'Output'
+      frame.title = content.kind === 'pdf' ? t('Pages of {name}', { name: content.name }) : t('Output')
       frame.src = '/sandbox/frame'
       frame.style.height = el.style.minHeight || '24px'
       frame.addEventListener('load', () => {

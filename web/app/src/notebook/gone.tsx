@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { SandgateError } from '@sandgate/client/base'
+import { t } from '../language/texts'
 import { navigate, notebookPath } from '../router'
 import { may } from '../server'
 import { explain, mayHelp } from '../ui/again'
@@ -20,10 +21,10 @@ function Rescue({ path, language, text }: { path: string; language?: string; tex
         const id = await openInNewSession(path, text(), language)
         navigate(`${notebookPath(id)}${path === 'notebook.ipynb' ? '' : `?file=${encodeURIComponent(path)}`}`)
       } catch (e) {
-        failed('The notebook was not opened', e)
+        failed(t('The notebook was not opened'), e)
         setGoing(false)
       }
-    }}>Open this notebook in a new session</button>
+    }}>{t('Open this notebook in a new session')}</button>
   )
 }
 
@@ -33,7 +34,7 @@ export function Ended({ notebook: n }: { notebook: Notebook }) {
   if (why === undefined) return null
   return (
     <div class="session-ended" role="alert">
-      <p><strong>The session has ended.</strong> {why && `${why[0]!.toUpperCase()}${why.slice(1).replace(/\.$/, '')}. `}Its variables and files are gone. The notebook is still here, with its outputs.</p>
+      <p><strong>{t('The session has ended.')}</strong> {why && `${why[0]!.toUpperCase()}${why.slice(1).replace(/\.$/, '')}. `}{t('Its variables and files are gone. The notebook is still here, with its outputs.')}</p>
       <Rescue path={n.path} language={n.language.value} text={() => n.export()} />
     </div>
   )
@@ -55,12 +56,12 @@ export function Broken({ problem, path, session }: { problem: Error; path: strin
     <>
       <Bar />
       <main class="centred">
-        <h1>{gone ? 'This session has ended' : `${path} could not be opened`}</h1>
-        <p>{gone ? 'It was ended, or it has expired. Its variables and files cannot be restored.' : explain(problem)}{kept && ` ${mine ? 'This browser' : 'The server'} still has the notebook.`}</p>
+        <h1>{gone ? t('This session has ended') : t('{path} could not be opened', { path })}</h1>
+        <p>{gone ? t('It was ended, or it has expired. Its variables and files cannot be restored.') : explain(problem)}{kept && ` ${mine ? t('This browser still has the notebook.') : t('The server still has the notebook.')}`}</p>
         <div class="row">
-          {again && <button type="button" class="button primary" onClick={() => location.reload()}>Try again</button>}
+          {again && <button type="button" class="button primary" onClick={() => location.reload()}>{t('Try again')}</button>}
           {kept && <Rescue path={path} text={() => copy} />}
-          <a class={again || kept ? 'button' : 'button primary'} href="/">All sessions</a>
+          <a class={again || kept ? 'button' : 'button primary'} href="/">{t('All sessions')}</a>
         </div>
       </main>
     </>

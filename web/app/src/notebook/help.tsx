@@ -1,3 +1,4 @@
+import { rich, t } from '../language/texts'
 import { Dialog } from '../ui/dialog'
 import { allowed, commands } from './commands'
 import { keysOf } from './keys'
@@ -5,12 +6,14 @@ import type { Notebook } from './notebook'
 
 /** Lists all keys. */
 export function Help({ notebook: n, close }: { notebook: Notebook; close: () => void }) {
-  const rows = Object.entries({ ...commands, edit: commands.edit!, split: commands.split! }).filter(([id, c]) => c.name && keysOf(id).length > 0 && allowed(id, n))
+  const rows = Object.entries(commands()).filter(([id, c]) => c.name && keysOf(id).length > 0 && allowed(id, n))
   return (
-    <Dialog label="Keys" class="keys" onClose={close}>
+    <Dialog label={t('Keys|of the keyboard')} class="keys" onClose={close}>
       <div class="dialog">
-        <h2>Keys</h2>
-        <p class="muted">They are Jupyter’s. <kbd>Esc</kbd> leaves the editor, <kbd>Enter</kbd> goes back into it; letters alone work outside. <kbd>Tab</kbd> completes, <kbd>Shift</kbd> <kbd>Tab</kbd> explains.</p>
+        <h2>{t('Keys|of the keyboard')}</h2>
+        <p class="muted">{rich('They are Jupyter’s. {esc} leaves the editor, {enter} goes back into it; letters alone work outside. {tab} completes, {shiftTab} explains.', {
+          esc: <kbd>Esc</kbd>, enter: <kbd>Enter</kbd>, tab: <kbd>Tab</kbd>, shiftTab: <><kbd>Shift</kbd> <kbd>Tab</kbd></>,
+        })}</p>
         <dl>{rows.map(([id, c]) => <div key={id}><dt>{c.name.replace(/…$/, '')}</dt><dd>{keysOf(id).slice(0, 2).map((k) => <kbd key={k}>{k}</kbd>)}</dd></div>)}</dl>
       </div>
     </Dialog>

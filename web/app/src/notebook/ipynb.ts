@@ -1,4 +1,5 @@
 // Jupyter's notebook format, version 4. Untouched content is written as it was read.
+import { t } from '../language/texts'
 
 export interface Bundle {
   [mime: string]: unknown
@@ -62,14 +63,14 @@ export function parseNotebook(text: string): NotebookJSON {
   try {
     raw = JSON.parse(text)
   } catch {
-    throw new NotNotebook('The file is not a notebook: it is not JSON.')
+    throw new NotNotebook(t('The file is not a notebook: it is not JSON.'))
   }
   if (!isRaw(raw) || !Array.isArray(raw.cells)) {
     throw new NotNotebook(isRaw(raw) && raw.nbformat === 3
-      ? 'The notebook has format 3, from before 2015. Convert it with jupyter nbconvert --to notebook.'
-      : 'The file is not a notebook: it has no cells.')
+      ? t('The notebook has format 3, from before 2015. Convert it with jupyter nbconvert --to notebook.')
+      : t('The file is not a notebook: it has no cells.'))
   }
-  if (typeof raw.nbformat === 'number' && raw.nbformat !== 4) throw new NotNotebook(`The notebook has format ${raw.nbformat}; Sandgate reads format 4.`)
+  if (typeof raw.nbformat === 'number' && raw.nbformat !== 4) throw new NotNotebook(t('The notebook has format {format}; Sandgate reads format 4.', { format: raw.nbformat }))
   const seen = new Set<string>()
   const cells = raw.cells.filter(isRaw).map((c): CellJSON => {
     let id = typeof c.id === 'string' && /^[\w-]{1,64}$/.test(c.id) ? c.id : newCellID()

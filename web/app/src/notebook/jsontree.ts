@@ -1,3 +1,5 @@
+import { plural } from '../language/texts'
+
 /** The number of members of one level that are shown. Further ones are shown after a click. */
 const page = 100
 
@@ -44,7 +46,7 @@ function more(into: HTMLElement, entries: [string, unknown][], from: number): vo
   if (left <= 0) return
   const b = document.createElement('button')
   b.className = 'button quiet'
-  b.textContent = `${left} more`
+  b.textContent = plural(left, '{n} more', '{n} more')
   b.addEventListener('click', () => {
     b.remove()
     more(into, entries, from + page)
@@ -63,6 +65,6 @@ function label(key: string | undefined): Node[] {
 function leaf(value: unknown): HTMLElement {
   const v = document.createElement('span')
   v.className = `json-${value === null ? 'null' : typeof value}`
-  v.textContent = JSON.stringify(value) ?? 'undefined'
+  v.textContent = String(JSON.stringify(value))
   return v
 }

@@ -1,5 +1,6 @@
 import { computed, signal, type Signal } from '@preact/signals'
 import { SandgateError, type Cell as Run, type CellEvent, type Kernel, type Position, type Sandbox } from '@sandgate/client/base'
+import { plural, t } from '../language/texts'
 import { explain } from '../ui/again'
 import type { CellModel } from './cell'
 import { newKey, parseKey } from './cellkey'
@@ -212,6 +213,7 @@ export class KernelLink {
     if (e.type === 'status' && this.state.peek() === 'starting') this.#settle()
     const cell = e.type === 'execute_input' ? this.#begun(e.key, e.code) : this.#cellOf.get(e.cell)
     if (cell) await this.#event(e, cell)
+    else if (e.type === 'execute_reply') this.#settle() // it ran code of others when this page attached
   }
 
   /**
@@ -261,7 +263,7 @@ export class KernelLink {
           out.settle()
           out.finish()
           if (old) out.rewind()
-          if (e.status === 'aborted' && out.empty) out.note('Not run: an earlier cell failed or was interrupted.')
+          if (e.status === 'aborted' && out.empty) out.note(t('Not run: an earlier cell failed or was interrupted.'))
         })
         this.#end(e.cell, cell)
         this.#settle()
@@ -308,13 +310,13 @@ export class KernelLink {
         break
       case 'input_request': {
         if (this.#readOnly) {
-          out.note('The cell waits for input. You cannot give it in this view.')
+          out.note(t('The cell waits for input. You cannot give it in this view.'))
           break
         }
         const run = this.#own.get(cell)
         const answer = (value: string | undefined) => {
           const sent = run ? (value === undefined ? run.endInput() : run.input(value)) : this.#kernel!.input(e.cell, value, {}, e.request)
-          sent.catch((error: unknown) => this.#cells.failed('The input was not sent', error))
+          sent.catch((error: unknown) => this.#cells.failed(t('The input was not sent'), error))
         }
         out.ask({
           prompt: e.prompt, password: e.password,
@@ -330,7 +332,7 @@ export class KernelLink {
         out.note(e.message || e.event)
         break
       case 'gap':
-        out.note(`${e.bytes.toLocaleString('en')} bytes of output are no longer there.`)
+        out.note(plural(e.bytes, '1 byte of output is no longer there.', '{n} bytes of output are no longer there.'))
         break
     }
   }
@@ -347,7 +349,7 @@ export class KernelLink {
         if (lost) cell.state.value = 'lost'
         this.#flow.then(cell.output, () => {
           cell.output.settle()
-          if (lost) cell.output.note(why === 'restart' ? 'The kernel was restarted.' : 'The kernel has ended.', true)
+          if (lost) cell.output.note(why === 'restart' ? t('The kernel was restarted.') : t('The kernel has ended.'), true)
         })
       }
       this.#end(n, cell)

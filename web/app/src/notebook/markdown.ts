@@ -1,4 +1,5 @@
 import MarkdownIt, { type Token } from 'markdown-it'
+import { t } from '../language/texts'
 import type { Bundle } from './ipynb'
 import { languageOf } from './languages'
 
@@ -118,11 +119,11 @@ function link(a: HTMLAnchorElement, href: string): void {
   a.title = href
 }
 
-function picture(t: Token, attachments: Record<string, Bundle>): Node {
-  const src = String(t.attrGet('src') ?? '')
+function picture(token: Token, attachments: Record<string, Bundle>): Node {
+  const src = String(token.attrGet('src') ?? '')
   const img = document.createElement('img')
-  img.alt = t.content
-  img.title = String(t.attrGet('title') ?? '')
+  img.alt = token.content
+  img.title = String(token.attrGet('title') ?? '')
   const name = /^attachment:(.+)$/.exec(src)?.[1]
   const attached = name && Object.entries(attachments[decodeURI(name)] ?? {})[0]
   if (attached && /^image\/(png|jpeg|gif|webp)$/.test(attached[0])) {
@@ -136,7 +137,7 @@ function picture(t: Token, attachments: Record<string, Bundle>): Node {
   // The page loads nothing from other servers. The user can open the address.
   const a = document.createElement('a')
   link(a, src)
-  a.textContent = `Picture: ${t.content || src}`
+  a.textContent = t('Picture: {name}', { name: token.content || src })
   return a
 }
 

@@ -1,5 +1,6 @@
 import { batch, computed, effect, signal, type Signal } from '@preact/signals'
 import type { SandgateError, Sandbox } from '@sandgate/client/base'
+import { t } from '../language/texts'
 import { restBlob } from '../rest'
 import { autosave } from '../settings'
 import { failed, toast } from '../ui/toast'
@@ -132,7 +133,7 @@ export class Notebook implements Page {
       ended: (cell) => {
         this.turns.value++
         const n = this.cells.peek().indexOf(cell) + 1
-        this.said.value = `Cell ${n}: ${{ ok: 'done', error: 'failed', aborted: 'not run' }[cell.state.peek() as 'ok'] ?? 'ended'}`
+        this.said.value = { ok: t('Cell {n}: done', { n }), error: t('Cell {n}: failed', { n }), aborted: t('Cell {n}: not run', { n }) }[cell.state.peek() as 'ok'] ?? t('Cell {n}: ended', { n })
       },
       failed,
       gone: () => void this.#checkSession(),
@@ -382,7 +383,7 @@ export class Notebook implements Page {
       this.saved.value = 'failed'
       if (this.#closed) return
       if (isGone(e) && await this.#checkSession()) return
-      failed('The notebook was not saved', e)
+      failed(t('The notebook was not saved'), e)
       this.#plan(5 * saveAfter)
     }
   }
@@ -581,17 +582,17 @@ export class Notebook implements Page {
 
   /** Undoes the last step of this user. Cells that others have added or removed since stay so. */
   undo(): void {
-    this.#revert(this.#undo, this.#redo, 'undo')
+    this.#revert(this.#undo, this.#redo, t('There is nothing to undo'))
   }
 
   /** Repeats the step that was undone last, unless another one came after it. */
   redo(): void {
-    this.#revert(this.#redo, this.#undo, 'redo')
+    this.#revert(this.#redo, this.#undo, t('There is nothing to redo'))
   }
 
-  #revert(from: Step[], to: Step[], word: string): void {
+  #revert(from: Step[], to: Step[], nothing: string): void {
     const u = from.pop()
-    if (!u) return toast(`There is nothing to ${word}`)
+    if (!u) return toast(nothing)
     const now = this.cells.peek()
     const next = u.before.filter((c) => now.includes(c) || !u.after.includes(c))
     now.forEach((c, i) => {
@@ -743,7 +744,7 @@ export class Notebook implements Page {
     }
     if (which.length < 2) return
     const kinds = new Set(which.map((c) => (c.type.peek() === 'code' ? c.language.peek() : c.type.peek())))
-    if (kinds.size > 1) return toast('Only cells of one language can be merged')
+    if (kinds.size > 1) return toast(t('Only cells of one language can be merged'))
     this.#remember()
     const [first, ...rest] = which
     const merged = new CellModel({ ...first!.toJSON(this.language.peek()), id: undefined!, source: which.map((c) => c.source.peek()).join('\n\n'), outputs: [] }, first!.language.peek())
@@ -791,26 +792,26 @@ export class Notebook implements Page {
   /** Interrupts the running cells of all languages. */
   async interrupt(grace?: number): Promise<void> {
     for (const c of this.cells.peek()) if (c.state.peek() === 'queued') c.state.value = 'aborted'
-    await Promise.all(this.kernels.all.peek().filter((k) => k.state.peek() === 'busy').map((k) => k.interrupt(grace))).catch((e: unknown) => failed('The cell was not interrupted', e))
+    await Promise.all(this.kernels.all.peek().filter((k) => k.state.peek() === 'busy').map((k) => k.interrupt(grace))).catch((e: unknown) => failed(t('The cell was not interrupted'), e))
   }
 
   async restart(language = this.activeCell?.language.peek() ?? this.language.peek()): Promise<void> {
     try {
       await this.kernels.of(language).restart()
       this.turns.value++
-      this.said.value = 'The kernel has restarted'
+      this.said.value = t('The kernel has restarted')
     } catch (e) {
-      failed('The kernel was not restarted', e)
+      failed(t('The kernel was not restarted'), e)
     }
   }
 
   /** Downloads the output of the cell's last execution, as far as the kernel's log still has it. */
   async download(c: CellModel): Promise<void> {
-    if (!c.execution || !c.channel) return toast('Run the cell first: this page has not seen it run')
+    if (!c.execution || !c.channel) return toast(t('Run the cell first: this page has not seen it run'))
     try {
       saveFile(await restBlob(`/v1/sessions/${encodeURIComponent(this.session.id)}/channels/${encodeURIComponent(c.channel)}/text?cell=${c.execution}`), `cell-${c.count.peek() ?? c.execution}.txt`)
     } catch (e) {
-      failed('The output was not downloaded', e)
+      failed(t('The output was not downloaded'), e)
     }
   }
 

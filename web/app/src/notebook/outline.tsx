@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import { rich, t } from '../language/texts'
 import type { PaneProps } from './pane'
 
 interface Entry {
@@ -16,16 +17,16 @@ export function Outline({ notebook: n }: PaneProps) {
   useEffect(() => {
     let here = true
     void import('./markdown').then(({ headings }) => {
-      if (here) setEntries(texts.flatMap((t) => headings(t.source).map((h) => ({ cell: t.id, ...h }))))
+      if (here) setEntries(texts.flatMap(({ id, source }) => headings(source).map((h) => ({ cell: id, ...h }))))
     })
     return () => {
       here = false
     }
   }, [key])
   if (!entries) return null
-  if (entries.length === 0) return <p class="muted empty">Headings of text cells appear here. Make a text cell with <kbd>M</kbd>, a heading with <code>#</code>.</p>
+  if (entries.length === 0) return <p class="muted empty">{rich('Headings of text cells appear here. Make a text cell with {key}, a heading with {sign}.', { key: <kbd>M</kbd>, sign: <code>#</code> })}</p>
   return (
-    <nav class="outline" aria-label="Outline">
+    <nav class="outline" aria-label={t('Outline')}>
       {entries.map((e, i) => (
         <button key={i} type="button" style={{ paddingInlineStart: `${e.level * 12}px` }} aria-current={n.active.value === e.cell ? 'true' : undefined} onClick={() => {
           n.select(e.cell)

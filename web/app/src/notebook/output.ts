@@ -1,3 +1,4 @@
+import { plural, t } from '../language/texts'
 import { ErrorView } from './error'
 import { drawn } from './frames'
 import type { Bundle, OutputJSON } from './ipynb'
@@ -85,7 +86,7 @@ export class OutputView {
       el.tabIndex = 0
       el.setAttribute('role', 'log')
       el.setAttribute('aria-live', 'off') // each cell's end is told; a flood is not
-      el.setAttribute('aria-label', 'Text output')
+      el.setAttribute('aria-label', t('Text output'))
       el.append(view.el)
       last = { kind: 'text', el, view, rewind: follow(el, !json), ...(json ? { json: [] } : {}) }
       this.#push(last)
@@ -164,7 +165,7 @@ export class OutputView {
     const form = document.createElement('form')
     form.className = 'out-input'
     const label = document.createElement('label')
-    label.textContent = q.prompt || 'Input'
+    label.textContent = q.prompt || t('Input')
     const field = document.createElement('input')
     field.className = 'field'
     field.type = q.password ? 'password' : 'text'
@@ -173,12 +174,12 @@ export class OutputView {
     label.append(field)
     const send = document.createElement('button')
     send.className = 'button primary'
-    send.textContent = 'Enter'
+    send.textContent = t('Enter|an answer')
     const end = document.createElement('button')
     end.className = 'button quiet'
     end.type = 'button'
-    end.title = 'End of file: Ctrl-D'
-    end.textContent = 'End'
+    end.title = t('End of file: Ctrl-D')
+    end.textContent = t('End|of the input')
     form.append(label, send, end)
     form.addEventListener('submit', (e) => {
       e.preventDefault()
@@ -231,7 +232,7 @@ export class OutputView {
       }
       e.el.hidden = true
       this.#more.count++
-      this.#more.el.textContent = `Show ${this.#more.count} more outputs`
+      this.#more.el.textContent = plural(this.#more.count, 'Show 1 more output', 'Show {n} more outputs')
     }
     if (this.#question) this.#question.before(e.el)
     else this.el.append(e.el)

@@ -1,42 +1,45 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { t } from '../language/texts'
 import { Icon } from '../ui/icon'
 import { failed } from '../ui/toast'
-import type { Editors } from './cell-view'
-import type { Shell } from './commands'
-import type { Notebook } from './notebook'
+import type { Desk, View } from './desk'
 
 export type PaneName = 'files' | 'variables' | 'outline' | 'search' | 'versions'
 
-export interface PaneProps {
-  notebook: Notebook
-  editors: Editors
-  shell: Shell
-}
+export type PaneProps = View
 
 // Loaded when they are first opened.
-const panes: Record<PaneName, { title: string; load: () => Promise<ComponentType<PaneProps>> }> = {
-  files: { title: 'Files', load: () => import('./files').then((m) => m.Files) },
-  variables: { title: 'Variables', load: () => import('./variables').then((m) => m.Variables) },
-  outline: { title: 'Outline', load: () => import('./outline').then((m) => m.Outline) },
-  search: { title: 'Search', load: () => import('./search').then((m) => m.Search) },
-  versions: { title: 'Versions', load: () => import('./versions/versions').then((m) => m.Versions) },
+const loaders: Record<PaneName, () => Promise<ComponentType<PaneProps>>> = {
+  files: () => import('./files').then((m) => m.Files),
+  variables: () => import('./variables').then((m) => m.Variables),
+  outline: () => import('./outline').then((m) => m.Outline),
+  search: () => import('./search').then((m) => m.Search),
+  versions: () => import('./versions/versions').then((m) => m.Versions),
 }
 
-/** Shows a pane beside the cells, or over them on a phone. */
-export function Pane({ name, close, ...props }: PaneProps & { name: PaneName; close: () => void }) {
-  const [View, setView] = useState<{ name: PaneName; view: ComponentType<PaneProps> } | undefined>()
+/**
+ * Shows a pane beside the cells, or over them on a phone. It names its notebook unless that is the
+ * page's own.
+ */
+export function Pane({ desk, name, view }: { desk: Desk; name: PaneName; view: View }) {
+  const [Part, setPart] = useState<{ name: PaneName; part: ComponentType<PaneProps> } | undefined>()
   useEffect(() => {
     let here = true
-    panes[name].load().then((view) => here && setView({ name, view }), (e: unknown) => failed('The pane could not be loaded', e))
+    loaders[name]().then((part) => here && setPart({ name, part }), (e: unknown) => failed(t('The pane could not be loaded'), e))
     return () => {
       here = false
     }
   }, [name])
+  const title = { files: t('Files'), variables: t('Variables'), outline: t('Outline'), search: t('Search'), versions: t('Versions') }[name]
+  const close = () => {
+    desk.pane.value = undefined
+    desk.enter(view)
+  }
   return (
-    <aside class="side" aria-label={panes[name].title} onKeyDown={(e) => { if (e.key === 'Escape') { e.preventDefault(); close() } }}>
-      <header class="row"><h2 class="grow">{panes[name].title}</h2><button type="button" class="button icon quiet" aria-label="Close" onClick={close}><Icon name="close" /></button></header>
-      {View?.name === name ? <View.view {...props} /> : null}
+    <aside class="side" aria-label={title} onFocusIn={() => (desk.current.value = view)} onKeyDown={(e) => { if (e.key === 'Escape') { e.preventDefault(); close() } }}>
+      <header class="row"><h2>{title}</h2><span class="grow muted ellipsis">{view !== desk.main && view.notebook.path}</span><button type="button" class="button icon quiet" aria-label={t('Close')} onClick={close}><Icon name="close" /></button></header>
+      {Part?.name === name ? <Part.part key={view.notebook.path} {...view} /> : null}
     </aside>
   )
 }

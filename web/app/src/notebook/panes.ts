@@ -24,3 +24,14 @@ export function rememberPane(n: Notebook, pane: PaneName | undefined): void {
     // Then it lasts as long as this page.
   }
 }
+
+/** The name under which the browser remembers the tabs beside the notebook of a session. */
+export const tabsName = (session: string): string => `sandgate.dock.${session}`
+
+export function remembersTabs(n: Notebook): boolean {
+  try {
+    return localStorage.getItem(tabsName(n.session.id)) !== null
+  } catch {
+    return false
+  }
+}

@@ -1,4 +1,5 @@
 // Pictures of programs: saved as a file, and shown large.
+import { t } from '../language/texts'
 import { save } from './rich'
 import './picture.css'
 
@@ -22,7 +23,7 @@ export function picture(img: HTMLImageElement, blob: Blob, type: string): HTMLEl
   const tools = document.createElement('div')
   tools.className = 'picture-tools'
   const ending = type === 'image/svg+xml' ? 'svg' : type.slice(6)
-  tools.append(button('Enlarge', 'Enlarge the picture', () => enlarge(img)), button('Save', 'Save the picture', () => save(blob, `figure.${ending}`)))
+  tools.append(button(t('Enlarge'), t('Enlarge the picture'), () => enlarge(img)), button(t('Save'), t('Save the picture'), () => save(blob, `figure.${ending}`)))
   img.addEventListener('dblclick', () => enlarge(img))
   el.append(img, tools)
   return el
@@ -32,7 +33,7 @@ export function picture(img: HTMLImageElement, blob: Blob, type: string): HTMLEl
 function enlarge(small: HTMLImageElement): void {
   const box = document.createElement('dialog')
   box.className = 'picture-large'
-  box.setAttribute('aria-label', 'Picture')
+  box.setAttribute('aria-label', t('Picture'))
   const view = document.createElement('div')
   view.className = 'picture-view'
   view.tabIndex = 0
@@ -59,8 +60,8 @@ function enlarge(small: HTMLImageElement): void {
   const bar = document.createElement('div')
   bar.className = 'row picture-bar'
   bar.append(
-    button('−', 'Smaller', () => zoom(scale / 1.25)), shown, button('+', 'Larger', () => zoom(scale * 1.25)),
-    button('Fit', 'Fit to the window', () => zoom(fit())), button('100 %', '100 %, original size', () => zoom(1)), button('Close', 'Close', () => box.close()),
+    button('−', t('Smaller'), () => zoom(scale / 1.25)), shown, button('+', t('Larger'), () => zoom(scale * 1.25)),
+    button(t('Fit'), t('Fit to the window'), () => zoom(fit())), button('100 %', t('100 %, original size'), () => zoom(1)), button(t('Close'), t('Close'), () => box.close()),
   )
   view.addEventListener('wheel', (e) => {
     e.preventDefault()

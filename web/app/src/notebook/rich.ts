@@ -1,5 +1,6 @@
 import { dark } from '../theme'
 import { effect } from '@preact/signals'
+import { t } from '../language/texts'
 import { frameFor, type FrameContent } from './frame'
 import type { Ask } from './grid/source'
 import type { Bundle } from './ipynb'
@@ -89,13 +90,13 @@ export class Rich {
       this.#dispose = (n as { dispose?: () => void }).dispose
       this.#el.replaceChildren(n)
     }
-    if (mime === undefined) return put(note('An output without content.'))
+    if (mime === undefined) return put(note(t('An output without content.')))
     const size = typeof value === 'string' ? value.length : 0
-    if (size > maxShown) return put(note(`${mime} of ${Math.round(size / (1 << 20))} MiB is too large to be shown.`, value as string, mime))
+    if (size > maxShown) return put(note(t('{type} of {size} MiB is too large to be shown.', { type: mime, size: Math.round(size / (1 << 20)) }), value as string, mime))
     const render: Render | undefined = model === undefined ? kinds.find(([re]) => re.test(mime))?.[1]
       : async () => (await import('./widgets/view')).widgetView(model, await (await this.#origin!()).widgets(), text(data['text/plain'] ?? ''))
-    if (!render) return put(note(`${mime} cannot be shown here.`, text(value), mime))
-    const plain = () => put(typeof data['text/plain'] === 'string' ? Object.assign(document.createElement('pre'), { textContent: data['text/plain'] }) : note(`${mime} could not be shown.`))
+    if (!render) return put(note(t('{type} cannot be shown here.', { type: mime }), text(value), mime))
+    const plain = () => put(typeof data['text/plain'] === 'string' ? Object.assign(document.createElement('pre'), { textContent: data['text/plain'] }) : note(t('{type} could not be shown.', { type: mime })))
     try {
       const ask = async (about: Record<string, unknown>) => (await this.#origin?.())?.ask(about)
       const made = render(value, (metadata[mime] as Record<string, unknown>) ?? metadata, data, ask)
@@ -118,9 +119,9 @@ function modelOf(data: Bundle): string | undefined {
   return typeof id === 'string' && id !== '' && id.length <= 128 ? id : undefined
 }
 
-/** Shows the HTML of an output that is no table. Without HTML, its text is shown. */
+/** Shows the HTML of an output that is no table. The error without HTML makes its text appear. */
 function htmlOf(b: Bundle): Node {
-  if (b['text/html'] === undefined) throw new Error('no table')
+  if (b['text/html'] === undefined) throw new Error()
   return framed({ kind: 'html', html: text(b['text/html']) })
 }
 
@@ -142,12 +143,12 @@ async function image(blob: Blob, type: string, m: Record<string, unknown>, bundl
   const img = document.createElement('img')
   const url = URL.createObjectURL(blob)
   img.src = url
-  img.alt = typeof m.alt === 'string' ? m.alt : typeof bundle['text/plain'] === 'string' ? bundle['text/plain'].slice(0, 200) : 'Picture'
+  img.alt = typeof m.alt === 'string' ? m.alt : typeof bundle['text/plain'] === 'string' ? bundle['text/plain'].slice(0, 200) : t('Picture')
   if (typeof m.width === 'number' && m.width > 0) img.width = m.width
   if (typeof m.height === 'number' && m.height > 0 && typeof m.width !== 'number') img.height = m.height
   if (m.needs_background === 'light') img.style.background = '#fff'
   const el = picture(img, blob, type)
-  img.addEventListener('error', () => el.replaceWith(note(`The ${type} could not be read.`)))
+  img.addEventListener('error', () => el.replaceWith(note(t('The {type} could not be read.', { type }))))
   // Images are made for white paper, unless their metadata says otherwise.
   const stop = effect(() => void img.classList.toggle('on-paper', dark.value && m.needs_background !== 'dark'))
   return Object.assign(el, {
@@ -165,7 +166,7 @@ function note(words: string, content?: string, mime?: string): HTMLElement {
   if (content !== undefined) {
     const a = document.createElement('button')
     a.className = 'button'
-    a.textContent = 'Download'
+    a.textContent = t('Download')
     a.addEventListener('click', () => {
       const binary = /^(image\/(?!svg)|audio\/|video\/|application\/pdf)/.test(mime ?? '')
       save(new Blob([binary ? base64(content) : content], { type: 'application/octet-stream' }), `output.${(mime ?? '').split(/[/+.]/).pop()}`)

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { plural, t } from '../language/texts'
 import { Icon } from '../ui/icon'
 import type { CellModel } from './cell'
 import { expression, places, rangeIn, replaced, shownText, type Place, type Query } from './find'
@@ -86,7 +87,7 @@ export function Search({ notebook: n, editors }: PaneProps) {
   const replaceAll = () => {
     for (const c of new Set(sources.map((h) => h.cell))) c.source.value = replaced(c.source.peek(), q, other)
     setAt(undefined)
-    n.said.value = `${sources.length} replaced`
+    n.said.value = plural(sources.length, '1 replaced', '{n} replaced')
   }
   const replaceOne = () => {
     const i = at !== undefined && hits[at] && !hits[at].output ? at : hits.findIndex((h) => !h.output)
@@ -98,7 +99,12 @@ export function Search({ notebook: n, editors }: PaneProps) {
   const box = (label: string, checked: boolean, set: (v: boolean) => void) => (
     <label class="row"><input type="checkbox" checked={checked} onChange={(e) => set(e.currentTarget.checked)} />{label}</label>
   )
-  const count = `${hits.length === maxHits ? `the first ${maxHits}` : hits.length} ${hits.length === 1 ? 'place' : 'places'}`
+  const status = () => {
+    if (hits.length === 0) return t('Nothing found')
+    const all = hits.length < maxHits
+    if (at === undefined) return all ? plural(hits.length, '1 place', '{n} places') : t('the first {n} places', { n: maxHits })
+    return all ? plural(hits.length, '{at} of 1 place', '{at} of {n} places', { at: at + 1 }) : t('{at} of the first {n} places', { at: at + 1, n: maxHits })
+  }
   return (
     <form class="search" onSubmit={(e) => e.preventDefault()}
       onKeyDown={(e) => {
@@ -107,23 +113,23 @@ export function Search({ notebook: n, editors }: PaneProps) {
         step(e.shiftKey ? -1 : 1)
       }}>
       <div class="row">
-        <input ref={field} class="field" type="search" aria-label="Search" placeholder="Search in all cells" aria-invalid={wrong !== ''} value={q.text} onInput={(e) => change({ text: e.currentTarget.value })} />
-        <button type="button" class="button icon quiet" aria-label="Previous" title="Previous (Shift Enter)" disabled={hits.length === 0} onClick={() => step(-1)}><Icon name="up" /></button>
-        <button type="button" class="button icon quiet" aria-label="Next" title="Next (Enter)" disabled={hits.length === 0} onClick={() => step(1)}><Icon name="down" /></button>
+        <input ref={field} class="field" type="search" aria-label={t('Search')} placeholder={t('Search in all cells')} aria-invalid={wrong !== ''} value={q.text} onInput={(e) => change({ text: e.currentTarget.value })} />
+        <button type="button" class="button icon quiet" aria-label={t('Previous')} title={t('Previous (Shift Enter)')} disabled={hits.length === 0} onClick={() => step(-1)}><Icon name="up" /></button>
+        <button type="button" class="button icon quiet" aria-label={t('Next')} title={t('Next (Enter)')} disabled={hits.length === 0} onClick={() => step(1)}><Icon name="down" /></button>
       </div>
-      {!n.readOnly && <div class="row replace-row"><input class="field" aria-label="Replace with" placeholder="Replace with" value={other} onInput={(e) => setOther(e.currentTarget.value)} />
-        <button type="button" class="button" disabled={sources.length === 0} onClick={replaceOne}>Replace</button>
-        <button type="button" class="button" disabled={sources.length === 0} onClick={replaceAll}>Replace all</button></div>}
+      {!n.readOnly && <div class="row replace-row"><input class="field" aria-label={t('Replace with')} placeholder={t('Replace with')} value={other} onInput={(e) => setOther(e.currentTarget.value)} />
+        <button type="button" class="button" disabled={sources.length === 0} onClick={replaceOne}>{t('Replace')}</button>
+        <button type="button" class="button" disabled={sources.length === 0} onClick={replaceAll}>{t('Replace all')}</button></div>}
       <div class="search-options">
-        {box('Match case', q.exact, (exact) => change({ exact }))}
-        {box('Regular expression', q.pattern, (pattern) => change({ pattern }))}
-        {box('In outputs too', outputs, (v) => { setOutputs(v); setAt(undefined) })}
+        {box(t('Match case'), q.exact, (exact) => change({ exact }))}
+        {box(t('Regular expression'), q.pattern, (pattern) => change({ pattern }))}
+        {box(t('In outputs too'), outputs, (v) => { setOutputs(v); setAt(undefined) })}
       </div>
-      {wrong && <p class="bad" role="alert">The expression is not valid: {wrong}.</p>}
-      {q.text && !wrong && <p class="muted" role="status">{hits.length === 0 ? 'Nothing found' : at === undefined ? count : `${at + 1} of ${count}`}</p>}
+      {wrong && <p class="bad" role="alert">{t('The expression is not valid: {why}.', { why: wrong })}</p>}
+      {q.text && !wrong && <p class="muted" role="status">{status()}</p>}
       <div class="hits" ref={list}>
         {hits.map((h, i) => (
-          <button key={i} type="button" aria-current={i === at ? 'true' : undefined} onClick={() => show(i, true)}><Icon name={h.output ? 'list' : 'code'} />{h.output && <span class="sr">Output: </span>}<code class="ellipsis">{h.line.slice(Math.max(0, h.at - 20), h.at)}<mark>{h.line.slice(h.at, h.at + h.to - h.from)}</mark>{h.line.slice(h.at + h.to - h.from, h.at + 80)}</code></button>
+          <button key={i} type="button" aria-current={i === at ? 'true' : undefined} onClick={() => show(i, true)}><Icon name={h.output ? 'list' : 'code'} />{h.output && <span class="sr">{t('Output:')} </span>}<code class="ellipsis">{h.line.slice(Math.max(0, h.at - 20), h.at)}<mark>{h.line.slice(h.at, h.at + h.to - h.from)}</mark>{h.line.slice(h.at + h.to - h.from, h.at + 80)}</code></button>
         ))}
       </div>
     </form>

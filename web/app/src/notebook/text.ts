@@ -1,3 +1,4 @@
+import { plural, t } from '../language/texts'
 import { draw } from './frames'
 import { node, plain, sequence, sgr, withErr, type Look } from './sgr'
 
@@ -294,14 +295,14 @@ export class TextView {
         const all = document.createElement('button')
         all.type = 'button'
         all.className = 'button quiet'
-        all.textContent = 'Download all output'
+        all.textContent = t('Download all output')
         all.addEventListener('click', this.download)
         this.#note.append(all)
       }
       if (this.#frozen[0]) this.#frozen[0].el.after(this.#note)
       else this.el.prepend(this.#note)
     }
-    this.#noteText!.textContent = `… ${this.dropped.toLocaleString('en')} lines left out …`
+    this.#noteText!.textContent = plural(this.dropped, '… 1 line left out …', '… {n} lines left out …')
   }
 
   readonly #draw = (): void => {
@@ -361,7 +362,7 @@ export class TextView {
     const left = skip.to - skip.from + this.dropped
     all.forEach((line, i) => {
       if (i >= skip.from && i < skip.to) return
-      if (i === skip.to && left > 0) say(`… ${left.toLocaleString('en')} lines left out …\n`, plain)
+      if (i === skip.to && left > 0) say(leftOut(left), plain)
       for (const r of line.runs) say(r.text, r.look)
       if (line.cut) say(' …', line.runs.at(-1)?.look ?? plain)
       const err = line.runs.at(-1)?.look.err ?? parts.at(-1)?.name === 'stderr'
@@ -372,6 +373,9 @@ export class TextView {
     return parts
   }
 }
+
+/** The words for lines that the file lacks. They are English, as all pages must save the same. */
+const leftOut = (lines: number) => `… ${lines.toLocaleString('en')} lines left out …\n`
 
 function slice(runs: Run[], from: number, to: number): Run[] {
   const out: Run[] = []
@@ -394,7 +398,7 @@ function nodes(lines: Line[]): Node[] {
   }
   lines.forEach((l, i) => {
     for (const r of l.runs) say(r.text, r.look)
-    if (l.cut) say(` … ${l.cut.toLocaleString('en')} characters left out`, plain)
+    if (l.cut) say(` ${plural(l.cut, '… 1 character left out', '… {n} characters left out')}`, plain)
     if (i < lines.length - 1) say('\n', plain)
   })
   return runs.map((r) => node(r.text, r.look))

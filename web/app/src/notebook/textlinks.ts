@@ -1,3 +1,4 @@
+import { t } from '../language/texts'
 import { findPlaces } from '../terminal/text'
 import { localPort, openPreview } from '../ui/preview'
 
@@ -56,7 +57,7 @@ export function linkText(el: HTMLElement, open: (path: string, line: number) => 
         }
       } else {
         a.href = '#'
-        a.title = `Open ${f.path} at line ${f.line}`
+        a.title = t('Open {path} at line {line}', { path: f.path!, line: f.line! })
         a.addEventListener('click', (e) => {
           e.preventDefault()
           open(f.path!, f.line!)

@@ -1,8 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Variable } from '@sandgate/client/base'
+import { t } from '../language/texts'
 import { languageName } from '../server'
 import type { PaneProps } from './pane'
-import { grouped } from './variablekinds'
+import { grouped, type VariableKind } from './variablekinds'
 import './variables.css'
 
 /** Lists the variables of the running kernels. It is updated when a cell has ended. */
@@ -25,38 +26,37 @@ export function Variables({ notebook: n }: PaneProps) {
     }, (e: Error) => !stop.signal.aborted && setError(e.message))
     return () => stop.abort()
   }, [kernel, kernel?.kernel, turn, busy])
-  if (!kernel) return <p class="muted empty">No kernel is running. Run a cell to see its variables here.</p>
+  if (!kernel) return <p class="muted empty">{t('No kernel is running. Run a cell to see its variables here.')}</p>
   const list = found?.language === kernel.language ? found.list : undefined
   const shown = grouped(list ?? [], filter)
+  const groups: [VariableKind, string][] = [['value', t('Values')], ['function', t('Functions and classes')], ['module', t('Modules')]]
   return (
     <>
       {all.length > 1 && (
-        <div class="kernel-tabs" role="tablist" aria-label="Kernel">
+        <div class="kernel-tabs" role="tablist" aria-label={t('Kernel')}>
           {all.map((k) => <button key={k.language} type="button" role="tab" aria-selected={k === kernel} class="button quiet" onClick={() => choose(k.language)}>{languageName(k.language)}</button>)}
         </div>
       )}
       {error && <p class="bad">{error}</p>}
-      {!list && !error && <p class="muted empty">{busy ? 'The kernel is busy.' : 'Asking…'}</p>}
-      {list?.length === 0 && <p class="muted empty">No variables yet.</p>}
+      {!list && !error && <p class="muted empty">{busy ? t('The kernel is busy.') : t('Asking…')}</p>}
+      {list?.length === 0 && <p class="muted empty">{t('No variables yet.')}</p>}
       {list && list.length > 0 && (
         <>
-          <input class="field" type="search" aria-label="Filter variables" placeholder="Filter by name, type or value" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />
+          <input class="field" type="search" aria-label={t('Filter variables')} placeholder={t('Filter by name, type or value')} value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />
           <div class="variables-list">{groups.map(([kind, title]) => shown[kind].length > 0 && (
             <details key={`${kind}${filter !== ''}`} open={kind === 'value' || filter !== ''}>
               <summary>{title} ({shown[kind].length})</summary>
               <table class="variables" aria-label={title}>
-                <thead class="sr"><tr><th scope="col">Name and type</th><th scope="col">Value</th></tr></thead>
+                <thead class="sr"><tr><th scope="col">{t('Name and type')}</th><th scope="col">{t('Value')}</th></tr></thead>
                 <tbody>
                   {shown[kind].map((v) => <tr key={v.name}><th scope="row">{v.name}<span class="muted">{v.type}{v.size && ` ${v.size}`}</span></th><td><code title={v.value}>{v.value}</code></td></tr>)}
                 </tbody>
               </table>
             </details>
           ))}</div>
-          {groups.every(([kind]) => shown[kind].length === 0) && <p class="muted empty" role="status">No variable matches.</p>}
+          {groups.every(([kind]) => shown[kind].length === 0) && <p class="muted empty" role="status">{t('No variable matches.')}</p>}
         </>
       )}
     </>
   )
 }
-
-const groups = [['value', 'Values'], ['function', 'Functions and classes'], ['module', 'Modules']] as const

@@ -1,4 +1,6 @@
 import type { FileInfo } from '@sandgate/client/base'
+import { stateName } from '../home/filter'
+import { t } from '../language/texts'
 import { filesPath, offers, rest } from '../rest'
 import { consolePath, navigate, notebookPath, route, terminalPath } from '../router'
 import { client, description, languageName, may } from '../server'
@@ -17,20 +19,20 @@ const depth = 5
 /** Returns an entry for each value of each setting. */
 export function settingEntries(): Entry[] {
   return [
-    { id: 'all', kind: 'Setting', name: 'All settings…', words: 'preferences options', run: () => (settingsOpen.value = true) },
-    ...choices.flatMap(({ name, words, setting, options }) => options.map(({ value, label }): Entry => ({
-      id: `${name}: ${label}`, kind: 'Setting', name: `${name}: ${label}`, words, ...(setting.peek() === value ? { note: 'now' } : {}), run: () => (setting.value = value),
+    { id: 'all', kind: 'Setting', name: t('All settings…'), words: t('preferences options'), run: () => (settingsOpen.value = true) },
+    ...choices().flatMap(({ name, words, setting, options }) => options.map(({ value, label }): Entry => ({
+      id: `${name}: ${label}`, kind: 'Setting', name: `${name}: ${label}`, words, ...(setting.peek() === value ? { note: t('now') } : {}), run: () => (setting.value = value),
     }))),
-    ...switches.map(({ name, words, setting }): Entry => ({
-      id: name, kind: 'Setting', name: `${name}: turn ${setting.peek() ? 'off' : 'on'}`, words, run: () => (setting.value = !setting.peek()),
+    ...switches().map(({ name, words, setting }): Entry => ({
+      id: name, kind: 'Setting', name: setting.peek() ? t('{setting}: turn off', { setting: name }) : t('{setting}: turn on', { setting: name }), words, run: () => (setting.value = !setting.peek()),
     })),
   ]
 }
 
 /** The views of the console, with the scopes that they need. */
-const views: [view: string, name: string, scope: string][] = [
-  ['overview', 'overview', 'admin'], ['nodes', 'nodes', 'admin'], ['usage', 'usage', 'sessions:read'], ['tenants', 'tenants and quotas', 'keys'],
-  ['keys', 'keys', 'keys'], ['audit', 'audit log', 'keys'],
+const views = (): [view: string, name: string, scope: string][] => [
+  ['overview', t('Console: overview'), 'admin'], ['nodes', t('Console: nodes'), 'admin'], ['usage', t('Console: usage'), 'sessions:read'],
+  ['tenants', t('Console: tenants and quotas'), 'keys'], ['keys', t('Console: keys'), 'keys'], ['audit', t('Console: audit log'), 'keys'],
 ]
 
 /** Returns the commands that every page has. */
@@ -38,12 +40,12 @@ export function commonEntries(): Entry[] {
   const { page, session } = route.peek()
   const go = (id: string, name: string, to: string, words = ''): Entry => ({ id, kind: 'Command', name, words, run: () => navigate(to) })
   return [
-    ...(page === 'home' || viewing.peek() ? [] : [go('home', 'Home: all sessions', '/', 'start list')]),
-    ...(session && page !== 'notebook' ? [go('notebook', 'Open the notebook', notebookPath(session))] : []),
-    ...(session && page !== 'terminal' ? [{ ...go('terminal', 'Open the terminal', '', 'shell console bash'), run: () => navigate(terminalPath(session), { open: true }) }] : []),
+    ...(page === 'home' || viewing.peek() ? [] : [go('home', t('Home: all sessions'), '/', t('start list'))]),
+    ...(session && page !== 'notebook' ? [go('notebook', t('Open the notebook'), notebookPath(session))] : []),
+    ...(session && page !== 'terminal' ? [{ ...go('terminal', t('Open the terminal'), '', t('shell console bash')), run: () => navigate(terminalPath(session), { open: true }) }] : []),
     ...(session && may('sessions:write') && !viewing.peek() ? sessionEntries(session) : []),
-    ...(!viewing.peek() && description.peek() ? views.filter(([,, scope]) => may(scope)).map(([v, name]) => go(`console ${v}`, `Console: ${name}`, consolePath(v), 'administration operator')) : []),
-    { id: 'sign out', kind: 'Command', name: viewing.peek() ? 'Stop watching' : 'Sign out', words: 'log out leave', run: signOut },
+    ...(!viewing.peek() && description.peek() ? views().filter(([,, scope]) => may(scope)).map(([v, name]) => go(`console ${v}`, name, consolePath(v), t('administration operator'))) : []),
+    { id: 'sign out', kind: 'Command', name: viewing.peek() ? t('Stop watching') : t('Sign out'), words: t('log out leave'), run: signOut },
   ]
 }
 
@@ -53,22 +55,22 @@ function sessionEntries(session: string): Entry[] {
   const entry = (id: string, name: string, words: string, what: string, f: () => Promise<unknown>): Entry =>
     ({ id, kind: 'Command', name, words, run: () => void f().catch((e: unknown) => failed(what, e)) })
   return [
-    entry('rename session', 'Rename the session…', 'title', 'The session was not renamed', async () => {
+    entry('rename session', t('Rename the session…'), t('title'), t('The session was not renamed'), async () => {
       const { name } = (await client.peek()!.getSandbox(session)).info
-      const to = await ask({ title: 'Rename the session', value: name ?? '', yes: 'Rename' })
+      const to = await ask({ title: t('Rename the session'), value: name ?? '', yes: t('Rename') })
       if (to === undefined || to === (name ?? '')) return
       await rest('PATCH', at, { name: to })
-      toast(to ? `The session is now called ${to}` : 'The session has no name now')
+      toast(to ? t('The session is now called {name}', { name: to }) : t('The session has no name now'))
     }),
-    ...(offers('POST /v1/sessions/{id}/fork') ? [entry('fork session', 'Fork the session', 'copy clone duplicate branch', 'The session was not forked', async () => {
+    ...(offers('POST /v1/sessions/{id}/fork') ? [entry('fork session', t('Fork the session'), t('copy clone duplicate branch'), t('The session was not forked'), async () => {
       const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', `${at}/fork`, {})
-      toast('The copy has all variables, files and programs', { label: 'Open', run: () => navigate(notebookPath(copy!.id)) })
+      toast(t('The copy has all variables, files and programs'), { label: t('Open'), run: () => navigate(notebookPath(copy!.id)) })
     })] : []),
-    ...(offers('POST /v1/sessions/{id}/snapshots') ? [entry('snapshot session', 'Save a snapshot of the session…', 'backup', 'The snapshot was not saved', async () => {
-      const as = await ask({ title: 'Save a snapshot', text: 'New sessions can start from it, with all variables, files and programs of this moment.', value: '', placeholder: 'Name, such as data-loaded', yes: 'Save' })
+    ...(offers('POST /v1/sessions/{id}/snapshots') ? [entry('snapshot session', t('Save a snapshot of the session…'), t('backup'), t('The snapshot was not saved'), async () => {
+      const as = await ask({ title: t('Save a snapshot'), text: t('New sessions can start from it, with all variables, files and programs of this moment.'), value: '', placeholder: t('Name, such as data-loaded'), yes: t('Save') })
       if (as === undefined) return
       await rest('POST', `${at}/snapshots`, as.trim() ? { name: as.trim() } : {})
-      toast('The snapshot is saved')
+      toast(t('The snapshot is saved'))
     })] : []),
   ]
 }
@@ -79,7 +81,7 @@ export async function otherSessions(): Promise<Entry[]> {
   const here = route.peek().session
   const all = await client.peek()!.sessions()
   return all.filter((s) => s.id !== here && s.info.state !== 'lost').sort((a, b) => b.info.active_ms - a.info.active_ms).map(({ id, info }) => ({
-    id, kind: 'Session', name: info.name || `${languageName(info.language)} session`, note: `${info.state}, ${id.slice(0, 10)}`,
+    id, kind: 'Session', name: info.name || t('{language} session', { language: languageName(info.language) }), note: `${stateName(info.state)}, ${id.slice(0, 10)}`,
     words: `${id} ${info.language} ${Object.entries(info.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(' ')}`, run: () => navigate(notebookPath(id)),
   }))
 }

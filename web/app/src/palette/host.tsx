@@ -1,6 +1,7 @@
 import type { ComponentProps, ComponentType } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Sandbox } from '@sandgate/client/base'
+import { t } from '../language/texts'
 import { route } from '../router'
 import { client, may } from '../server'
 import { paletteOpen } from '../ui/palette'
@@ -15,7 +16,7 @@ export function PaletteHost() {
   const open = (path: string) => {
     const { session } = route.peek()
     void Promise.all([import('../notebook/file/viewer'), client.peek()!.getSandbox(session)])
-      .then(([{ FileViewer: View }, s]) => setFile({ View, session: s, path }), (e: unknown) => failed('The file was not opened', e))
+      .then(([{ FileViewer: View }, s]) => setFile({ View, session: s, path }), (e: unknown) => failed(t('The file was not opened'), e))
   }
   return (
     <>

@@ -5,6 +5,7 @@ import 'pdfjs-dist/legacy/build/pdf.worker.mjs'
 import jbig2 from 'pdfjs-dist/wasm/jbig2.wasm'
 import openjpeg from 'pdfjs-dist/wasm/openjpeg.wasm'
 import { style } from './style'
+import { words } from './words'
 
 /** The number of pages that are drawn at the same time. */
 const maxDrawn = 8
@@ -18,7 +19,7 @@ const point = 96 / 72
 class Files {
   fetch({ filename }: { filename: string }): Promise<Uint8Array> {
     const data = { 'jbig2.wasm': jbig2, 'openjpeg.wasm': openjpeg }[filename]
-    return data ? Promise.resolve(data) : Promise.reject(new Error(`${filename} is not there`))
+    return data ? Promise.resolve(data) : Promise.reject(new Error(words.noPart(filename)))
   }
 }
 
@@ -26,6 +27,7 @@ export async function show({ root, data }: { root: HTMLElement; data: Uint8Array
   const sheet = document.createElement('style')
   sheet.textContent = style
   document.head.append(sheet)
+  root.lang = words.tag
   const task = getDocument({ data, wasmUrl: 'wasm/', BinaryDataFactory: Files, useSystemFonts: true, isEvalSupported: false, enableXfa: false, verbosity: 0 })
   task.onPassword = (take: (password: string) => void, reason: number) => askPassword(root, reason === 2, take)
   const view = new View(root, await open(task))
@@ -36,7 +38,7 @@ async function open(task: PDFDocumentLoadingTask): Promise<PDFDocumentProxy> {
   try {
     return await task.promise
   } catch (e) {
-    throw new Error(`This file cannot be shown: ${(e as Error).message}`, { cause: e })
+    throw new Error(words.badFile((e as Error).message), { cause: e })
   }
 }
 
@@ -46,8 +48,8 @@ function askPassword(root: HTMLElement, wrong: boolean, take: (password: string)
   const label = document.createElement('label')
   const field = document.createElement('input')
   field.type = 'password'
-  label.append(wrong ? 'This password is wrong. Try another one.' : 'This file has a password.', field)
-  form.append(label, button('Open', 'Open'))
+  label.append(wrong ? words.wrongPassword : words.password, field)
+  form.append(label, button(words.open, words.open))
   form.onsubmit = (e) => {
     e.preventDefault()
     form.remove()
@@ -92,9 +94,9 @@ class View {
     const bar = document.createElement('div')
     bar.className = 'pdf-bar'
     bar.setAttribute('role', 'toolbar')
-    bar.setAttribute('aria-label', 'Pages')
+    bar.setAttribute('aria-label', words.pages)
     this.#said.setAttribute('role', 'status')
-    bar.append(button('−', 'Smaller', () => this.#step(-1)), this.#size, button('+', 'Larger', () => this.#step(1)), button('Fit width', 'Fit width', () => this.#set(undefined)), this.#said)
+    bar.append(button('−', words.smaller, () => this.#step(-1)), this.#size, button('+', words.larger, () => this.#step(1)), button(words.fitWidth, words.fitWidth, () => this.#set(undefined)), this.#said)
     this.#box.className = 'pdf-pages'
     root.append(bar, this.#box)
   }
@@ -109,7 +111,7 @@ class View {
       const el = document.createElement('section')
       el.className = 'pdf-page'
       el.dataset.number = String(number)
-      el.setAttribute('aria-label', `Page ${number}`)
+      el.setAttribute('aria-label', words.page(number))
       this.#sheets.push({ number, el, near: false, drawn: 0, cancel: undefined })
       this.#shape(el, this.#first)
       this.#box.append(el)
@@ -151,7 +153,7 @@ class View {
   #report(): void {
     const middle = innerHeight / 2
     const seen = this.#sheets.find((s) => s.el.getBoundingClientRect().bottom > middle) ?? this.#sheets.at(-1)
-    this.#said.textContent = `Page ${seen?.number ?? 0} of ${this.#document.numPages}`
+    this.#said.textContent = words.pageOf(seen?.number ?? 0, this.#document.numPages)
     this.#size.textContent = `${Math.round((100 * this.#scale) / point)} %`
   }
 
@@ -164,7 +166,7 @@ class View {
       this.#clear(s)
       s.drawn = this.#scale
       void this.#page(s, this.#scale).catch((e: Error) => {
-        if (e.name !== 'RenderingCancelledException' && e.name !== 'AbortException') s.el.textContent = `This page cannot be shown: ${e.message}`
+        if (e.name !== 'RenderingCancelledException' && e.name !== 'AbortException') s.el.textContent = words.badPage(e.message)
       })
     }
   }

@@ -1,3 +1,5 @@
+import { t } from '../language/texts'
+
 /** A recording in the format asciicast v2: times in seconds. */
 export interface Cast {
   cols: number
@@ -22,7 +24,7 @@ export const maxIdle = 1
 export function parseCast(text: string): Cast {
   const lines = text.split('\n')
   const head = JSON.parse(lines[0]!) as { version: number; width: number; height: number; title?: string }
-  if (head.version !== 2) throw new Error(`this is version ${head.version} of an asciicast, and not 2`)
+  if (head.version !== 2) throw new Error(t('this is version {version} of an asciicast, and not 2', { version: head.version }))
   const events: CastEvent[] = []
   for (const line of lines.slice(1)) {
     if (!line) continue

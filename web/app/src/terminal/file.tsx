@@ -1,5 +1,6 @@
 import type { Sandbox } from '@sandgate/client/base'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { number, t } from '../language/texts'
 import { Dialog } from '../ui/dialog'
 import './file.css'
 
@@ -15,7 +16,7 @@ export function FileView({ session, path, line, onClose }: { session: Sandbox; p
   useEffect(() => {
     const gone = new AbortController()
     session.files.open(path, { signal: gone.signal }).then(async (d) => {
-      if (d.size !== undefined && d.size > maxText) throw new Error(`it has ${d.size.toLocaleString()} bytes, ${maxText.toLocaleString()} are shown`)
+      if (d.size !== undefined && d.size > maxText) throw new Error(t('it has {size} bytes, {most} are shown', { size: number(d.size), most: number(maxText) }))
       setText(await d.text())
     }).catch((e: Error) => gone.signal.aborted || setError(e.message))
     return () => gone.abort()
@@ -25,8 +26,8 @@ export function FileView({ session, path, line, onClose }: { session: Sandbox; p
   const from = Math.max(0, line - 1 - around)
   return (
     <Dialog label={path} class="file" onClose={onClose}>
-      <div class="file-head"><strong class="ellipsis">{path}</strong><span class="muted">line {line}</span><span class="grow" /><button type="button" class="button" onClick={onClose}>Close</button></div>
-      {error && <p class="bad" role="alert">The file cannot be shown: {error}</p>}
+      <div class="file-head"><strong class="ellipsis">{path}</strong><span class="muted">{t('line {line}', { line })}</span><span class="grow" /><button type="button" class="button" onClick={onClose}>{t('Close')}</button></div>
+      {error && <p class="bad" role="alert">{t('The file cannot be shown: {error}', { error })}</p>}
       {text !== undefined && (
         <pre class="file-text" tabIndex={0}>
           {lines.slice(from, line + around).map((l, i) => {

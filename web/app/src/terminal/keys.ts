@@ -1,3 +1,5 @@
+import { t } from '../language/texts'
+
 /** The commands of the page that have keys. */
 export type Command = 'open' | 'close' | 'right' | 'down' | 'next' | 'previous' | 'find' | 'larger' | 'smaller' | 'reset' | 'palette' | 'earlier' | 'later'
 
@@ -8,20 +10,20 @@ export const mac = typeof navigator !== 'undefined' && /Mac|iP/.test(navigator.p
  * The keys, each with Control or Command. Browsers keep others to themselves: T, W and N, also with
  * Shift, and those for pages.
  */
-const keys: Record<Command, { shift: boolean; keys: string[]; label: string }> = {
-  open: { shift: true, keys: ['enter'], label: 'Enter' },
-  close: { shift: true, keys: ['x'], label: 'X' },
-  right: { shift: true, keys: ['e'], label: 'E' },
-  down: { shift: true, keys: ['o'], label: 'O' },
-  next: { shift: true, keys: ['arrowright'], label: '→' },
-  previous: { shift: true, keys: ['arrowleft'], label: '←' },
-  find: { shift: true, keys: ['f'], label: 'F' },
-  larger: { shift: false, keys: ['=', '+'], label: '+' },
-  smaller: { shift: false, keys: ['-'], label: '-' },
-  reset: { shift: false, keys: ['0'], label: '0' },
-  earlier: { shift: true, keys: ['arrowup'], label: '↑' },
-  later: { shift: true, keys: ['arrowdown'], label: '↓' },
-  palette: { shift: true, keys: ['p'], label: 'P' },
+const keys: Record<Command, { shift: boolean; keys: string[]; cap: string }> = {
+  open: { shift: true, keys: ['enter'], cap: 'Enter' },
+  close: { shift: true, keys: ['x'], cap: 'X' },
+  right: { shift: true, keys: ['e'], cap: 'E' },
+  down: { shift: true, keys: ['o'], cap: 'O' },
+  next: { shift: true, keys: ['arrowright'], cap: '→' },
+  previous: { shift: true, keys: ['arrowleft'], cap: '←' },
+  find: { shift: true, keys: ['f'], cap: 'F' },
+  larger: { shift: false, keys: ['=', '+'], cap: '+' },
+  smaller: { shift: false, keys: ['-'], cap: '-' },
+  reset: { shift: false, keys: ['0'], cap: '0' },
+  earlier: { shift: true, keys: ['arrowup'], cap: '↑' },
+  later: { shift: true, keys: ['arrowdown'], cap: '↓' },
+  palette: { shift: true, keys: ['p'], cap: 'P' },
 }
 const commands = Object.keys(keys) as Command[]
 
@@ -35,6 +37,6 @@ export function commandOf(e: KeyboardEvent): Command | undefined {
 
 /** Returns the keys of a command, for people. */
 export function keysOf(c: Command): string {
-  const { shift, label } = keys[c]
-  return mac ? `⌘${shift ? '⇧' : ''}${label}` : `Ctrl+${shift ? '⇧+' : ''}${label}`
+  const { shift, cap } = keys[c]
+  return mac ? `⌘${shift ? '⇧' : ''}${cap}` : `${t('Ctrl')}+${shift ? '⇧+' : ''}${cap}`
 }

@@ -1,4 +1,5 @@
 import type { IDecoration, IMarker, Terminal } from '@xterm/xterm'
+import { t } from '../language/texts'
 
 /**
  * The environment with which bash marks its commands (OSC 133) and its folder (OSC 7). Other shells
@@ -65,7 +66,7 @@ export class CommandMarks {
     mark.decoration = this.#term.registerDecoration({ marker: mark.prompt, width: 1 })
     mark.decoration?.onRender((el) => {
       el.classList.add('command-mark', status === 0 ? 'ok' : 'failed')
-      el.title = status === 0 ? 'The command succeeded' : `The command failed with status ${status}`
+      el.title = status === 0 ? t('The command succeeded') : t('The command failed with status {status}', { status })
     })
   }
 

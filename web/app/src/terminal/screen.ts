@@ -4,9 +4,11 @@ import { Terminal, type ILink } from '@xterm/xterm'
 import { WebLinksAddon } from '@xterm/addon-web-links'
 import type { SearchAddon } from '@xterm/addon-search'
 import '@xterm/xterm/css/xterm.css'
+import { plural } from '../language/texts'
 import { colours } from './colours'
 import { commandOf, mac } from './keys'
 import { CommandMarks } from './marks'
+import { Pictures } from './pictures/pictures'
 import { cleanPaste, cleanTitle, clipboardText, findPlaces, isAnswer } from './text'
 
 /** Events of a screen for the page. */
@@ -27,8 +29,13 @@ export interface Host {
   size(cols: number, rows: number, own: boolean): void
 }
 
-/** The number of bytes of older output that are read. */
-const history = 256 << 10
+/**
+ * The number of bytes of older output that are read. If a picture or another long sequence would be
+ * cut there, more is read.
+ */
+const history = { usual: 256 << 10, uncut: 3 << 20 }
+/** The end of a restored state in the middle of a long sequence. */
+const cut = /\x1b(?:\^|\]88888;)$/
 /** The number of keys that wait for the first attach. Further ones are lost. */
 const maxEarly = 1000
 /**
@@ -67,6 +74,7 @@ const gesture = 10_000
 export class Screen {
   readonly term: Terminal
   readonly marks: CommandMarks
+  readonly #pictures: Pictures
   readonly #fit = new FitAddon()
   readonly #host: Host
   readonly #readOnly: boolean
@@ -98,6 +106,7 @@ export class Screen {
       linkHandler: { activate: (_, uri) => this.#link(uri), allowNonHttpProtocols: false },
     })
     this.marks = new CommandMarks(this.term)
+    this.#pictures = new Pictures(this.term)
     this.term.loadAddon(this.#fit)
     this.term.loadAddon(new WebLinksAddon((_, uri) => this.#link(uri)))
     this.term.onTitleChange((t) => host.title(cleanTitle(t)))
@@ -127,12 +136,11 @@ export class Screen {
   /** Follows a channel until it ends or this is closed. */
   async follow(session: Sandbox, id: string): Promise<void> {
     try {
-      const t = (this.#channel = await this.#attach(session, id, -history))
+      const own = this.#own
+      const t = (this.#channel = await this.#begin(session, id))
+      if (own !== this.#own) this.take()
       t.follow(keepUp.reading)
       for (const data of this.#early.splice(0)) this.#send(data)
-      this.#end = t.info?.end ?? 0
-      if (t.info?.title) this.#host.title(cleanTitle(t.info.title))
-      if (t.info?.cols && t.info.rows && this.#readOnly) this.#size(t.info.cols, t.info.rows)
       for await (const e of t) {
         await this.#show(e)
         this.#behind = t.position.offset < this.#end
@@ -143,24 +151,43 @@ export class Screen {
     }
   }
 
-  #attach(session: Sandbox, id: string, offset: number): Promise<Channel> {
-    return session.attachTerminal(id, {
+  /** Attaches, and shows the state at the beginning of the older output. */
+  async #begin(session: Sandbox, id: string): Promise<Channel> {
+    const t = await this.#attach(session, id, -history.usual)
+    if (this.#end <= history.usual) return t // it begins at the beginning
+    for await (const e of t) {
+      if (e.type === 'restore' && cut.test(new TextDecoder().decode(e.bytes))) {
+        t.close()
+        return this.#attach(session, id, -history.uncut)
+      }
+      await this.#show(e)
+      break
+    }
+    return t
+  }
+
+  async #attach(session: Sandbox, id: string, offset: number): Promise<Channel> {
+    const t = await session.attachTerminal(id, {
       offset, readOnly: this.#readOnly, signal: this.#gone.signal,
       size: this.#readOnly ? undefined : { cols: this.term.cols, rows: this.term.rows },
     })
+    this.#end = t.info?.end ?? 0
+    if (t.info?.title) this.#host.title(cleanTitle(t.info.title))
+    if (t.info?.cols && t.info.rows && this.#readOnly) this.#size(t.info.cols, t.info.rows)
+    return t
   }
 
   async #show(e: ProgramEvent): Promise<void> {
     if (e.type === 'stdout') {
       this.#addresses(e.bytes)
-      await this.#write(e.bytes)
+      await this.#pictures.write(e.bytes)
     } else if (e.type === 'restore' && this.#left > 0) await this.#goOn(e)
     else if (e.type === 'restore') {
-      this.term.reset()
+      this.#pictures.reset()
       this.#size(e.cols, e.rows)
-      await this.#write(e.bytes)
+      await this.#pictures.write(e.bytes)
     } else if (e.type === 'event' && e.event === 'resize') this.#size(Number(e.cols), Number(e.rows))
-    else if (e.type === 'event' && e.event === 'epoch') this.term.reset()
+    else if (e.type === 'event' && e.event === 'epoch') this.#pictures.reset()
     else if (e.type === 'gap') this.#left += e.bytes // a restore follows
     else if (e.type === 'exit') {
       this.term.options.disableStdin = true
@@ -182,9 +209,9 @@ export class Screen {
     this.#left = 0
     this.#size(e.cols, e.rows)
     const alternate = this.term.buffer.active.type === 'alternate'
-    await this.#write(`\x18${alternate ? '\x1b[?1049l' : ''}\x1b7\x1b[r\x1b8\x1b[0m${
-      alternate ? '' : `\r\n\x1b[2m… ${left.toLocaleString()} bytes left out to keep up with the program …\x1b[0m\r\n`}`)
-    await this.#write(e.bytes)
+    await this.#pictures.write(`\x18${alternate ? '\x1b[?1049l' : ''}\x1b7\x1b[r\x1b8\x1b[0m${
+      alternate ? '' : `\r\n\x1b[2m${plural(left, '… {n} byte left out to keep up with the program …', '… {n} bytes left out to keep up with the program …')}\x1b[0m\r\n`}`)
+    await this.#pictures.write(e.bytes)
   }
 
   /**
@@ -216,11 +243,6 @@ export class Screen {
       this.#typing = undefined
       this.#channel?.follow(keepUp.reading)
     }, answered)
-  }
-
-  /** Resolves when the data is parsed. */
-  #write(data: string | Uint8Array): Promise<void> {
-    return new Promise((resolve) => this.term.write(data, resolve))
   }
 
   #size(cols: number, rows: number): void {
@@ -412,7 +434,7 @@ export class Screen {
 
   /** Resets a screen that a program has left in disorder. */
   reset(): void {
-    this.term.reset()
+    this.#pictures.reset()
     this.take()
   }
 
@@ -424,6 +446,7 @@ export class Screen {
     this.#gone.abort()
     clearTimeout(this.#typing)
     this.#channel?.close()
+    this.#pictures.dispose()
     this.term.dispose()
   }
 }

@@ -23,7 +23,7 @@ export function cleanPaste(text: string): string {
  * focus.
  */
 export function isAnswer(data: string): boolean {
-  return /^\x1b(?:\[[?>=]?[\d;]*(?:[cnRy]|\$y|t)|\[[IO]|\][\s\S]*|P[\s\S]*)$/.test(data)
+  return /^\x1b(?:\[[?>=]?[\d;]*(?:[cnRy]|\$y|t)|\[\?[\d;]*S|\[[IO]|\][\s\S]*|P[\s\S]*)$/.test(data)
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { FileInfo, Sandbox } from '@sandgate/client/base'
 import { questionFor } from '../files/chosen'
+import { plural, t } from '../language/texts'
 import type { Dropped } from '../notebook/drop'
 import { filesPath, rest } from '../rest'
 import { confirm } from '../ui/dialog'
@@ -22,7 +23,7 @@ export async function dropFiles(session: Sandbox, screen: Screen, files: Dropped
   const question = questionFor(files, new Set(entries.map((e) => e.path.split('/').pop()!)))
   if (question && !await confirm({ ...question, danger: true })) return
   for (const { name, file } of files) await session.files.write(`${path}/${name}`, file)
-  toast(files.length === 1 ? `${files[0]!.name} is in ${path}` : `${files.length} files are in ${path}`)
+  toast(files.length === 1 ? t('{name} is in {path}', { name: files[0]!.name, path }) : plural(files.length, '{n} file is in {path}', '{n} files are in {path}', { path }))
   const names = [...new Set(files.map((f) => f.name.split('/')[0]!))]
   if (atPrompt && folder && names.length <= maxNames) await screen.paste(`${names.map(quoted).join(' ')} `)
 }

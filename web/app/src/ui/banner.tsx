@@ -1,3 +1,4 @@
+import { t } from '../language/texts'
 import { route } from '../router'
 import { client, connection, offline, refused } from '../server'
 import { explain, mayHelp } from './again'
@@ -16,20 +17,20 @@ function content() {
   if (c?.state === 'closed' && c.error.kind !== 'canceled') {
     return (
       <div class="banner bad">
-        <span>The connection has ended. {explain(c.error)}</span>
-        {mayHelp(c.error) && <button type="button" class="button quiet" onClick={() => location.reload()}>Reload the page</button>}
+        <span>{t('The connection has ended.')} {explain(c.error)}</span>
+        {mayHelp(c.error) && <button type="button" class="button quiet" onClick={() => location.reload()}>{t('Reload the page')}</button>}
       </div>
     )
   }
   if (refused.value) return null // the page itself says so
   if (offline.value) {
-    return <div class="banner"><span>You are offline. Your code keeps running, and its output will follow.</span></div>
+    return <div class="banner"><span>{t('You are offline. Your code keeps running, and its output will follow.')}</span></div>
   }
   if ((c?.state === 'waiting' || c?.state === 'connecting') && c.tries > 1 && !(route.value.page === 'terminal' && !route.value.query.has('cast'))) {
     return (
       <div class="banner">
-        <span>Reconnecting. Your code keeps running, and its output will follow.</span>
-        <button type="button" class="button quiet" onClick={() => client.value?.reconnect()}>Try now</button>
+        <span>{t('Reconnecting. Your code keeps running, and its output will follow.')}</span>
+        <button type="button" class="button quiet" onClick={() => client.value?.reconnect()}>{t('Try now')}</button>
       </div>
     )
   }

@@ -2,6 +2,7 @@ import { signal } from '@preact/signals'
 import icon from '../icon.svg'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { t } from '../language/texts'
 import { consolePath } from '../router'
 import { description, may } from '../server'
 import { theme, type Theme } from '../theme'
@@ -14,14 +15,14 @@ import { paletteOpen } from './palette'
 export function Bar({ children }: { children?: ComponentChildren }) {
   return (
     <header class="bar">
-      <a class="brand" href="/" aria-label="Sandgate, all sessions"><img src={icon} alt="" width="24" height="24" />{!children && 'Sandgate'}</a>
+      <a class="brand" href="/" aria-label={t('Sandgate, all sessions')}><img src={icon} alt="" width="24" height="24" />{!children && 'Sandgate'}</a>
       {children ?? <span class="grow" />}
       <Settings />
     </header>
   )
 }
 
-const themes: [Theme, string][] = [['system', 'System theme'], ['light', 'Light'], ['dark', 'Dark']]
+const themes = (): [Theme, string][] => [['system', t('System theme')], ['light', t('Light')], ['dark', t('Dark')]]
 
 export const settingsOpen = signal(false)
 
@@ -34,18 +35,18 @@ function Settings() {
   return (
     <>
     {open && View && <View onClose={() => (settingsOpen.value = false)} />}
-    <Menu label="Settings" button={<Icon name={theme.value === 'dark' ? 'moon' : 'sun'} />}>
+    <Menu label={t('Settings')} button={<Icon name={theme.value === 'dark' ? 'moon' : 'sun'} />}>
       {() => (
         <>
-          {themes.map(([t, label]) => (
-            <MenuItem key={t} checked={theme.value === t} onClick={() => (theme.value = t)}>
-              {theme.value === t ? <Icon name="check" /> : <span class="icon-svg" />}{label}
+          {themes().map(([value, label]) => (
+            <MenuItem key={value} checked={theme.value === value} onClick={() => (theme.value = value)}>
+              {theme.value === value ? <Icon name="check" /> : <span class="icon-svg" />}{label}
             </MenuItem>
           ))}
-          <hr /><MenuItem onClick={() => (settingsOpen.value = true)}>All settings…</MenuItem>
-          {description.value && <MenuItem onClick={() => (paletteOpen.value = true)}>Command palette…</MenuItem>}
-          {!viewing.value && description.value && may('sessions:read') && <a role="menuitem" href={consolePath('')}><Icon name="list" />Console</a>}
-          {token.value && <><hr /><MenuItem onClick={signOut}><Icon name="signout" />{viewing.value ? 'Stop watching' : 'Sign out'}</MenuItem></>}
+          <hr /><MenuItem onClick={() => (settingsOpen.value = true)}>{t('All settings…')}</MenuItem>
+          {description.value && <MenuItem onClick={() => (paletteOpen.value = true)}>{t('Command palette…')}</MenuItem>}
+          {!viewing.value && description.value && may('sessions:read') && <a role="menuitem" href={consolePath('')}><Icon name="list" />{t('Console')}</a>}
+          {token.value && <><hr /><MenuItem onClick={signOut}><Icon name="signout" />{viewing.value ? t('Stop watching') : t('Sign out')}</MenuItem></>}
           {description.value && <><hr /><p class="muted" style="padding: 4px 12px; font-size: var(--text-xs)">{description.value.server}</p></>}
         </>
       )}

@@ -1,5 +1,7 @@
 import type { Signal } from '@preact/signals'
-import { autosave, codeSize, editorKeys, foldMarks, lineNumbers, suggesting, terminalReader, terminalSize, wide } from '../settings'
+import { languageNames } from '../language/start'
+import { t } from '../language/texts'
+import { autosave, codeSize, editorKeys, foldMarks, languageSetting, lineNumbers, suggesting, terminalReader, terminalSize, wide } from '../settings'
 import { theme } from '../theme'
 
 /** A setting with several values. */
@@ -18,26 +20,31 @@ export interface Switch {
   setting: Signal<boolean>
 }
 
-const sizes = (usual: number, all: number[]) => all.map((n) => ({ value: n, label: `${n} px${n === usual ? ' (default)' : ''}` }))
+const sizes = (usual: number, all: number[]) => all.map((n) => ({ value: n, label: n === usual ? t('{n} px (default)', { n }) : `${n} px` }))
 
-export const choices: Choice[] = [
-  { name: 'Theme', words: 'appearance colours dark light mode', setting: theme, options: [
-    { value: 'system', label: 'As the system' }, { value: 'light', label: 'Light' }, { value: 'dark', label: 'Dark' },
+/** The settings with several values, in the language of the page. */
+export const choices = (): Choice[] => [
+  { name: t('Theme'), words: t('appearance colours dark light mode'), setting: theme, options: [
+    { value: 'system', label: t('As the system') }, { value: 'light', label: t('Light') }, { value: 'dark', label: t('Dark') },
   ] },
-  { name: 'Size of code and output', words: 'font zoom text', setting: codeSize, options: sizes(13, [11, 12, 13, 14, 15, 16, 18, 20, 24]) },
-  { name: 'Size of text in terminals', words: 'font zoom shell', setting: terminalSize, options: sizes(13, [8, 10, 11, 12, 13, 14, 15, 16, 18, 20, 24, 32]) },
-  { name: 'Width of the notebook', words: 'wide narrow full cells', setting: wide, options: [
-    { value: false, label: 'Easy to read (1,000 px)' }, { value: true, label: 'Whole window' },
+  { name: t('Language'), words: t('locale translation'), setting: languageSetting, options: [
+    { value: 'system', label: t('As the browser') }, ...Object.entries(languageNames).map(([value, label]) => ({ value, label })),
   ] },
-  { name: 'Keys of the editor', words: 'keymap keyboard bindings shortcuts', setting: editorKeys, options: [
-    { value: 'standard', label: 'Standard' }, { value: 'vim', label: 'Vim' }, { value: 'emacs', label: 'Emacs' },
+  { name: t('Size of code and output'), words: t('font zoom text'), setting: codeSize, options: sizes(13, [11, 12, 13, 14, 15, 16, 18, 20, 24]) },
+  { name: t('Size of text in terminals'), words: t('font zoom shell'), setting: terminalSize, options: sizes(13, [8, 10, 11, 12, 13, 14, 15, 16, 18, 20, 24, 32]) },
+  { name: t('Width of the notebook'), words: t('wide narrow full cells'), setting: wide, options: [
+    { value: false, label: t('Easy to read (1,000 px)') }, { value: true, label: t('Whole window') },
+  ] },
+  { name: t('Keys of the editor'), words: t('keymap keyboard bindings shortcuts'), setting: editorKeys, options: [
+    { value: 'standard', label: t('Standard') }, { value: 'vim', label: 'Vim' }, { value: 'emacs', label: 'Emacs' },
   ] },
 ]
 
-export const switches: Switch[] = [
-  { name: 'Save the notebook automatically', words: 'autosave', setting: autosave },
-  { name: 'Suggest completions while you type', words: 'autocomplete', setting: suggesting },
-  { name: 'Show line numbers', words: 'gutter', setting: lineNumbers },
-  { name: 'Show marks that fold code', words: 'folding gutter', setting: foldMarks },
-  { name: 'Screen reader support in terminals', words: 'accessibility', setting: terminalReader },
+/** The settings that are on or off, in the language of the page. */
+export const switches = (): Switch[] => [
+  { name: t('Save the notebook automatically'), words: t('autosave'), setting: autosave },
+  { name: t('Suggest completions while you type'), words: t('autocomplete'), setting: suggesting },
+  { name: t('Show line numbers'), words: t('gutter'), setting: lineNumbers },
+  { name: t('Show marks that fold code'), words: t('folding gutter'), setting: foldMarks },
+  { name: t('Screen reader support in terminals'), words: t('accessibility'), setting: terminalReader },
 ]

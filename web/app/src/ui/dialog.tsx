@@ -1,8 +1,12 @@
 import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { t } from '../language/texts'
 
-/** A dialog over the page. Escape and a click outside close it. */
+/**
+ * A dialog over the page. Escape and a click outside close it. The browser reports a close later, when
+ * a key may have opened the dialog again, so this does not wait for the report.
+ */
 export function Dialog({ label, onClose, class: cls, children }: { label: string; onClose: () => void; class?: string; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null)
   const gone = useRef(false)
@@ -16,9 +20,15 @@ export function Dialog({ label, onClose, class: cls, children }: { label: string
       before?.focus?.()
     }
   }, [])
+  const key = (e: KeyboardEvent) => {
+    e.stopPropagation()
+    if (e.key !== 'Escape' || e.defaultPrevented || e.isComposing) return
+    e.preventDefault()
+    onClose()
+  }
   return (
-    <dialog ref={ref} aria-label={label} class={cls} onClose={() => { if (!gone.current) onClose() }} onKeyDown={(e) => e.stopPropagation()}
-      onClick={(e) => { if (e.target === ref.current) ref.current?.close() }}>
+    <dialog ref={ref} aria-label={label} class={cls} onClose={() => { if (!gone.current) onClose() }} onKeyDown={key}
+      onClick={(e) => { if (e.target === ref.current) onClose() }}>
       {children}
     </dialog>
   )
@@ -69,7 +79,7 @@ export function Questions() {
         {q.text && <p class="muted">{q.text}</p>}
         {q.value !== undefined && <input ref={field} class="field" aria-label={q.title} placeholder={q.placeholder} defaultValue={q.value} autofocus autocomplete="off" spellcheck={false} />}
         <div class="actions">
-          <button type="button" class="button" onClick={() => q.answer(undefined)}>Cancel</button>
+          <button type="button" class="button" onClick={() => q.answer(undefined)}>{t('Cancel')}</button>
           <button class={q.danger ? 'button danger' : 'button primary'} autofocus={q.value === undefined}>{q.yes}</button>
         </div>
       </form>

@@ -1,7 +1,11 @@
 import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { t } from '../language/texts'
 
 export type EntryKind = 'Command' | 'Setting' | 'File' | 'Session'
+
+/** The names of the kinds, in the language of the page. */
+export const kindNames = (): Record<EntryKind, string> => ({ Command: t('Command'), Setting: t('Setting'), File: t('File'), Session: t('Session') })
 
 /** One line of the command palette. */
 export interface Entry {

@@ -1,5 +1,6 @@
 import type { Presence, Sandbox } from '@sandgate/client/base'
 import { useEffect, useState } from 'preact/hooks'
+import { plural, t } from '../language/texts'
 import { Icon } from './icon'
 
 /**
@@ -23,13 +24,11 @@ export function usePresence(session: Sandbox | undefined, readOnly: boolean, tol
   return now
 }
 
-const people = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` : `${n} ${more}`)
-
 /** Describes the other users in words; empty if there are none. */
 export function others(p: { drivers: number; viewers: number }, readOnly: boolean): string {
   const drivers = Math.max(0, p.drivers - (readOnly ? 0 : 1))
   const viewers = Math.max(0, p.viewers - (readOnly ? 1 : 0))
-  return [drivers > 0 && people(drivers, 'other can edit', 'others can edit'), viewers > 0 && people(viewers, 'viewer', 'viewers')].filter(Boolean).join(', ')
+  return [drivers > 0 && plural(drivers, '1 other can edit', '{n} others can edit'), viewers > 0 && plural(viewers, '1 viewer', '{n} viewers')].filter(Boolean).join(', ')
 }
 
 /** Shows the number of other users; nothing if there are none. */
@@ -37,7 +36,7 @@ export function People({ presence: p, readOnly, channel, what }: { presence: Pre
   const words = p ? others(p, readOnly) : ''
   const here = channel ? p?.channels?.[channel] : undefined
   const also = here ? others(here, readOnly) : ''
-  const title = words && `In this session: ${words}.${also && what ? ` In ${what}: ${also}.` : ''}`
+  const title = words && [t('In this session: {people}.', { people: words }), also && what && t('In {what}: {people}.', { what, people: also })].filter(Boolean).join(' ')
   return (
     <span class="people-place" role="status" aria-live="polite">
       {words && p && <span class="people num" title={title}><Icon name="people" /><span aria-hidden="true">{p.drivers + p.viewers - 1}</span><span class="sr">{title}</span></span>}

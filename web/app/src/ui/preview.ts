@@ -1,3 +1,4 @@
+import { t } from '../language/texts'
 import { rest } from '../rest'
 import { route } from '../router'
 import { failed } from './toast'
@@ -24,6 +25,6 @@ export async function openPreview(address: string): Promise<void> {
     for (const [k, v] of from.searchParams) to.searchParams.append(k, v)
     window.open(to, '_blank', 'noopener,noreferrer')
   } catch (e) {
-    failed('The preview was not opened', e)
+    failed(t('The preview was not opened'), e)
   }
 }

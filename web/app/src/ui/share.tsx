@@ -1,11 +1,13 @@
 import type { Sandbox } from '@sandgate/client/base'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { t, time } from '../language/texts'
 import { offers, rest } from '../rest'
 import { explain } from './again'
 import { Dialog } from './dialog'
 import { Icon } from './icon'
 
-const lives = [[3600, '1 hour'], [86_400, '1 day'], [7 * 86_400, '7 days']] as const
+const hour = 3600
+const lives = () => [[hour, t('1 hour')], [24 * hour, t('1 day')], [7 * 24 * hour, t('7 days')]] as const
 
 interface Link {
   id: string
@@ -13,7 +15,7 @@ interface Link {
 }
 
 const listed = 'GET /v1/sessions/{id}/links'
-const when = (ms: number) => new Date(ms).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+const when = (ms: number) => time(ms, { dateStyle: 'medium', timeStyle: 'short' })
 
 /** A page that others can see: a path below the session's page. */
 interface View {
@@ -24,7 +26,7 @@ interface View {
 /** Creates a link with which others can only view the session, at one of the pages. */
 export function Share({ session, views, onClose }: { session: Sandbox; views: View[]; onClose(): void }) {
   const [at, setAt] = useState(views[0]!.at)
-  const [life, setLife] = useState<number>(lives[0][0])
+  const [life, setLife] = useState(hour)
   const [link, setLink] = useState<Link & { token: string }>()
   const [making, setMaking] = useState(false)
   const [error, setError] = useState<Error>()
@@ -47,7 +49,7 @@ export function Share({ session, views, onClose }: { session: Sandbox; views: Vi
       if (id === link?.id) setLink(undefined)
       said.current?.focus()
     } catch (e) {
-      setFailed('The link was not ended')
+      setFailed(t('The link was not ended'))
       setError(e as Error)
     }
   }
@@ -58,7 +60,7 @@ export function Share({ session, views, onClose }: { session: Sandbox; views: Vi
       setLink(await rest<Link & { token: string }>('POST', links, { expires_seconds: life }))
       setTimeout(() => field.current?.select())
     } catch (e) {
-      setFailed('The link was not created')
+      setFailed(t('The link was not created'))
       setError(e as Error)
     }
     setMaking(false)
@@ -66,13 +68,13 @@ export function Share({ session, views, onClose }: { session: Sandbox; views: Vi
   const rows = link ? [...others, { ...link, created_ms: Date.now() }] : others
   const copy = () => navigator.clipboard.writeText(address!).then(() => setCopied(true), () => field.current?.select())
   return (
-    <Dialog label="Share for viewing" class="share" onClose={onClose}>
+    <Dialog label={t('Share for viewing')} class="share" onClose={onClose}>
       <form class="dialog" onSubmit={(e) => { e.preventDefault(); if (!link) void make() }}>
-        <h2 ref={said} tabIndex={-1}>Share for viewing</h2>
-        <p class="muted">Everyone with the link sees the live output and can read the files of this session. They cannot run, type or change anything.</p>
+        <h2 ref={said} tabIndex={-1}>{t('Share for viewing')}</h2>
+        <p class="muted">{t('Everyone with the link sees the live output and can read the files of this session. They cannot run, type or change anything.')}</p>
         {views.length > 1 && (
           <fieldset class="choices">
-            <legend>They see</legend>
+            <legend>{t('They see')}</legend>
             {views.map((v) => (
               <label key={v.at}><input type="radio" name="view" checked={at === v.at} onChange={() => { setAt(v.at); setCopied(false) }} />{v.label}</label>
             ))}
@@ -80,8 +82,8 @@ export function Share({ session, views, onClose }: { session: Sandbox; views: Vi
         )}
         {!link && (
           <fieldset class="choices">
-            <legend>The link expires after</legend>
-            {lives.map(([seconds, words]) => (
+            <legend>{t('The link expires after')}</legend>
+            {lives().map(([seconds, words]) => (
               <label key={seconds}><input type="radio" name="life" checked={life === seconds} onChange={() => setLife(seconds)} />{words}</label>
             ))}
           </fieldset>
@@ -89,29 +91,29 @@ export function Share({ session, views, onClose }: { session: Sandbox; views: Vi
         {link && (
           <>
             <div class="row">
-              <input ref={field} class="field" readOnly aria-label="Link for viewing" value={address} onFocus={(e) => e.currentTarget.select()} />
-              <button type="button" class="button primary" onClick={() => void copy()}><Icon name={copied ? 'check' : 'copy'} />{copied ? 'Copied' : 'Copy'}</button>
+              <input ref={field} class="field" readOnly aria-label={t('Link for viewing')} value={address} onFocus={(e) => e.currentTarget.select()} />
+              <button type="button" class="button primary" onClick={() => void copy()}><Icon name={copied ? 'check' : 'copy'} />{copied ? t('Copied') : t('Copy')}</button>
             </div>
-            <p class="muted">It works until {when(link.expires_ms)}.</p>
+            <p class="muted">{t('It works until {time}.', { time: when(link.expires_ms) })}</p>
           </>
         )}
         {rows.length > 0 && (
-          <section class="links" aria-label="Active links">
-            <h3>Active links</h3>
+          <section class="links" aria-label={t('Active links')}>
+            <h3>{t('Active links')}</h3>
             <ul>
               {rows.map((l) => (
                 <li key={l.id}>
-                  <span class="grow">{l.id === link?.id ? 'This one' : `Made ${when(l.created_ms)}`}<span class="muted">until {when(l.expires_ms)}</span></span>
-                  <button type="button" class="button danger" onClick={() => void end(l.id)}>End this link</button>
+                  <span class="grow">{l.id === link?.id ? t('This one') : t('Made {time}', { time: when(l.created_ms) })}<span class="muted">{t('until {time}', { time: when(l.expires_ms) })}</span></span>
+                  <button type="button" class="button danger" onClick={() => void end(l.id)}>{t('End this link')}</button>
                 </li>
               ))}
             </ul>
           </section>
         )}
-        {error && <p class="bad" role="alert">{failed} {explain(error)}</p>}
+        {error && <p class="bad" role="alert">{failed}. {explain(error)}</p>}
         <div class="actions">
-          <button type="button" class="button" onClick={onClose}>{link ? 'Done' : 'Cancel'}</button>
-          {!link && <button class="button primary" disabled={making}>{making ? 'Creating the link…' : 'Create link'}</button>}
+          <button type="button" class="button" onClick={onClose}>{link ? t('Done') : t('Cancel')}</button>
+          {!link && <button class="button primary" disabled={making}>{making ? t('Creating the link…') : t('Create link')}</button>}
         </div>
       </form>
     </Dialog>

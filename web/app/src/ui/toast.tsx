@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import { t } from '../language/texts'
 import { explain } from './again'
 import { Icon } from './icon'
 
@@ -17,7 +18,7 @@ let next = 1
  */
 export function toast(text: string, action?: Toast['action']): void {
   const id = next++
-  toasts.value = [...toasts.value.filter((t) => t.text !== text).slice(-2), { id, text, ...(action ? { action } : {}) }]
+  toasts.value = [...toasts.value.filter((shown) => shown.text !== text).slice(-2), { id, text, ...(action ? { action } : {}) }]
   setTimeout(() => drop(id), action ? 10_000 : 6_000)
 }
 
@@ -27,18 +28,18 @@ export function failed(what: string, e: unknown): void {
 }
 
 function drop(id: number): void {
-  toasts.value = toasts.value.filter((t) => t.id !== id)
+  toasts.value = toasts.value.filter((shown) => shown.id !== id)
 }
 
 /** Shows the messages; used once on a page. */
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {toasts.value.map((t) => (
-        <div class="toast" key={t.id}>
-          <span>{t.text}</span>
-          {t.action && <button type="button" class="button" onClick={() => { t.action!.run(); drop(t.id) }}>{t.action.label}</button>}
-          <button type="button" class="button icon" aria-label="Dismiss" onClick={() => drop(t.id)}><Icon name="close" /></button>
+      {toasts.value.map(({ id, text, action }) => (
+        <div class="toast" key={id}>
+          <span>{text}</span>
+          {action && <button type="button" class="button" onClick={() => { action.run(); drop(id) }}>{action.label}</button>}
+          <button type="button" class="button icon" aria-label={t('Dismiss')} onClick={() => drop(id)}><Icon name="close" /></button>
         </div>
       ))}
     </div>

@@ -312,3 +312,73 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   expect(complaints).toEqual([])
   await context.close()
 })
+
+it('shows pictures of programs, also after a reload, in a recording and on the alternate screen', async () => {
+  const own = await session()
+  const { page, context, complaints } = await open(browser, `/s/${own.id}/terminal`)
+  await add(page)
+  const pixel = (name: string, x: number, y: number, at = '.pane.active') => page.locator(at).getByRole('img', { name, exact: true })
+    .evaluate((c, [x, y]) => [...(c as HTMLCanvasElement).getContext('2d')!.getImageData(x!, y!, 1, 1).data], [x, y])
+  const sixel = 'Picture, 40 by 24 pixels'
+  const file = 'Picture dot.png, 2 by 3 pixels'
+  const large = 'Picture, 30 by 12 pixels'
+  const all = page.locator('.pane.active .pictures canvas')
+  const both = async (at?: string) => {
+    expect(await pixel(sixel, 5, 5, at)).toEqual([255, 0, 0, 255])
+    expect(await pixel(sixel, 30, 20, at)).toEqual([0, 255, 0, 255])
+    await expect.poll(() => pixel(file, 1, 2, at)).toEqual([0, 0, 255, 255])
+    expect(await pixel(large, 29, 11, at)).toEqual([0, 0, 255, 255])
+  }
+  // A program asks for sixel, and for the size of a cell.
+  await run(page, `printf '\\033[c'; read -rs -d c x; echo "has [\${x//[^0-9;]/}]"; printf '\\033[16t'; read -rs -d t x; echo "cell [\${x//[^0-9;]/}]"`)
+  await shows(page, 'has [62;4;9;22]')
+  await shows(page, /cell \[6;\d+;\d+\]/)
+  const red = `\\033P0;1q"1;1;40;24#1;2;100;0;0#2;2;0;100;0${'#1!20~#2!20~-'.repeat(4)}\\033\\\\`
+  await run(page, `clear; printf '${red}\\n'`)
+  const picture = page.getByRole('img', { name: sixel, exact: true })
+  await picture.waitFor()
+  await run(page, "printf '\\033]1337;File=inline=1;width=4;name=%s:%s\\007\\n' $(printf dot.png | base64) iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAIAAAA2iEnWAAAAD0lEQVR4nGNgYPgPRsgUADjcBftBwbf8AAAAAElFTkSuQmCC")
+  await page.getByRole('img', { name: file, exact: true }).waitFor()
+  // A picture that is longer than the usual part of older output, which is cut in it. Spaces draw nothing.
+  await run(page, `(printf '\\033Pq"1;1;30;12#1;2;0;0;100'; head -c 300000 /dev/zero | tr '\\0' ' '; printf '#1!30~-#1!30~\\033\\\\\\n'); echo end-$((1+1))`)
+  await shows(page, 'end-2')
+  await both()
+  // It is where the screen was cleared, and as wide as it should be.
+  const [drawn, cells] = await Promise.all([picture, screen(page)].map(async (l) => (await l.boundingBox())!))
+  expect(drawn!.width).toBeGreaterThan(30)
+  expect(drawn!.width).toBeLessThan(50)
+  expect(drawn!.y).toBeCloseTo(cells!.y, 0)
+  await expect.poll(() => barriers(page)).toEqual([]) // without running animations
+  await shot(page, 'terminal-pictures')
+  await page.reload()
+  await shows(page, 'end-2')
+  await expect.poll(() => all.count()).toBe(3)
+  await both()
+  // The alternate screen has its own pictures.
+  await page.locator('.pane.active .xterm-screen').click()
+  await run(page, `printf '\\033[?1049h\\033[H${red}\\033[8Hother screen'; read -rsn1; printf '\\033[?1049l'`)
+  await shows(page, 'other screen')
+  await expect.poll(() => all.count()).toBe(1)
+  await page.keyboard.press('x')
+  await expect.poll(() => all.count()).toBe(3)
+  await page.getByRole('button', { name: 'Terminal', exact: true }).click()
+  await page.getByRole('menuitem', { name: 'Replay and record' }).click()
+  await page.locator('.stage .xterm-rows').filter({ hasText: 'end-2' }).waitFor()
+  await page.locator('.stage').getByRole('img', { name: large, exact: true }).waitFor()
+  await both('.stage')
+  await page.getByRole('link', { name: 'Terminals' }).click()
+  await expect.poll(() => all.count()).toBe(3)
+  // Text takes the place of a picture, and so does an empty screen.
+  await page.locator('.pane.active .xterm-screen').click()
+  await run(page, `printf '\\033[1;1H\\033[2J${red}\\033[1;3Hx\\033[9H'`)
+  await expect.poll(() => all.count()).toBe(1)
+  await expect.poll(() => pixel(sixel, 20, 5)).toEqual([0, 0, 0, 0])
+  expect(await pixel(sixel, 2, 2)).toEqual([255, 0, 0, 255])
+  await run(page, 'clear')
+  await expect.poll(() => all.count()).toBe(0)
+  await run(page, `printf '\\033Pq"1;1;9999;9999~\\033\\\\\\n'`)
+  await shows(page, '[A picture of more than 4,000,000 pixels is not shown]')
+  expect(complaints).toEqual([])
+  await context.close()
+  await own.end()
+})

@@ -3,11 +3,12 @@ import { batch } from '@preact/signals'
 import type { CellModel } from '../cell'
 import type { Shell } from '../commands'
 import type { Notebook } from '../notebook'
+import { number, plural, t } from '../../language/texts'
 import { ask as question } from '../../ui/dialog'
 import { failed, toast } from '../../ui/toast'
 import { ask, cellsOf, indexOf, type Place } from './ask'
 
-const notHere = 'Run a cell first: the running kernel of Python answers this'
+const notHere = () => t('Run a cell first: the running kernel of Python answers this')
 
 /** Formats the code of cells, one after the other. */
 export async function format(n: Notebook, which: CellModel[]): Promise<void> {
@@ -17,15 +18,15 @@ export async function format(n: Notebook, which: CellModel[]): Promise<void> {
       const before = c.source.peek()
       if (c.type.peek() !== 'code' || before.trim() === '') continue
       const found = await ask<{ code: string }>(n, c, 'format')
-      if (!found) return toast(notHere)
+      if (!found) return toast(notHere())
       // Unless it was edited meanwhile.
       if (c.source.peek() !== before || found.code === before) continue
       c.source.value = found.code
       changed++
     }
-    n.said.value = changed ? 'The code is formatted' : 'The code was formatted already'
+    n.said.value = changed ? t('The code is formatted') : t('The code was formatted already')
   } catch (e) {
-    failed('The code was not formatted', e)
+    failed(t('The code was not formatted'), e)
   }
 }
 
@@ -33,7 +34,7 @@ export async function format(n: Notebook, which: CellModel[]): Promise<void> {
 export async function goToDefinition(n: Notebook, c: CellModel, cursor: number, shell: Shell): Promise<void> {
   try {
     const found = await ask<Partial<Place> & { file?: string }>(n, c, 'definition', cursor)
-    if (!found) return toast(n.kernelOf(c).kernel ? 'No definition was found' : notHere)
+    if (!found) return toast(n.kernelOf(c).kernel ? t('No definition was found') : notHere())
     if (found.file !== undefined) return shell.file(found.file, found.line ?? 1)
     const to = cellsOf(n, c.language.peek())[found.cell ?? -1]
     if (!to) return
@@ -42,7 +43,7 @@ export async function goToDefinition(n: Notebook, c: CellModel, cursor: number, 
     to.target.value = { index: indexOf(to.source.peek(), found.line ?? 1, found.column ?? 0) }
     n.focus()
   } catch (e) {
-    failed('The definition was not found', e)
+    failed(t('The definition was not found'), e)
   }
 }
 
@@ -51,14 +52,13 @@ export async function rename(n: Notebook, c: CellModel, cursor: number): Promise
   interface Found { name: string; places: Place[] }
   try {
     const found = await ask<Found>(n, c, 'names', cursor)
-    if (!found) return toast(n.kernelOf(c).kernel ? 'There is no name at the cursor that can be changed' : notHere)
-    const count = new Set(found.places.map((p) => p.cell)).size
-    const text = `It is at ${found.places.length} ${found.places.length === 1 ? 'place' : 'places'} in ${count} ${count === 1 ? 'cell' : 'cells'}.`
-    const other = (await question({ title: `Rename ${found.name}`, text, value: found.name, yes: 'Rename' }))?.trim()
+    if (!found) return toast(n.kernelOf(c).kernel ? t('There is no name at the cursor that can be changed') : notHere())
+    const text = placesOf(found.places)
+    const other = (await question({ title: t('Rename {name}', { name: found.name }), text, value: found.name, yes: t('Rename') }))?.trim()
     if (!other || other === found.name) return
     // The cells may have changed while the dialog was open.
     const now = await ask<Found>(n, c, 'names', cursor, { new: other })
-    if (!now || now.name !== found.name) return toast('The code has changed meanwhile. Nothing was renamed')
+    if (!now || now.name !== found.name) return toast(t('The code has changed meanwhile. Nothing was renamed'))
     const cells = cellsOf(n, c.language.peek())
     batch(() => {
       for (const [i, cell] of cells.entries()) {
@@ -70,8 +70,14 @@ export async function rename(n: Notebook, c: CellModel, cursor: number): Promise
         cell.source.value = source
       }
     })
-    n.said.value = `${found.name} is ${other} now`
+    n.said.value = t('{name} is {other} now', { name: found.name, other })
   } catch (e) {
-    failed('The name was not changed', e)
+    failed(t('The name was not changed'), e)
   }
+}
+
+function placesOf(places: Place[]): string {
+  const cells = new Set(places.map((p) => p.cell)).size
+  if (cells === 1) return plural(places.length, 'It is at 1 place in 1 cell.', 'It is at {n} places in 1 cell.')
+  return t('It is at {places} places in {cells} cells.', { places: number(places.length), cells: number(cells) })
 }

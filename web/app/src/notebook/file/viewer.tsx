@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { Sandbox, SandgateError } from '@sandgate/client/base'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { t } from '../../language/texts'
 import { editorKeys } from '../../settings'
 import { explain } from '../../ui/again'
 import { bytes } from '../../ui/bytes'
@@ -70,7 +71,7 @@ export function useFile({ session, path, readOnly, written, fresh = false }: Ope
     if (fresh && turn === 0) return
     const gone = new AbortController()
     session.files.open(path, { signal: gone.signal }).then(async (d) => {
-      if (d.size !== undefined && d.size > maxShown) throw new Error(`It has ${bytes(d.size)}; up to ${bytes(maxShown)} are shown. Download it instead`)
+      if (d.size !== undefined && d.size > maxShown) throw new Error(t('It has {size}; up to {most} are shown. Download it instead', { size: bytes(d.size), most: bytes(maxShown) }))
       const data = await d.bytes()
       setContent({ data, etag: d.etag ?? null, text: data.length > maxEdited && kindOf(name) !== 'table' ? undefined : textIn(data) })
       setDraft(undefined)
@@ -97,15 +98,15 @@ export function useFile({ session, path, readOnly, written, fresh = false }: Ope
       written()
     } catch (e) {
       if ((e as SandgateError).kind === 'conflict') setClash(true)
-      else failed('The file was not saved', e)
+      else failed(t('The file was not saved'), e)
     }
     setSaving(false)
   }
   return {
     name, path, content, error, asText, draft, dirty, saving, clash, turn,
     editable: !readOnly && content?.text !== undefined && content.data.length <= maxEdited,
-    showText: setAsText, edit: setDraft, save: () => void write(content!.etag), overwrite: () => void write(undefined), reload: () => setTurn((t) => t + 1),
-    mayClose: async () => !dirty || confirm({ title: `Discard the changes to ${name}?`, text: 'They are not saved.', yes: 'Discard', danger: true }),
+    showText: setAsText, edit: setDraft, save: () => void write(content!.etag), overwrite: () => void write(undefined), reload: () => setTurn((n) => n + 1),
+    mayClose: async () => !dirty || confirm({ title: t('Discard the changes to {name}?', { name }), text: t('They are not saved.'), yes: t('Discard'), danger: true }),
   }
 }
 
@@ -121,17 +122,17 @@ export function FilePart({ file: f, leave, children }: { file: OpenFile; leave: 
       if (f.editable && f.dirty && !f.saving) f.save()
     }}>
       <header class="row">
-        <h2 class="grow ellipsis" title={f.path}>{f.name}{f.dirty && <span class="muted"> (changed)</span>}</h2>
-        {rich && f.content?.text !== undefined && <button type="button" class="button" aria-pressed={f.asText} onClick={() => f.showText(!f.asText)}>{f.asText ? 'Preview' : 'Text'}</button>}
-        {f.content && <button type="button" class="button icon quiet" aria-label="Download" title="Download" onClick={() => download(new Blob([f.content!.data as BlobPart]), f.name)}><Icon name="download" /></button>}
-        {f.editable && (f.asText || kind === 'other' || f.dirty) && <button type="button" class="button primary" disabled={f.saving || !unsaved} onClick={f.save}>{f.saving ? 'Saving…' : 'Save'}</button>}
+        <h2 class="grow ellipsis" title={f.path}>{f.name}{f.dirty && <span class="muted"> {t('(changed)')}</span>}</h2>
+        {rich && f.content?.text !== undefined && <button type="button" class="button" aria-pressed={f.asText} onClick={() => f.showText(!f.asText)}>{f.asText ? t('Preview|of a file') : t('Text')}</button>}
+        {f.content && <button type="button" class="button icon quiet" aria-label={t('Download')} title={t('Download')} onClick={() => download(new Blob([f.content!.data as BlobPart]), f.name)}><Icon name="download" /></button>}
+        {f.editable && (f.asText || kind === 'other' || f.dirty) && <button type="button" class="button primary" disabled={f.saving || !unsaved} onClick={f.save}>{f.saving ? t('Saving…') : t('Save')}</button>}
         {children}
       </header>
-      {f.error && <p class="bad" role="alert">The file cannot be shown. {explain(f.error)}</p>}
-      {f.clash && <div class="row clash" role="alert"><p class="grow">The file has changed since you opened it.</p>
-        <button type="button" class="button" onClick={f.reload}>Load it again</button>
-        <button type="button" class="button danger" onClick={f.overwrite}>Overwrite it</button></div>}
-      {!f.content && !f.error && <p class="muted" role="status">Loading…</p>}
+      {f.error && <p class="bad" role="alert">{t('The file cannot be shown.')} {explain(f.error)}</p>}
+      {f.clash && <div class="row clash" role="alert"><p class="grow">{t('The file has changed since you opened it.')}</p>
+        <button type="button" class="button" onClick={f.reload}>{t('Load it again')}</button>
+        <button type="button" class="button danger" onClick={f.overwrite}>{t('Overwrite it')}</button></div>}
+      {!f.content && !f.error && <p class="muted" role="status">{t('Loading…')}</p>}
       {f.content && <Body key={f.turn} name={f.name} content={f.content} text={f.draft ?? f.content.text} asText={f.asText || kind === 'other'} editable={f.editable} changed={f.edit} leave={leave} />}
     </div>
   )
@@ -149,8 +150,8 @@ export function FileViewer({ onClose, beside, ...opening }: Opening & { onClose:
   return (
     <Dialog key={opened} label={f.name} class="file-view" onClose={() => void close()}>
       <FilePart file={f} leave={() => closer.current?.focus()}>
-        {beside && !f.dirty && <button type="button" class="button icon quiet" aria-label="Show beside the notebook" title="Show beside the notebook" onClick={() => { beside(); onClose() }}><Icon name="beside" /></button>}
-        <button ref={closer} type="button" class="button" onClick={(e) => e.currentTarget.closest('dialog')!.close()}>Close</button>
+        {beside && !f.dirty && <button type="button" class="button icon quiet" aria-label={t('Show beside the notebook')} title={t('Show beside the notebook')} onClick={() => { beside(); onClose() }}><Icon name="beside" /></button>}
+        <button ref={closer} type="button" class="button" onClick={(e) => e.currentTarget.closest('dialog')!.close()}>{t('Close')}</button>
       </FilePart>
     </Dialog>
   )
@@ -174,7 +175,7 @@ function Body({ name, content, text, asText, editable, changed, leave }: BodyPro
   if (kind === 'markdown' && text !== undefined) return <Page text={text} />
   if (kind === 'pdf') return <Pages name={name} data={content.data} />
   if (kind === 'image' || kind === 'audio' || kind === 'video') return <Media name={name} kind={kind} data={content.data} />
-  return <p class="muted">This is no text that can be shown. It has {bytes(content.data.length)}. Download it to open it on your computer.</p>
+  return <p class="muted">{t('This is no text that can be shown. It has {size}. Download it to open it on your computer.', { size: bytes(content.data.length) })}</p>
 }
 
 function TextEditor({ name, text, editable, changed, leave }: Omit<BodyProps, 'content' | 'asText'> & { text: string }) {
@@ -185,7 +186,7 @@ function TextEditor({ name, text, editable, changed, leave }: Omit<BodyProps, 'c
     void import('../editor').then(({ Editor }) => {
       if (gone || !at.current) return
       const none = async () => undefined
-      editor = new Editor(at.current, text, `Text of ${name}`, { changed, leave: () => {}, escape: leave, focused: () => {}, complete: none, inspect: none }, !editable)
+      editor = new Editor(at.current, text, t('Text of {name}', { name }), { changed, leave: () => {}, escape: leave, focused: () => {}, complete: none, inspect: none }, !editable)
       editor.setNumbers(true)
       editor.setFolds(true)
       void editor.setKeys(editorKeys.peek())
@@ -203,7 +204,7 @@ function TextEditor({ name, text, editable, changed, leave }: Omit<BodyProps, 'c
 function Page({ text }: { text: string }) {
   const at = useRef<HTMLDivElement>(null)
   useEffect(() => void import('../markdown').then(({ markdown }) => at.current?.replaceChildren(markdown(text))), [text])
-  return <div class="file-page" ref={at} role="region" aria-label="Page" tabIndex={0} />
+  return <div class="file-page" ref={at} role="region" aria-label={t('Page')} tabIndex={0} />
 }
 
 /** Shows a PDF in the frame of untrusted output: a file of a program is not parsed in this page. */
@@ -235,7 +236,7 @@ function Media({ name, kind, data }: { name: string; kind: 'image' | 'audio' | '
     setBroken(false)
     return () => URL.revokeObjectURL(made)
   }, [data])
-  if (broken) return <p class="bad" role="alert">The browser cannot show this file.</p>
+  if (broken) return <p class="bad" role="alert">{t('The browser cannot show this file.')}</p>
   if (!url) return null
   const fail = () => setBroken(true)
   return (

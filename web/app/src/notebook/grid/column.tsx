@@ -1,10 +1,12 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { number, t } from '../../language/texts'
 import { textOf } from './rows'
 import { comparisons, type Comparison, type Source, type Statistics, type View } from './source'
 
-const words: Record<Comparison, string> = {
-  contains: 'contains', '=': 'is', '≠': 'is not', '<': 'is less than', '≤': 'is at most', '>': 'is greater than', '≥': 'is at least', missing: 'is missing', present: 'is not missing',
-}
+const words = (): Record<Comparison, string> => ({
+  contains: t('contains'), '=': t('is|compared with a value'), '≠': t('is not|compared with a value'), '<': t('is less than'), '≤': t('is at most'), '>': t('is greater than'), '≥': t('is at least'),
+  missing: t('is missing'), present: t('is not missing'),
+})
 
 interface Props {
   source: Source
@@ -39,28 +41,28 @@ export function ColumnPanel({ source, view, column, at, show, close }: Props) {
   }
   const pressed = (descending: boolean) => view.sort?.column === column && view.sort.descending === descending
   return (
-    <div ref={box} class="menu grid-panel" role="dialog" aria-label={`Column ${c.name || 'index'}`} popover="auto"
+    <div ref={box} class="menu grid-panel" role="dialog" aria-label={t('Column {name}', { name: c.name || t('index|of rows') })} popover="auto"
       onKeyDown={(e) => {
         e.stopPropagation()
         if (e.key === 'Escape') close()
       }}
       onToggle={(e) => { if ((e as unknown as ToggleEvent).newState === 'closed') close() }}>
       <div class="row">
-        <button type="button" class="button" aria-pressed={pressed(false)} onClick={() => sort(false)}>↑ Ascending</button>
-        <button type="button" class="button" aria-pressed={pressed(true)} onClick={() => sort(true)}>↓ Descending</button>
+        <button type="button" class="button" aria-pressed={pressed(false)} onClick={() => sort(false)}>{t('↑ Ascending')}</button>
+        <button type="button" class="button" aria-pressed={pressed(true)} onClick={() => sort(true)}>{t('↓ Descending')}</button>
       </div>
       <form class="grid-filter" onSubmit={(e) => {
         e.preventDefault()
         show({ ...view, filters: [...others, { column, is, ...(needs ? { value } : {}) }] })
         close()
       }}>
-        <select class="field" aria-label="Show rows whose value" value={is} onChange={(e) => setIs(e.currentTarget.value as Comparison)}>
-          {comparisons.map((k) => <option key={k} value={k}>{words[k]}</option>)}
+        <select class="field" aria-label={t('Show rows whose value')} value={is} onChange={(e) => setIs(e.currentTarget.value as Comparison)}>
+          {comparisons.map((k) => <option key={k} value={k}>{words()[k]}</option>)}
         </select>
-        {needs && <input class="field" aria-label="Value" value={value} onInput={(e) => setValue(e.currentTarget.value)} required />}
+        {needs && <input class="field" aria-label={t('Value')} value={value} onInput={(e) => setValue(e.currentTarget.value)} required />}
         <div class="row">
-          <button type="submit" class="button primary">Filter</button>
-          {before && <button type="button" class="button" onClick={() => { show({ ...view, filters: others }); close() }}>Remove the filter</button>}
+          <button type="submit" class="button primary">{t('Filter|rows')}</button>
+          {before && <button type="button" class="button" onClick={() => { show({ ...view, filters: others }); close() }}>{t('Remove the filter')}</button>}
         </div>
       </form>
       <Numbers source={source} view={view} column={column} />
@@ -80,11 +82,10 @@ function Numbers({ source, view, column }: { source: Source; view: View; column:
     }
   }, [])
   if (error) return <p class="muted">{error}.</p>
-  if (!found) return <p class="muted" role="status">Computing statistics…</p>
-  const n = (v: number) => v.toLocaleString('en')
-  const lines: [string, string][] = [['Rows', n(found.count)], ['Missing', n(found.missing)]]
-  if (found.distinct !== null) lines.push(['Distinct', n(found.distinct)])
-  for (const [key, name] of [['min', 'Minimum'], ['q1', 'Lower quartile'], ['median', 'Median'], ['mean', 'Mean'], ['q3', 'Upper quartile'], ['max', 'Maximum'], ['std', 'Standard deviation']] as const) {
+  if (!found) return <p class="muted" role="status">{t('Computing statistics…')}</p>
+  const lines: [string, string][] = [[t('Rows'), number(found.count)], [t('Missing|values'), number(found.missing)]]
+  if (found.distinct !== null) lines.push([t('Distinct|values'), number(found.distinct)])
+  for (const [key, name] of [['min', t('Minimum')], ['q1', t('Lower quartile')], ['median', t('Median')], ['mean', t('Mean')], ['q3', t('Upper quartile')], ['max', t('Maximum')], ['std', t('Standard deviation')]] as const) {
     const v = found[key]
     if (v !== undefined) lines.push([name, textOf(v)])
   }
@@ -92,14 +93,14 @@ function Numbers({ source, view, column }: { source: Source; view: View; column:
   return (
     <div class="grid-statistics">
       {found.histogram && (
-        <svg viewBox={`0 0 ${found.histogram.counts.length * 10} 48`} preserveAspectRatio="none" role="img" aria-label={`Histogram from ${textOf(found.histogram.edges[0]!)} to ${textOf(found.histogram.edges.at(-1)!)}`}>
+        <svg viewBox={`0 0 ${found.histogram.counts.length * 10} 48`} preserveAspectRatio="none" role="img" aria-label={t('Histogram from {from} to {to}', { from: textOf(found.histogram.edges[0]!), to: textOf(found.histogram.edges.at(-1)!) })}>
           {found.histogram.counts.map((k, i) => <rect key={i} x={i * 10 + 0.5} width="9" y={48 - k / most * 46} height={k / most * 46} />)}
         </svg>
       )}
       <dl>{lines.map(([name, v]) => <div key={name}><dt>{name}</dt><dd class="num">{v}</dd></div>)}</dl>
       {found.top && found.top.length > 0 && (
-        <table aria-label="Most common values">
-          <tbody>{found.top.map(([v, k]) => <tr key={v}><th scope="row" title={v}>{v === '' ? '(empty)' : v}</th><td class="num">{n(k)}</td></tr>)}</tbody>
+        <table aria-label={t('Most common values')}>
+          <tbody>{found.top.map(([v, k]) => <tr key={v}><th scope="row" title={v}>{v === '' ? t('(empty)') : v}</th><td class="num">{number(k)}</td></tr>)}</tbody>
         </table>
       )}
     </div>

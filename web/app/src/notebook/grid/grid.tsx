@@ -1,5 +1,6 @@
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { language, number, plural, t } from '../../language/texts'
 import { save } from '../rich'
 import { Icon } from '../../ui/icon'
 import { Menu, MenuItem } from '../../ui/menu'
@@ -8,7 +9,7 @@ import { ColumnPanel } from './column'
 import { LocalSource } from './local'
 import { recordsTable, resourceTable } from './records'
 import { Rows, type Place } from './rows'
-import { Gone, KernelSource, tableForm, type Ask, type Field, type Format, type Source, type View } from './source'
+import { Gone, KernelSource, tableForm, type Ask, type Field, type Filter, type Format, type Source, type View } from './source'
 import './grid.css'
 
 /** The fields that are copied at most. */
@@ -86,13 +87,14 @@ function Grid({ first, later, kernel }: Props) {
       setView({ filters: [] })
       setSource(later.source)
     },
-    failed: (e) => failed('The rows were not loaded', e),
+    failed: (e) => failed(t('The rows were not loaded'), e),
   }), [source])
   useLayoutEffect(() => {
     place.current!.replaceChildren(rows.el)
     rows.begin()
     return () => rows.dispose()
   }, [rows])
+  useLayoutEffect(() => rows.draw(), [language.value])
 
   const fields = async (from: Place, to: Place): Promise<Field[][]> => {
     const all: Field[][] = []
@@ -102,14 +104,14 @@ function Grid({ first, later, kernel }: Props) {
   const copy = async (whole = false) => {
     const { from, to } = whole ? { from: { row: 0, column: 0 }, to: { row: rows.total - 1, column: rows.count - 1 } } : rows.selection
     const count = (to.row - from.row + 1) * (to.column - from.column + 1)
-    if (count > maxCopied) return toast(`${count.toLocaleString('en')} values are too many to copy. Download the table as CSV`)
+    if (count > maxCopied) return toast(t('{n} values are too many to copy. Download the table as CSV', { n: number(count) }))
     try {
       const lines = (await fields(from, to)).map((r) => r.map((v) => (v === null ? '' : String(v).replace(/[\t\r\n]+/g, ' '))).join('\t'))
       if (whole) lines.unshift(source.columns.map((c) => c.name).join('\t'))
       await navigator.clipboard.writeText(lines.join('\n'))
-      toast(count === 1 ? 'The value is copied' : `${count.toLocaleString('en')} values are copied`)
+      toast(plural(count, 'The value is copied', '{n} values are copied'))
     } catch (e) {
-      failed('The values were not copied', e)
+      failed(t('The values were not copied'), e)
     }
   }
   const open = async (at: Place) => {
@@ -119,7 +121,7 @@ function Grid({ first, later, kernel }: Props) {
     } catch (e) {
       const v = rows.field(at)
       if (e instanceof Gone && v !== undefined) return setValue(String(v))
-      failed('The value was not loaded', e)
+      failed(t('The value was not loaded'), e)
     }
   }
   const download = async (format: Format) => {
@@ -132,44 +134,56 @@ function Grid({ first, later, kernel }: Props) {
         parts.push(p.data)
         next = p.next
         if (stop.current) return
-        if (next !== null) setProgress(`Preparing the file: ${Math.round(100 * next / p.total)} %`)
+        if (next !== null) setProgress(t('Preparing the file: {percent} %', { percent: Math.round(100 * next / p.total) }))
       }
       save(new Blob(parts, { type: format === 'csv' ? 'text/csv' : 'application/vnd.apache.parquet' }), `table.${format}`)
     } catch (e) {
-      failed('The table was not downloaded', e)
+      failed(t('The table was not downloaded'), e)
     } finally {
       setProgress(undefined)
     }
   }
-  const count = (n: number, word: string) => `${n.toLocaleString('en')} ${word}${n === 1 ? '' : 's'}`
   const values = source.columns.filter((c) => c.type !== 'index').length
+  const facts = [
+    total < source.rows ? plural(total, '{n} row of {all}', '{n} rows of {all}', { all: number(source.rows) }) : plural(total, '{n} row', '{n} rows'),
+    plural(values, '{n} column', '{n} columns'),
+    chosen > 1 && plural(chosen, '{n} value selected', '{n} values selected'),
+  ]
   return (
     <>
-      <div class="grid-tools row" role="toolbar" aria-label="Table">
-        <span class="muted num" role="status">{progress ?? `${count(total, 'row')}${total < source.rows ? ` of ${source.rows.toLocaleString('en')}` : ''}, ${count(values, 'column')}${chosen > 1 ? `, ${chosen.toLocaleString('en')} values selected` : ''}`}</span>
-        {progress && <button type="button" class="button quiet" onClick={() => (stop.current = true)}>Cancel</button>}
+      <div class="grid-tools row" role="toolbar" aria-label={t('Table')}>
+        <span class="muted num" role="status">{progress ?? facts.filter(Boolean).join(', ')}</span>
+        {progress && <button type="button" class="button quiet" onClick={() => (stop.current = true)}>{t('Cancel')}</button>}
         {view.filters.map((f) => {
-          const name = source.columns[f.column]!.name || 'index'
-          const words = `${name} ${f.is} ${f.value ?? ''}`.trim()
-          return <button key={f.column} type="button" class="button pill" aria-label={`${words}: remove this filter`} title="Remove this filter" onClick={() => change({ ...view, filters: view.filters.filter((x) => x !== f) })}>{words}<Icon name="close" /></button>
+          const filter = filterText(source.columns[f.column]!.name || t('index|of rows'), f)
+          return <button key={f.column} type="button" class="button pill" aria-label={t('{filter}: remove this filter', { filter })} title={t('Remove this filter')} onClick={() => change({ ...view, filters: view.filters.filter((x) => x !== f) })}>{filter}<Icon name="close" /></button>
         })}
         <span class="grow" />
-        <button type="button" class="button icon quiet" aria-label="Copy the table" title="Copy the table" onClick={() => void copy(true)}><Icon name="copy" /></button>
-        <Menu label="Download the table" button={<Icon name="download" />}>
+        <button type="button" class="button icon quiet" aria-label={t('Copy the table')} title={t('Copy the table')} onClick={() => void copy(true)}><Icon name="copy" /></button>
+        <Menu label={t('Download the table')} button={<Icon name="download" />}>
           {() => (
             <>
-              <MenuItem onClick={() => void download('csv')}>Download as CSV</MenuItem>
-              {kernel && source !== later?.source && <MenuItem onClick={() => void download('parquet')}>Download as Parquet</MenuItem>}
+              <MenuItem onClick={() => void download('csv')}>{t('Download as CSV')}</MenuItem>
+              {kernel && source !== later?.source && <MenuItem onClick={() => void download('parquet')}>{t('Download as Parquet')}</MenuItem>}
             </>
           )}
         </Menu>
       </div>
       <div ref={place} />
-      {source === later?.source && <p class="out-note">These are the first {later.source.rows.toLocaleString('en')} of {later.rows.toLocaleString('en')} rows. Run the cell again to see all of them.</p>}
+      {source === later?.source && <p class="out-note">{t('These are the first {n} of {all} rows. Run the cell again to see all of them.', { n: number(later.source.rows), all: number(later.rows) })}</p>}
       {panel && <ColumnPanel key={panel.column} source={source} view={view} column={panel.column} at={panel.at} show={change} close={() => { setPanel(undefined); rows.el.focus() }} />}
       {value !== undefined && <Value text={value} close={() => setValue(undefined)} />}
     </>
   )
+}
+
+function filterText(column: string, { is, value = '' }: Filter): string {
+  switch (is) {
+    case 'contains': return t('{column} contains {value}', { column, value })
+    case 'missing': return t('{column} missing', { column })
+    case 'present': return t('{column} present', { column })
+    default: return `${column} ${is} ${value}`
+  }
 }
 
 /**
@@ -182,10 +196,10 @@ function Value({ text, close }: { text: string; close: () => void }) {
     box.current!.showModal()
   }, [])
   return (
-    <dialog ref={box} aria-label="Value" onClose={close}>
+    <dialog ref={box} aria-label={t('Value')} onClose={close}>
       <div class="dialog">
         <pre class="grid-value" tabIndex={0}>{text}</pre>
-        <div class="actions"><button type="button" class="button" onClick={() => box.current!.close()}>Close</button></div>
+        <div class="actions"><button type="button" class="button" onClick={() => box.current!.close()}>{t('Close')}</button></div>
       </div>
     </dialog>
   )

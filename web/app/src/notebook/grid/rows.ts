@@ -1,4 +1,5 @@
 // The rows of a grid as DOM nodes. Only those in sight exist.
+import { t } from '../../language/texts'
 import type { Column, Field, View } from './source'
 import { Gone, type Source } from './source'
 
@@ -77,7 +78,6 @@ export class Rows {
     this.el.className = 'grid'
     this.el.tabIndex = 0
     this.el.setAttribute('role', 'grid')
-    this.el.setAttribute('aria-label', 'Table')
     this.el.setAttribute('aria-multiselectable', 'true')
     this.el.setAttribute('aria-readonly', 'true')
     this.el.setAttribute('aria-colcount', String(source.columns.length))
@@ -198,6 +198,7 @@ export class Rows {
     this.el.style.height = `${Math.min(maxSight, headHeight + Math.max(1, this.total) * rowHeight + (left > this.el.clientWidth ? 16 : 2))}px`
     this.#size.style.width = `${left}px`
     this.#size.style.height = `${headHeight + high}px`
+    this.el.setAttribute('aria-label', t('Table'))
     this.el.setAttribute('aria-rowcount', String(this.total + 1))
     const from = Math.max(0, this.#first - spare)
     const to = Math.min(this.total, this.#first + this.#room + spare + 2)
@@ -295,14 +296,14 @@ export class Rows {
     const type = document.createElement('span')
     type.className = 'grid-type'
     const filtered = this.#view.filters.some((f) => f.column === column)
-    type.textContent = `${c.type === 'index' ? 'index' : c.type}${filtered ? ', filtered' : ''}`
+    type.textContent = filtered ? t('{type}, filtered', { type: nameOf(c.type) }) : nameOf(c.type)
     const mark = document.createElement('span')
     mark.className = 'grid-mark'
     mark.setAttribute('aria-hidden', 'true')
     mark.textContent = sort ? (sort.descending ? '↓' : '↑') : ''
     const menu = document.createElement('span')
     menu.className = 'grid-menu'
-    menu.title = 'Filter and statistics'
+    menu.title = t('Filter and statistics')
     menu.setAttribute('aria-hidden', 'true')
     menu.textContent = '⋯'
     el.append(name, mark, menu, type)
@@ -395,8 +396,19 @@ function placeOf(target: EventTarget | null): Place | undefined {
   return cell ? { row: Number(cell.dataset.row), column: Number(cell.dataset.column) } : undefined
 }
 
+function nameOf(type: Column['type']): string {
+  switch (type) {
+    case 'index': return t('index|of rows')
+    case 'integer': return t('integer')
+    case 'number': return t('number|type of a column')
+    case 'boolean': return t('boolean')
+    case 'time': return t('time|type of a column')
+    case 'text': return t('text|type of a column')
+  }
+}
+
 function width(name: string, type: Column['type']): number {
-  return Math.min(maxWidth, Math.max(minWidth, name.length * 8.5 + 62, type.length * 6.5 + 26))
+  return Math.min(maxWidth, Math.max(minWidth, name.length * 8.5 + 62, nameOf(type).length * 6.5 + 26))
 }
 
 /** Returns a value as the grid shows it: numbers with at most six digits behind the point. */

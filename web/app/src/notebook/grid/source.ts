@@ -1,4 +1,5 @@
 // Tables that a grid shows: their rows, sorted and filtered, statistics of a column, files.
+import { t } from '../../language/texts'
 
 export type Field = string | number | boolean | null
 
@@ -111,7 +112,7 @@ export class KernelSource implements Source {
   async #answer(kind: string, view: View, more: Record<string, unknown>): Promise<never> {
     const about = { kind, id: this.#id, ...(view.sort ? { sort: view.sort } : {}), ...(view.filters.length ? { filters: view.filters } : {}), ...more }
     const answer = await this.#ask(about)
-    if (answer === undefined) throw new Gone('The kernel does not have this table any more')
+    if (answer === undefined) throw new Gone(t('The kernel does not have this table any more'))
     return answer as never
   }
 

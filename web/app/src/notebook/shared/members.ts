@@ -1,4 +1,5 @@
 import type * as Y from 'yjs'
+import { t } from '../../language/texts'
 
 /** The state of a member that the others see. */
 export interface MemberState {
@@ -32,7 +33,7 @@ export function saveName(name: string): void {
 
 export function userOf(client: number): MemberState['user'] {
   const color = palette[client % palette.length]!
-  return { name: savedName() || `Guest ${100 + client % 900}`, color, colorLight: `${color}33` }
+  return { name: savedName() || t('Guest {n}', { n: 100 + client % 900 }), color, colorLight: `${color}33` }
 }
 
 /**
@@ -78,7 +79,7 @@ export class Members {
     const s = (typeof state === 'object' && state !== null ? state : {}) as Partial<MemberState>
     const given = String(s.user?.color)
     if (!/^#[0-9a-f]{6}$/.test(given)) return
-    const name = String(s.user?.name ?? '').slice(0, 40) || 'Guest'
+    const name = String(s.user?.name ?? '').slice(0, 40) || t('Guest')
     const before = this.#states.get(client)
     const added = before ? [] : [client]
     // An editor draws the name at a cursor again only if the colour differs.

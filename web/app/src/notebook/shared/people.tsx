@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
+import { t } from '../../language/texts'
 import { Icon } from '../../ui/icon'
 import type { Notebook } from '../notebook'
 import { saveName } from './members'
@@ -11,7 +12,7 @@ export function PeopleHere({ notebook: n, sharing }: { notebook: Notebook; shari
   const people = sharing.people.value
   const self = people.find((p) => p.self)
   const others = people.filter((p) => !p.self)
-  const name = `People here: ${others.length === 0 ? 'only you' : others.map((p) => p.user.name).join(', ')}`
+  const name = others.length === 0 ? t('People here: only you') : t('People here: {names}', { names: others.map((p) => p.user.name).join(', ') })
   const rename = (value: string) => {
     const to = value.trim().slice(0, 40)
     if (!to || to === self?.user.name) return
@@ -20,7 +21,7 @@ export function PeopleHere({ notebook: n, sharing }: { notebook: Notebook; shari
   }
   const place = (p: Person) => {
     const i = n.cells.value.findIndex((c) => c.id === p.cell)
-    return i < 0 ? '' : `Cell ${i + 1}`
+    return i < 0 ? '' : t('Cell {n}', { n: i + 1 })
   }
   return (
     <span class="people-here" ref={box} onKeyDown={(e) => { if (e.key === 'Escape' && shown) { e.stopPropagation(); setShown(false) } }}
@@ -30,10 +31,10 @@ export function PeopleHere({ notebook: n, sharing }: { notebook: Notebook; shari
         {others.length > 4 && <span class="num">+{others.length - 4}</span>}
       </button>
       {shown && (
-        <div class="people-list out-input" role="group" aria-label="People here">
+        <div class="people-list out-input" role="group" aria-label={t('People here')}>
           <form onSubmit={(e) => { e.preventDefault(); rename(new FormData(e.currentTarget).get('name') as string); setShown(false) }}>
-            <label>Your name <input class="field" name="name" maxLength={40} autocomplete="nickname" defaultValue={self?.user.name} /></label>
-            <button class="button primary">Save</button>
+            <label>{t('Your name')} <input class="field" name="name" maxLength={40} autocomplete="nickname" defaultValue={self?.user.name} /></label>
+            <button class="button primary">{t('Save')}</button>
           </form>
           <ul>
             {others.map((p) => (
@@ -43,7 +44,7 @@ export function PeopleHere({ notebook: n, sharing }: { notebook: Notebook; shari
               </li>
             ))}
           </ul>
-          {others.length === 0 && <p class="muted">Nobody else has this notebook open.</p>}
+          {others.length === 0 && <p class="muted">{t('Nobody else has this notebook open.')}</p>}
         </div>
       )}
     </span>

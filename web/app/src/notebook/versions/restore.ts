@@ -1,4 +1,5 @@
 import { batch, effect } from '@preact/signals'
+import { t } from '../../language/texts'
 import { CellModel } from '../cell'
 import { parseNotebook, type CellJSON, type NotebookJSON } from '../ipynb'
 import { languageOf } from '../languages'
@@ -25,8 +26,8 @@ export async function restore(n: Notebook, stored: string, version: string): Pro
     }
     if (tries === maxTries) {
       throw new Error(kept === present
-        ? 'Somebody edits the notebook at the moment. Nothing was restored'
-        : 'The server has not stored the present state as a version, so nothing was restored. The notebook may be larger than 8 MiB, or your space may be full')
+        ? t('Somebody edits the notebook at the moment. Nothing was restored')
+        : t('The server has not stored the present state as a version, so nothing was restored. The notebook may be larger than 8 MiB, or your space may be full'))
     }
   }
   apply(n, target)
@@ -48,7 +49,7 @@ export async function save(n: Notebook): Promise<void> {
       })
     })
   })
-  if (n.saved.peek() === 'failed') throw new Error('The notebook could not be saved')
+  if (n.saved.peek() === 'failed') throw new Error(t('The notebook could not be saved'))
 }
 
 /** Shows the cells of another version. Cells that run keep their outputs. */

@@ -1,6 +1,7 @@
 import { useSignalEffect } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import type { NotebookVersion } from '@sandgate/client/base'
+import { t } from '../../language/texts'
 import { may } from '../../server'
 import { explain } from '../../ui/again'
 import { bytes } from '../../ui/bytes'
@@ -48,49 +49,49 @@ export function Versions({ notebook: n }: PaneProps) {
     setGoing(false)
   }
   const rename = async (v: NotebookVersion) => {
-    const name = await ask({ title: 'Name this version', text: 'A version with a name is kept. An empty name removes it.', value: v.name ?? '', placeholder: 'Name', yes: 'Save name' })
-    if (name !== undefined && name !== (v.name ?? '')) await busy('The version was not named', () => nameVersion(id!, v.id, name.trim()))
+    const name = await ask({ title: t('Name this version'), text: t('A version with a name is kept. An empty name removes it.'), value: v.name ?? '', placeholder: t('Name'), yes: t('Save name') })
+    if (name !== undefined && name !== (v.name ?? '')) await busy(t('The version was not named'), () => nameVersion(id!, v.id, name.trim()))
   }
   const nameNow = async () => {
-    const name = await ask({ title: 'Name the notebook as it is now', text: 'It becomes a version with this name, which is kept.', value: '', placeholder: 'Name', yes: 'Save version' })
+    const name = await ask({ title: t('Name the notebook as it is now'), text: t('It becomes a version with this name, which is kept.'), value: '', placeholder: t('Name'), yes: t('Save version') })
     if (!name?.trim()) return
-    await busy('The version was not named', async () => {
+    await busy(t('The version was not named'), async () => {
       await save(n)
       const stored = await storedID(n.session.id, n.path)
       const newest = stored && (await versionsOf(stored))[0]
-      if (!newest) throw new Error('The server has no copy of this notebook')
+      if (!newest) throw new Error(t('The server has no copy of this notebook'))
       await nameVersion(stored, newest.id, name.trim())
     })
   }
   const bringBack = async (v: NotebookVersion) => {
     setCompared(undefined)
-    const yes = await confirm({ title: 'Restore this version?', text: `The notebook becomes that of ${nameOf(v)}, with its outputs. Its present state stays in the list. Variables and files do not change.`, yes: 'Restore' })
+    const yes = await confirm({ title: t('Restore this version?'), text: t('The notebook becomes that of {version}, with its outputs. Its present state stays in the list. Variables and files do not change.', { version: nameOf(v) }), yes: t('Restore') })
     if (!yes) return
-    await busy('The version was not restored', async () => {
+    await busy(t('The version was not restored'), async () => {
       await restore(n, id!, v.id)
-      toast('The version is restored. The state before it is the next one in the list')
-      n.said.value = 'The version is restored'
+      toast(t('The version is restored. The state before it is the next one in the list'))
+      n.said.value = t('The version is restored')
     })
   }
   return (
     <div class="versions-pane">
-      {writes && <button type="button" class="button" disabled={going} onClick={() => void nameNow()}><Icon name="add" />Save a named version</button>}
-      {error && <p class="bad" role="alert">The versions were not loaded. {explain(error)} <button type="button" class="button" onClick={() => void load()}>Try again</button></p>}
-      {!error && versions?.length === 0 && <p class="muted empty">There is no version yet. The server keeps one of each five minutes in which the notebook is saved.</p>}
-      <ul class="versions" aria-label="Versions" aria-busy={going || !versions}>
+      {writes && <button type="button" class="button" disabled={going} onClick={() => void nameNow()}><Icon name="add" />{t('Save a named version')}</button>}
+      {error && <p class="bad" role="alert">{t('The versions were not loaded.')} {explain(error)} <button type="button" class="button" onClick={() => void load()}>{t('Try again')}</button></p>}
+      {!error && versions?.length === 0 && <p class="muted empty">{t('There is no version yet. The server keeps one of each five minutes in which the notebook is saved.')}</p>}
+      <ul class="versions" aria-label={t('Versions')} aria-busy={going || !versions}>
         {versions?.map((v, i) => (
           <li key={v.id} class="row">
-            <button type="button" class="version grow" onClick={() => setCompared([v.id, now])} title="Compare with the notebook now">
+            <button type="button" class="version grow" onClick={() => setCompared([v.id, now])} title={t('Compare with the notebook now')}>
               <span class="version-name">{nameOf(v)}</span>
-              <span class="muted">{v.name ? `${nameOf({ ...v, name: '' })} · ` : ''}{v.subject ? `${v.subject} · ` : ''}{bytes(v.bytes)}{i === 0 ? ' · newest' : ''}</span>
+              <span class="muted">{v.name ? `${nameOf({ ...v, name: '' })} · ` : ''}{v.subject ? `${v.subject} · ` : ''}{bytes(v.bytes)}{i === 0 ? ` · ${t('newest|version')}` : ''}</span>
             </button>
-            <Menu label={`More for ${nameOf(v)}`} button={<Icon name="more" />}>
+            <Menu label={t('More for {name}', { name: nameOf(v) })} button={<Icon name="more" />}>
               {() => (
                 <>
-                  <MenuItem onClick={() => setCompared([v.id, now])}>Compare with the notebook now</MenuItem>
-                  {versions[i + 1] && <MenuItem onClick={() => setCompared([versions[i + 1]!.id, v.id])}>Compare with the version before</MenuItem>}
-                  {writes && <><hr /><MenuItem disabled={going} onClick={() => void rename(v)}>{v.name ? 'Rename…' : 'Name…'}</MenuItem>
-                    <MenuItem disabled={going} onClick={() => void bringBack(v)}>Restore…</MenuItem></>}
+                  <MenuItem onClick={() => setCompared([v.id, now])}>{t('Compare with the notebook now')}</MenuItem>
+                  {versions[i + 1] && <MenuItem onClick={() => setCompared([versions[i + 1]!.id, v.id])}>{t('Compare with the version before')}</MenuItem>}
+                  {writes && <><hr /><MenuItem disabled={going} onClick={() => void rename(v)}>{v.name ? t('Rename…') : t('Name…')}</MenuItem>
+                    <MenuItem disabled={going} onClick={() => void bringBack(v)}>{t('Restore…')}</MenuItem></>}
                 </>
               )}
             </Menu>

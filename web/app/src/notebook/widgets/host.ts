@@ -39,6 +39,9 @@ interface Entry extends Model {
   captured?: Captured | undefined
 }
 
+/** A message of a frame was not sent. The reason is for the frame's console. */
+class Refused extends Error {}
+
 /** All widgets of a kernel: the states of their models, and the frames that show them. */
 export class WidgetHost {
   readonly #line: Line
@@ -278,9 +281,9 @@ export class WidgetHost {
 
   async #send(from: Member, id: string, data: { method: 'update' | 'custom'; state?: Record<string, unknown>; [k: string]: unknown }, buffers: Uint8Array[]): Promise<void> {
     const m = this.#models.get(id)
-    if (!m?.complete) throw new Error('the model is closed')
+    if (!m?.complete) throw new Refused('the model is closed')
     const kernel = await this.#line.kernel()
-    if (!kernel) throw new Error('the kernel is gone')
+    if (!kernel) throw new Refused('the kernel is gone')
     const encoded = buffers.map(toBase64)
     if (data.method === 'update') {
       const part: Part = { state: data.state!, paths: data.buffer_paths as Part['paths'], buffers: encoded }

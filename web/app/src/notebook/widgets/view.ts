@@ -1,11 +1,15 @@
+import { t } from '../../language/texts'
 import { frameFor } from '../frame'
 import type { WidgetHost } from './host'
 import type { Member, WidgetState } from './member'
 
-const texts: Partial<Record<WidgetState, string>> = {
-  waiting: 'Waiting for the kernel…',
-  gone: 'The kernel no longer has this widget: it has ended, or was restarted. Run the cell again.',
-  stopped: 'This widget was stopped because it sent too many messages that are not allowed.',
+function textOf(s: WidgetState): string {
+  switch (s) {
+    case 'waiting': return t('Waiting for the kernel…')
+    case 'gone': return t('The kernel no longer has this widget: it has ended, or was restarted. Run the cell again.')
+    case 'stopped': return t('This widget was stopped because it sent too many messages that are not allowed.')
+    default: return ''
+  }
 }
 
 /**
@@ -24,7 +28,7 @@ export function widgetView(id: string, host: WidgetHost, text: string): Node {
   const state = (s: WidgetState) => {
     el.dataset.state = s
     shown ||= s === 'live'
-    note.textContent = texts[s] ?? ''
+    note.textContent = textOf(s)
     note.hidden = !note.textContent
     plain.hidden = shown || s !== 'gone' || !text
     framed.el.hidden = s === 'closed' || (s === 'gone' && !shown)
