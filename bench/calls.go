@@ -150,17 +150,23 @@ func chatWays(ctx context.Context, s *e2e.Server, beside *client.Sandbox) (ways 
 		return nil, err
 	}
 	for _, x := range []struct {
-		name, lang, code string
-		argv             []string
+		native, chat, lang, code string
+		argv                     []string
 	}{
-		{"bash", "bash", "true", []string{"bash", "-c", "true"}},
-		{"python", "py", "1", []string{"python3", "main.py"}},
+		{
+			"exec of bash, HTTP, with its files", "exec of bash, LibreChat", "bash", "true",
+			[]string{"bash", "-c", "true"},
+		},
+		{
+			"exec of python, HTTP, with its files", "exec of python, LibreChat", "py", "1",
+			[]string{"python3", "main.py"},
+		},
 	} {
 		ways = append(ways,
-			way{name: "exec of " + x.name + ", HTTP, with its files", call: func() (float64, error) {
+			way{name: x.native, call: func() (float64, error) {
 				return post(ctx, s, "/v1/sessions/"+beside.ID()+"/exec", map[string]any{"argv": x.argv})
 			}},
-			way{name: "exec of " + x.name + ", LibreChat", call: func() (float64, error) {
+			way{name: x.chat, call: func() (float64, error) {
 				return post(ctx, s, "/librechat/v1/exec", map[string]any{
 					"lang": x.lang, "code": x.code, "runtime_session_hint": "bench",
 				})
