@@ -203,6 +203,67 @@ func TestUpgradeOfGVisor(t *testing.T) {
 	}
 }
 
+// TestUpgradeCarriesFiles upgrades a server, and ends the window of the earlier edition. A durable
+// session is carried over before the edition is removed: its files stay, and its variables are lost.
+// Another session ends.
+func TestUpgradeCarriesFiles(t *testing.T) {
+	t.Parallel() // most of the time it waits for the next look at the editions
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	now := currentRelease(t)
+	before := earlierRelease(t, now)
+	srv, err := startRelease(ctx, before.program,
+		"pool: {size: 1, languages: [python]}\n"+version(before), "")
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+	yes := true
+	s := openAs(t, srv, protocol.SessionCreate{Name: "kept", Durable: &yes})
+	s.run("ok", "x = 41; n = open('file', 'w').write('in a file')")
+	v := s.terminal(protocol.ChannelOpen{Argv: []string{}}) // a shell, which may be idle
+	v.do("mkdir -p work && echo fr''om >work/shell; sync; echo rea''dy", "ready")
+	volatile := open(t, srv)
+	volatile.run("ok", "y = 1")
+	about, err := s.client.Session(ctx, s.id)
+	check(t, err)
+
+	srv.installed(ctx, t, now, "1h")
+	if got := s.run("ok", "x + 1").result(t); got != "42" {
+		t.Errorf("within the window: %s", got)
+	}
+	check(t, s.conn.Close()) // a terminal that attaches again would resume the session
+	srv.installed(ctx, t, now, "1s")
+	eventually(t, "the earlier edition is removed", func() bool {
+		files, err := filepath.Glob(srv.Dir + "/data/editions/*/*")
+		return err == nil && len(files) == 2
+	})
+	s = s.on(srv)
+	if out := s.run("error", "x"); out.reply.EName != "NameError" {
+		t.Errorf("its variable: %+v", out.reply)
+	}
+	const files = "open('file').read() + ' ' + open('work/shell').read()"
+	if got := s.run("ok", files).result(t); got != `'in a file from\n'` {
+		t.Errorf("its files: %s", got)
+	}
+	if e := s.attach(v.term.Channel().ID, wire.AttachOptions{}).ended(); e.Reason != "upgraded" {
+		t.Errorf("its terminal: %+v", e)
+	}
+	after, err := s.client.Session(ctx, s.id)
+	check(t, err)
+	if after.Name != "kept" || after.Edition == about.Edition || after.Edition == "" {
+		t.Errorf("the session: %+v, was of %s", after, about.Edition)
+	}
+	if _, err := volatile.client.ResumeSession(ctx, volatile.id); !fault.Is(err,
+		fault.SandboxLost) {
+		t.Errorf("a session that is not durable: %v", err)
+	}
+	_, err = s.client.HibernateSession(ctx, s.id)
+	check(t, err)
+	srv.installed(ctx, t, now, "0s")
+	if got := s.run("ok", files).result(t); got != `'in a file from\n'` {
+		t.Errorf("after another restart: %s", got)
+	}
+}
+
 // status returns the table of sandgate cluster upgrade status.
 func (s *Server) status(t *testing.T) string {
 	t.Helper()

@@ -233,6 +233,32 @@ func (c *Controller) Reserve(ctx context.Context, op, message string, r Request,
 	return x, nil
 }
 
+// ReserveAll reserves n places for the same request, or none, until release is called, and confirms
+// each with the quotas over all nodes. leave undoes enter, for n of them. See Reserve.
+func (c *Controller) ReserveAll(ctx context.Context, op, message string, n int, r Request,
+	enter func() error, leave func(n int),
+) (release func(), err error) {
+	var all []*Reservation
+	release = func() {
+		for _, x := range all {
+			x.Release()
+		}
+		leave(len(all))
+	}
+	for range n {
+		x, err := c.Reserve(ctx, op, message, r, enter)
+		if err == nil {
+			all = append(all, x)
+			err = c.Confirm(ctx, op, r)
+		}
+		if err != nil {
+			release()
+			return nil, err
+		}
+	}
+	return release, nil
+}
+
 // Release frees the place.
 func (r *Reservation) Release() {
 	r.Use(func() {})

@@ -5,8 +5,10 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -379,7 +381,7 @@ func TestTreeRoundTrip(t *testing.T) {
 	}; !slices.Equal(names, want) {
 		t.Errorf("the archive has %q", names)
 	}
-	s, err := r.Files.WriteTree(r.ctx, 11, "copy", &packed)
+	s, err := r.Files.WriteTree(r.ctx, 11, wire.TreeWrite{Path: "copy"}, &packed)
 	if err != nil || s.Files != 4 || s.Folders != 3 || s.Links != 1 ||
 		s.Bytes != int64(6+len(big)) {
 		t.Fatalf("%+v, %v", s, err)
@@ -462,7 +464,7 @@ func TestAbuse32_Archives(t *testing.T) {
 		}
 		w.Close()
 		ch++
-		return r.Files.WriteTree(r.ctx, ch, "into", &b)
+		return r.Files.WriteTree(r.ctx, ch, wire.TreeWrite{Path: "into"}, &b)
 	}
 	file := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name} }
 	link := func(name, to string) tar.Header {
@@ -538,7 +540,7 @@ func TestAbuse32_Archives(t *testing.T) {
 		t.Errorf("temporary files are left: %v", names)
 	}
 	// Data that is not an archive, or half of an archive.
-	_, err := r.Files.WriteTree(r.ctx, 100, "into",
+	_, err := r.Files.WriteTree(r.ctx, 100, wire.TreeWrite{Path: "into"},
 		strings.NewReader(strings.Repeat("no archive ", 1000)))
 	agenttest.WantKind(t, err, fault.Malformed)
 	var b bytes.Buffer
@@ -546,7 +548,8 @@ func TestAbuse32_Archives(t *testing.T) {
 	h := file("half")
 	h.Mode, h.Size = 0o644, 1000
 	w.WriteHeader(&h)
-	_, err = r.Files.WriteTree(r.ctx, 101, "into", io.MultiReader(&b, strings.NewReader("half")))
+	_, err = r.Files.WriteTree(r.ctx, 101, wire.TreeWrite{Path: "into"},
+		io.MultiReader(&b, strings.NewReader("half")))
 	agenttest.WantKind(t, err, fault.Malformed)
 	if _, err := os.Stat(r.home + "/into/half"); err == nil {
 		t.Error("half a file is there")
@@ -557,8 +560,74 @@ func TestAbuse32_Archives(t *testing.T) {
 	h = file("sparse")
 	h.Mode, h.Size = 0o644, 1<<40
 	w.WriteHeader(&h)
-	_, err = r.Files.WriteTree(r.ctx, 102, "into", &sparse)
+	_, err = r.Files.WriteTree(r.ctx, 102, wire.TreeWrite{Path: "into"}, &sparse)
 	agenttest.WantKind(t, err, fault.TooLarge)
+}
+
+// TestMoveTree moves all files of a home to another sandbox, with their modes, times and links.
+func TestMoveTree(t *testing.T) {
+	t.Parallel()
+	from, to := newRig(t), newRig(t)
+	from.program(1, "mkdir -p w/closed w/locked; echo one >w/a; echo two >w/closed/b; ln -s a w/l;"+
+		"chmod 640 w/a; touch -d @1000000000.5 w/a; echo s >w/secret; chmod 000 w/secret w/closed;"+
+		"chmod 555 w/locked; mkfifo w/pipe; ln w/a w/hard")
+	// Files of the image stay where they are. The new one has a folder of its own.
+	for _, dir := range []string{from.home + "/w/image", to.home + "/w/image"} {
+		if err := errors.Join(os.MkdirAll(dir, 0o777),
+			os.WriteFile(dir+"/is", []byte(dir), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(from.home+"/w/image", 0o777),
+		os.Chown(to.home+"/w", to.uid, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	from.program(3, "echo mine >w/image/mine")
+	read, write := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		err := from.Files.ReadTree(from.ctx, 10,
+			wire.TreeRead{Path: ".", Archive: wire.Tar, Force: true},
+			func(wire.FileStat) error { return nil }, write)
+		write.CloseWithError(err)
+		sent <- err
+	}()
+	s, err := to.Files.WriteTree(to.ctx, 10, wire.TreeWrite{
+		Path: filepath.Dir(to.home), Whole: true,
+	}, read)
+	if err := errors.Join(err, <-sent); err != nil {
+		t.Fatal(err)
+	}
+	if s.Files != 4 || s.Links != 1 || s.Skipped != 1 {
+		t.Errorf("%+v", s)
+	}
+	if text, err := os.ReadFile(to.home + "/w/image/is"); err != nil ||
+		string(text) != to.home+"/w/image" {
+		t.Errorf("a file of the image: %q %v", text, err)
+	}
+	for name, want := range map[string]fs.FileMode{
+		"a": 0o640, "hard": 0o640, "secret": 0, "closed/b": 0o644, "locked": fs.ModeDir | 0o755,
+		"closed": fs.ModeDir | 0o700,
+	} {
+		info, err := os.Stat(to.home + "/w/" + name)
+		if err != nil {
+			t.Error(err)
+		} else if info.Mode() != want {
+			t.Errorf("the mode of %s is %v, want %v", name, info.Mode(), want)
+		}
+	}
+	if text, err := os.ReadFile(to.home + "/w/l"); err != nil || string(text) != "one\n" {
+		t.Errorf("%q %v", text, err)
+	}
+	if info, err := os.Stat(to.home + "/w/a"); err != nil ||
+		!info.ModTime().Equal(time.Unix(1_000_000_000, 500_000_000)) {
+		t.Errorf("the time is %v, %v", info.ModTime(), err)
+	}
+	// Without force, a file that cannot be read is an error.
+	from.program(2, "chmod 000 w/secret")
+	err = from.Files.ReadTree(from.ctx, 11, wire.TreeRead{Path: "w", Archive: wire.Tar},
+		func(wire.FileStat) error { return nil }, io.Discard)
+	agenttest.WantKind(t, err, fault.PermissionDenied)
 }
 
 // TestListDepth lists folders below a folder, in pages of all sizes.

@@ -28,6 +28,9 @@ type Options struct {
 	Window time.Duration
 	// Keep is the largest number of earlier editions.
 	Keep int
+	// Carry is how much longer an edition is kept at most while sessions of it are carried over to
+	// the current one. Beyond Keep this holds for one edition.
+	Carry time.Duration
 	// Try checks that this program can use a runtime of another version of gVisor. It is called once
 	// for each before the first use. Without it, such a runtime is not used.
 	Try func(ctx context.Context, f Files) error
@@ -48,6 +51,8 @@ type record struct {
 	// the current one.
 	Began    time.Time `json:"began"`
 	Replaced time.Time `json:"replaced,omitzero"`
+	// Ending is when its window was found to be over, or when there were too many; zero before.
+	Ending time.Time `json:"ending,omitzero"`
 	// Gone means that its files are removed.
 	Gone bool `json:"gone,omitempty"`
 
@@ -163,14 +168,22 @@ func (s *Store) makeCurrent(now time.Time) {
 	s.all = s.all[:min(len(s.all), maxRecords)]
 }
 
-// trim marks editions as gone that are beyond the window or the number.
+// trim marks editions as ending that are beyond the window or the number, and as gone at the end of
+// Carry.
 func (s *Store) trim(now time.Time) {
 	kept := 0
 	for _, r := range s.all[1:] {
 		if r.Gone {
 			continue
 		}
-		if kept++; kept > s.o.Keep || !now.Before(r.Replaced.Add(s.o.Window)) {
+		if kept++; kept <= s.o.Keep && now.Before(r.Replaced.Add(s.o.Window)) {
+			r.Ending = time.Time{}
+			continue
+		}
+		if r.Ending.IsZero() {
+			r.Ending = now
+		}
+		if kept > s.o.Keep+1 || s.o.Window == 0 || !now.Before(r.Ending.Add(s.o.Carry)) {
 			s.drop(r, "its time is over, or there are too many")
 		}
 	}
@@ -286,7 +299,8 @@ type Edition struct {
 	ID
 	// GVisor is the version of its runtime.
 	GVisor string
-	// Current is true for the edition of new sessions. The others are removed at End.
+	// Current is true for the edition of new sessions. The others are removed at End, or later if
+	// sessions of them have to be carried over then.
 	Current bool
 	Began   time.Time
 	End     time.Time
@@ -312,6 +326,9 @@ func (s *Store) List() []Edition {
 		if i > 0 {
 			e.End = r.Replaced.Add(s.o.Window)
 		}
+		if !r.Ending.IsZero() {
+			e.End = r.Ending.Add(s.o.Carry)
+		}
 		all = append(all, e)
 	}
 	return all
@@ -329,13 +346,14 @@ func (s *Store) Earlier() (all []string) {
 	return all
 }
 
-// Survey removes the editions that nothing has named in this and the last survey, and those whose
-// window is over. named has the texts of IDs. A name with an image that the store does not know is of
-// a template with its own image: it needs the runtime.
-func (s *Store) Survey(named []string) error {
+// Survey removes the editions that nothing has named in this and the last survey, those whose window
+// is over, and, unless waiting, those that Ending has reported: no session of them is left that has
+// to be carried over. named has the texts of IDs. A name with an image that the store does not know
+// is of a template with its own image: it needs the runtime.
+func (s *Store) Survey(named []string, waiting bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.kept()
+	before := s.marks()
 	for _, r := range s.all[1:] {
 		if r.Gone {
 			continue
@@ -347,15 +365,50 @@ func (s *Store) Survey(named []string) error {
 				r.unnamed = 0
 			}
 		}
-		if r.unnamed >= unnamedSurveys {
+		switch {
+		case r.unnamed >= unnamedSurveys:
 			s.drop(r, "nothing needs them")
+		case !r.Ending.IsZero() && !waiting:
+			s.drop(r, "their time is over, and their durable sessions are carried over")
 		}
 	}
 	s.trim(time.Now())
-	if s.kept() == before {
+	if s.marks() == before {
 		return nil
 	}
 	return fault.Wrap(fault.Host, "edition.survey", errors.Join(s.writeRecords(), s.removeUnknown()))
+}
+
+// Ending returns when the first of the editions was found to be beyond its limits that are still
+// kept; zero for none.
+func (s *Store) Ending() (since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.all {
+		if !r.Gone && !r.Ending.IsZero() && (since.IsZero() || r.Ending.Before(since)) {
+			since = r.Ending
+		}
+	}
+	return since
+}
+
+// Ends reports whether a snapshot of an edition can be restored only by an edition that is beyond
+// its limits.
+func (s *Store) Ends(text string) bool {
+	id, _ := Parse(text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own, ends := !s.knows(id.Image), false
+	for _, r := range s.all {
+		if r.Gone || r.Runtime != id.Runtime || !own && r.Image != id.Image {
+			continue
+		}
+		if r.Ending.IsZero() {
+			return false
+		}
+		ends = true
+	}
+	return ends
 }
 
 // Knows reports whether an image is or was that of an edition, and not of a template.
@@ -369,10 +422,15 @@ func (s *Store) knows(image string) bool {
 	return slices.ContainsFunc(s.all, func(r *record) bool { return r.Image == image })
 }
 
-func (s *Store) kept() (n int) {
+// marks returns how many editions are kept, and how many of them are ending.
+func (s *Store) marks() (n [2]int) {
 	for _, r := range s.all {
-		if !r.Gone {
-			n++
+		if r.Gone {
+			continue
+		}
+		n[0]++
+		if !r.Ending.IsZero() {
+			n[1]++
 		}
 	}
 	return n

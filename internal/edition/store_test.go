@@ -131,12 +131,12 @@ func TestEarlierEditions(t *testing.T) {
 		t.Error(err)
 	}
 	for range unnamedSurveys {
-		fatal(t, s.Survey([]string{own.String(), second.String()}))
+		fatal(t, s.Survey([]string{own.String(), second.String()}, false))
 	}
 	f.want(s, first.ID, "") // the image of a template is in no record, so that all are kept
 	for range unnamedSurveys {
 		f.want(s, first.ID, "")
-		fatal(t, s.Survey([]string{second.String()}))
+		fatal(t, s.Survey([]string{second.String()}, false))
 	}
 	f.want(s, first.ID, fault.Unavailable) // until its window ends, it may come back
 	f.want(s, second.ID, "")
@@ -187,6 +187,76 @@ func TestEditionsAreBounded(t *testing.T) {
 	if n := len(f.folders(s)); n != 6 {
 		t.Errorf("%d folders: %v", n, f.folders(s))
 	}
+}
+
+// TestEndingEditions keeps an edition beyond its limits while sessions of it are carried over, for a
+// bounded time.
+func TestEndingEditions(t *testing.T) {
+	t.Parallel()
+	f := newFiles(t)
+	reachable(t, f.dir)
+	o := Options{Window: time.Hour, Keep: 1, Carry: time.Hour}
+	var ids []ID
+	install := func(n string) *Store {
+		f.install("runtime "+n, "image "+n)
+		s := f.open(o)
+		ids = append(ids, s.Current().ID)
+		return s
+	}
+	wantEnding := func(s *Store, want bool, id ID) {
+		t.Helper()
+		if got := s.Ends(id.String()); got != want {
+			t.Errorf("%s ends: %v", id, got)
+		}
+	}
+	install("1")
+	s := install("2")
+	if !s.Ending().IsZero() {
+		t.Error("an edition within its window ends")
+	}
+	s = install("3") // there are too many, by one
+	since := s.Ending()
+	if since.IsZero() {
+		t.Error("no edition ends")
+	}
+	wantEnding(s, true, ids[0])
+	wantEnding(s, true, ID{ids[0].Runtime, "own"})
+	wantEnding(s, false, ids[1])
+	wantEnding(s, false, ids[2])
+	wantEnding(s, false, ID{ids[1].Runtime, "own"})
+	wantEnding(s, false, ID{"x", "y"})
+	named := []string{ids[0].String(), ids[1].String()}
+	fatal(t, s.Survey(named, true))
+	f.want(s, ids[0], "")
+	s = f.open(o) // a restart does not prolong it
+	if !s.Ending().Equal(since) {
+		t.Errorf("it ends since %v, and not %v", s.Ending(), since)
+	}
+	s = install("4") // two are too many
+	f.want(s, ids[0], fault.Unavailable)
+	f.want(s, ids[1], "")
+	wantEnding(s, true, ids[1])
+	fatal(t, s.Survey(named, false)) // nothing waits
+	f.want(s, ids[1], fault.Unavailable)
+	if !s.Ending().IsZero() {
+		t.Error("an edition that is gone ends")
+	}
+
+	// The same holds at the end of a window, which an operator may shorten, and at the end of Carry.
+	o.Window = time.Nanosecond
+	s = f.open(o)
+	f.want(s, ids[2], "")
+	wantEnding(s, true, ids[2])
+	o.Window = time.Hour
+	s = f.open(o)
+	wantEnding(s, false, ids[2])
+	o.Window, o.Carry = time.Nanosecond, time.Nanosecond
+	s = f.open(o)
+	fatal(t, s.Survey([]string{ids[2].String()}, true))
+	f.want(s, ids[2], fault.Conflict)
+	o.Window, o.Carry = 0, time.Hour
+	s = install("5")
+	f.want(s, ids[3], fault.Conflict)
 }
 
 // TestChangedEdition refuses files that were written in their place, and leaves those of the current

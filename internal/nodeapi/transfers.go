@@ -108,7 +108,8 @@ func treeWrite(ctx context.Context, c *call, p protocol.FileRef,
 	reply func(protocol.Tree, error),
 ) error {
 	return receive(ctx, c, p, func(s *session.Session, body io.Reader) (protocol.Tree, error) {
-		t, err := s.Agent().Files.WriteTree(ctx, s.Channels().NewWire(), p.Path, body)
+		t, err := s.Agent().Files.WriteTree(ctx, s.Channels().NewWire(),
+			wire.TreeWrite{Path: p.Path}, body)
 		return protocol.Tree{
 			Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped,
 			Bytes: t.Bytes,

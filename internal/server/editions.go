@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/edition"
+	"github.com/sandgate/sandgate/internal/edition/survey"
 )
 
 // openEditions puts the runtime and the image of the settings into the node's store. It returns the
@@ -19,7 +20,7 @@ func openEditions(given *config.Config, try func(context.Context, edition.Files)
 	cfg := &of
 	s, err := edition.Open(cfg.RunscPath(), cfg.ImagePath(), edition.Options{
 		Dir: filepath.Join(cfg.DataDir, "editions"), Window: time.Duration(cfg.Upgrade.Window),
-		Keep: cfg.Upgrade.Keep, Try: try, Log: log,
+		Keep: cfg.Upgrade.Keep, Carry: survey.CarryTime, Try: try, Log: log,
 	})
 	if err != nil {
 		return nil, nil, err

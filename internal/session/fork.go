@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/request"
@@ -31,39 +30,20 @@ type branch struct {
 func (m *Manager) reservePlaces(ctx context.Context, op string, n int, p noderpc.Principal,
 	l protocol.Limits, keepAlive bool,
 ) (release func(), err error) {
-	var all []*admission.Reservation
-	releaseAll := sync.OnceFunc(func() {
-		for _, r := range all {
-			r.Release()
-		}
-		m.work.Add(-len(all))
-	})
-	var back undo.Stack
-	defer back.Run()
-	back.Add(func() {
-		releaseAll()
+	release, err = m.admission.ReserveAll(ctx, op,
+		"this node has not the room for so many more sessions; delete some or try again later", n,
+		m.cfg.SessionRequest(p, l, keepAlive), func() error {
+			if err := m.totals.CheckKeepAlive(op, keepAlive, m.cfg.MaxKeepAlive); err != nil {
+				return err
+			}
+			m.work.Add(1)
+			return nil
+		}, func(n int) { m.work.Add(-n) })
+	if err != nil {
 		m.stats.SessionsRefused.Add(1)
-	})
-	for range n {
-		r, err := m.admission.Reserve(ctx, op,
-			"this node has not the room for so many more sessions; delete some or try again later",
-			m.cfg.SessionRequest(p, l, keepAlive), func() error {
-				if err := m.totals.CheckKeepAlive(op, keepAlive, m.cfg.MaxKeepAlive); err != nil {
-					return err
-				}
-				m.work.Add(1)
-				return nil
-			})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-		if err := m.admission.Confirm(ctx, op, r.Request); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
-	back.Commit()
-	return releaseAll, nil
+	return sync.OnceFunc(release), nil
 }
 
 // Fork makes copies of a session, all or none. It resumes the session for that.

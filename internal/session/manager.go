@@ -265,7 +265,7 @@ func (m *Manager) Remove(s *Session) {
 // Status returns the state of the node for operators.
 func (m *Manager) Status() protocol.NodeStatus {
 	st := protocol.NodeStatus{
-		Version: m.cfg.Version, Counters: m.stats.Counters(),
+		Version: m.cfg.Version, Counters: m.stats.Counters(), Pool: m.warm.Status(),
 		Languages: []protocol.Language{},
 	}
 	for _, l := range m.cfg.Languages {
@@ -274,20 +274,8 @@ func (m *Manager) Status() protocol.NodeStatus {
 			Aliases: l.Aliases, Extensions: l.Extensions,
 		})
 	}
-	for _, s := range m.warm.Stats() {
-		st.Pool.Size += s.Size
-		st.Pool.Ready += s.Ready
-		st.Pool.Claims += int64(s.Claims)
-		st.Pool.Waits += int64(s.Misses)
-		st.Pool.Refusals += int64(s.Refused)
-		if s.LastError != "" {
-			st.Pool.LastError = s.LastError
-		}
-	}
 	st.Snapshots, st.SnapshotBytes = m.snapshots.Total()
-	n := m.totals.States()
-	st.Hibernated = n[hibernated]
-	st.Sessions = n[running] + n[paused] + n[resuming]
+	st.Hibernated, st.Sessions = m.totals.States()[hibernated], m.totals.WithSandbox()
 	return st
 }
 

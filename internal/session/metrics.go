@@ -27,16 +27,12 @@ func (m *Manager) attachStats() {
 	m.stats.Attach(stats.Sources{
 		Volumes: m.volumes.Counts,
 		Waits:   m.admission.Counts, Waiting: m.admission.Waiting,
-		Places:   func() map[string]int { return m.admission.PlacesByState(m.owner.Refusing()) },
-		Egress:   func() stats.Egress { return stats.Egress(m.egress.Counts()) },
-		Spans:    m.cfg.Tracer.Counts,
-		Sessions: m.sessionsByState,
-		// A session that is being resumed has a sandbox already.
-		Sandboxes: func() int {
-			n := m.totals.States()
-			return n[running] + n[paused] + n[resuming]
-		},
-		Pools: m.warm.Stats, Turns: m.cfg.Turns,
+		Places:    func() map[string]int { return m.admission.PlacesByState(m.owner.Refusing()) },
+		Egress:    func() stats.Egress { return stats.Egress(m.egress.Counts()) },
+		Spans:     m.cfg.Tracer.Counts,
+		Sessions:  m.sessionsByState,
+		Sandboxes: m.totals.WithSandbox,
+		Pools:     m.warm.Stats, Turns: m.cfg.Turns,
 		Logs: m.logs.Stats,
 		Journals: func() map[string]journal.Stats {
 			return stats.OfJournals(map[string]*journal.Journal{

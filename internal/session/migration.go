@@ -103,6 +103,7 @@ func (v movable) Freeze(ctx context.Context) (f migrate.Frozen, err error) {
 
 // Forget implements migrate.Movable.
 func (v movable) Forget() {
+	v.s.volumes.Release() // a session that is opened again holds them, too
 	v.s.m.mu.Lock()
 	defer v.s.m.mu.Unlock()
 	v.s.m.unlist(v.s)

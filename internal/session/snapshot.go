@@ -22,24 +22,12 @@ func openSnapshots(m *Manager) (*snapshot.Store, error) {
 			m.stats.Snapshots.Add(1)
 			m.emit(event.About{Tenant: tenant, Session: session, Labels: l}.Snapshot(made))
 		},
-		Go: m.work.Go, Context: m.ctx, Log: m.log,
+		Go: m.work.Go, Context: m.ctx, Log: m.log, Names: m.cfg.SnapshotNames, Moved: m.stats,
 	}
-	blobs := m.cfg.SharedBlobs()
-	if blobs == nil {
-		return snapshot.OpenStore(cfg)
-	}
-	cfg.Shared, cfg.Names, cfg.Moved = replica.New(blobs), m.cfg.SnapshotNames, m.stats
-	store, err := snapshot.OpenStore(cfg)
-	if err == nil {
-		m.work.Go(func() {
-			replica.Run(m.ctx, blobs, replica.Maintenance{
-				Delay:  migrate.SweepDelay(m.cfg.Node),
-				Verify: []func(context.Context){store.Verify, m.templates.Verify},
-				Swept:  func(n int) { m.stats.StoreSwept.Add(int64(n)) }, Log: m.log,
-			})
-		})
-	}
-	return store, err
+	return replica.OpenSnapshots(m.cfg.SharedBlobs(), cfg, replica.Maintenance{
+		Delay: migrate.SweepDelay(m.cfg.Node), Verify: []func(context.Context){m.templates.Verify},
+		Swept: func(n int) { m.stats.StoreSwept.Add(int64(n)) }, Log: m.log,
+	})
 }
 
 // Snapshots returns the snapshots that users have taken.

@@ -284,6 +284,21 @@ func (p *pools) Stats() map[string]pool.Stats {
 	return all
 }
 
+// Status returns the sums over all pools for clients.
+func (p *pools) Status() (all protocol.Pool) {
+	for _, s := range p.Stats() {
+		all.Size += s.Size
+		all.Ready += s.Ready
+		all.Claims += int64(s.Claims)
+		all.Waits += int64(s.Misses)
+		all.Refusals += int64(s.Refused)
+		if s.LastError != "" {
+			all.LastError = s.LastError
+		}
+	}
+	return all
+}
+
 // Ready returns how many sandboxes of each language are ready. It has only languages with a pool.
 func (p *pools) Ready() map[string]int {
 	ready := map[string]int{}

@@ -66,9 +66,9 @@ const LostReason = "lost"
 // Death describes how a kernel or its queue ended.
 type Death struct {
 	// Reason is one word: exited, signaled, killed, memory, restart, …
-	Reason string
+	Reason string `json:"reason"`
 	// Message is a sentence for people.
-	Message string
+	Message string `json:"message"`
 }
 
 // Options configure a queue.
@@ -152,9 +152,10 @@ type Queue struct {
 	freeze       chan struct{} // closed by Save
 	freezing     sync.Once
 	rejoin       func(context.Context) (message.Reply, error)
-	// aborted and lost are cells of a saved queue whose end is not written yet. Only the queue's
-	// goroutine uses them.
+	// aborted and lost are cells of a saved queue whose end is not written yet, and died is the end
+	// of its kernel. Only the queue's goroutine uses them.
 	aborted, lost []*execution
+	died          *Death
 
 	mu      sync.Mutex // guards all fields below; never held during a call to another package
 	state   string

@@ -16,6 +16,9 @@ func (q *Queue) run() {
 	if q.running != nil && !q.resume() {
 		return
 	}
+	if q.died != nil {
+		q.kernelEnded(&instance{death: *q.died})
+	}
 	for {
 		q.mu.Lock()
 		k := q.kernel
@@ -81,7 +84,10 @@ func (q *Queue) clearRunning() {
 func (q *Queue) resume() bool {
 	x, k := q.running, q.kernel
 	x.markSent()
-	if k == nil || q.rejoin == nil {
+	if q.died != nil {
+		q.fail(x, x.began, x.count, *q.died)
+		q.out.status(x.cell, "idle")
+	} else if k == nil || q.rejoin == nil {
 		q.fail(x, x.began, x.count, Death{Reason: "lost", Message: "the cell was lost"})
 	} else if !q.follow(x, k, q.rejoin) {
 		return false

@@ -30,6 +30,9 @@ type Saved struct {
 	// restored queue starts one at once.
 	Restart string `json:"restart,omitempty"`
 	Due     bool   `json:"due,omitempty"`
+	// Died is the end of the kernel that the queue had when it was saved. The restored queue reports
+	// it, and has no kernel.
+	Died *Death `json:"died,omitempty"`
 }
 
 // SavedCell is a waiting or running execution.
@@ -174,6 +177,7 @@ func (q *Queue) restore(s Saved) {
 		}
 		q.running = x
 	}
+	q.died = s.Died
 	for _, c := range s.Abort {
 		q.aborted = append(q.aborted, newExecution(c.Execute, c.Cell))
 	}
@@ -243,5 +247,13 @@ func (s Saved) ForClone(running bool, passed time.Duration) Saved {
 		}
 	}
 	s.History = history
+	return s
+}
+
+// WithoutKernel returns the state of a queue whose kernel has ended since it was saved. The running
+// cell fails, and the waiting cells do not run.
+func (s Saved) WithoutKernel(how Death) Saved {
+	s.Abort = slices.Concat(s.Abort, s.Waiting)
+	s.Waiting, s.Died = nil, &how
 	return s
 }

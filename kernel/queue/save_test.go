@@ -209,3 +209,50 @@ func TestCopyQueue(t *testing.T) {
 		t.Errorf("a cell that had not been sent: %+v", s)
 	}
 }
+
+// TestQueueWithoutKernel: a queue whose kernel has ended meanwhile reports that once. The running cell
+// fails, the waiting one does not run, and the next one starts a kernel.
+func TestQueueWithoutKernel(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	d := &sleeper{asked: make(chan kernel.Request, 8), reply: make(chan message.Reply, 8)}
+	q := New(Options{Log: &paper{wrote: make(chan struct{})}, Driver: d})
+	for _, code := range []string{"a", "b"} {
+		if _, err := q.Submit(protocol.Execute{Code: code, Key: code}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-d.asked
+	s, _, err := q.Save(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(s.WithoutKernel(Death{Reason: "upgraded", Message: "it was upgraded"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Saved
+	if err := json.Unmarshal(data, &read); err != nil {
+		t.Fatal(err)
+	}
+	log := &paper{wrote: make(chan struct{})}
+	started := func(context.Context) (Driver, message.Info, error) { return d, message.Info{}, nil }
+	q = New(Options{Log: log, Saved: &read, Start: started})
+	defer q.Close(Death{Reason: "closed", Message: "closed"})
+	log.until(t, `"dead"`, 1)
+	log.until(t, `"aborted"`, 1)
+	log.until(t, `"KernelDied"`, 2) // an error and a reply
+	log.until(t, `"event":"kernel_died"`, 1)
+	if s := q.State(); s.Name != "dead" || s.Queued != 0 || s.Work {
+		t.Errorf("%+v", s)
+	}
+	if s, k, err := q.Copy(ctx, nil); err != nil || k != nil || s.Died != nil || s.Running != nil {
+		t.Errorf("copied: %+v, %v, %v", s, k, err)
+	}
+	d.reply <- message.Reply{Status: "ok", Count: 1}
+	if r, err := q.Submit(protocol.Execute{Code: "c", Key: "c"}); err != nil || r.Cell != 3 {
+		t.Errorf("%+v %v", r, err)
+	}
+	log.until(t, `"event":"kernel_restarted","reason":"upgraded"`, 1)
+	log.until(t, `"status":"ok"`, 1)
+}

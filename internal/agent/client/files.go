@@ -27,11 +27,11 @@ func (f Files) Write(ctx context.Context, ch uint32, p wire.FileWrite,
 
 // WriteTree unpacks a tar archive into a folder, as the user. See Write. Files
 // that were unpacked before an error stay.
-func (f Files) WriteTree(ctx context.Context, ch uint32, path string,
+func (f Files) WriteTree(ctx context.Context, ch uint32, p wire.TreeWrite,
 	body io.Reader,
 ) (wire.TreeStat, error) {
 	var stat wire.TreeStat
-	return stat, f.m.upload(ctx, wire.OpTreeWrite, ch, wire.FileRead{Path: path}, body, &stat)
+	return stat, f.m.upload(ctx, wire.OpTreeWrite, ch, p, body, &stat)
 }
 
 // Read reads a part of a file in the sandbox, as the user, and writes it to w.

@@ -40,7 +40,7 @@ func TestAbuse31_SwappedFolders(t *testing.T) {
 	archive := archivetest.Tar(tar.TypeDir, "b", "", "a/canary")
 	unpacked := 0
 	for range 3000 {
-		if _, err := unpack(folder.Path, bytes.NewReader(archive)); err == nil {
+		if _, err := unpack(folder.Path, bytes.NewReader(archive), false); err == nil {
 			unpacked++
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// Limits of an archive that is unpacked. The disk's own limit bounds its
+// Limits of an archive that is unpacked, unless it is a whole one. The disk's own limit bounds its
 // content. These limits bound holes and metadata.
 const (
 	maxUnpacked = 4 << 30 // bytes of files, holes included
@@ -64,8 +64,8 @@ func (p zipPacker) add(name, target string, info fs.FileInfo) (io.Writer, error)
 
 // pack writes everything below root to w. Names begin with the name of root.
 // pack leaves out sockets, fifos, devices, and files that are gone when it
-// reaches them.
-func pack(root, form string, w io.Writer) error {
+// reaches them. For force see wire.TreeRead.
+func pack(root, form string, force bool, w io.Writer) error {
 	const op = "agent.tree.read"
 	var p packer = tarPacker{tar.NewWriter(w)}
 	if form == wire.Zip {
@@ -77,7 +77,8 @@ func pack(root, form string, w io.Writer) error {
 	}
 	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && at != root:
+		case errors.Is(err, fs.ErrNotExist) && at != root,
+			errors.Is(err, fs.ErrPermission) && force:
 			return nil
 		case err != nil:
 			return err
@@ -95,6 +96,12 @@ func pack(root, form string, w io.Writer) error {
 			return err
 		}
 		name := path.Join(base, rest)
+		if force && !isOwn(info) {
+			return nil // the walk continues in a folder
+		}
+		if force {
+			makeReadable(at, info)
+		}
 		switch {
 		case d.IsDir():
 			_, err = p.add(name+"/", "", info)
@@ -106,7 +113,11 @@ func pack(root, form string, w io.Writer) error {
 			}
 			return err
 		case info.Mode().IsRegular():
-			return packFile(p, at, name)
+			err = packFile(p, at, name, info.Mode())
+			if force && fault.Is(err, fault.PermissionDenied) {
+				return nil
+			}
+			return err
 		}
 		return nil
 	})
@@ -116,7 +127,34 @@ func pack(root, form string, w io.Writer) error {
 	return p.Close()
 }
 
-func packFile(p packer, at, name string) error {
+// isOwn reports whether a file belongs to the user. The calling thread has the user's rights.
+func isOwn(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid == uint32(os.Geteuid())
+}
+
+// makeReadable gives the user the rights to read a file or a folder of his.
+func makeReadable(at string, info fs.FileInfo) {
+	mode, need := info.Mode(), fs.FileMode(0o400)
+	if info.IsDir() {
+		need = 0o500
+	}
+	if (info.IsDir() || mode.IsRegular()) && mode&need != need {
+		_ = os.Chmod(at, mode.Perm()|need) // if it fails, the file is left out
+	}
+}
+
+// withMode is a file with the mode that it had before makeReadable.
+type withMode struct {
+	fs.FileInfo
+	mode fs.FileMode
+}
+
+// Mode implements fs.FileInfo.
+func (m withMode) Mode() fs.FileMode { return m.mode }
+
+// packFile adds a file with a mode.
+func packFile(p packer, at, name string, mode fs.FileMode) error {
 	f, stat, err := openFile(at)
 	if fault.Is(err, fault.NotFound) {
 		return nil
@@ -128,7 +166,7 @@ func packFile(p packer, at, name string) error {
 	if err != nil {
 		return err
 	}
-	w, err := p.add(name, "", info)
+	w, err := p.add(name, "", withMode{info, mode})
 	if err != nil {
 		return err
 	}
@@ -159,7 +197,7 @@ func openTree(root string, q wire.TreeRead) (wire.FileStat, error) {
 // unpack unpacks a tar archive below dir, which it makes. Each file appears completely or not at
 // all. After an error the entries before it remain. unpack changes nothing outside dir, also not
 // through links: it makes links as they are and does not follow them out of dir.
-func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
+func unpack(dir string, r io.Reader, whole bool) (wire.TreeStat, error) {
 	const op = "agent.tree.write"
 	done := wire.TreeStat{Path: dir}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -183,18 +221,23 @@ func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 		if err != nil {
 			return done, archiveError(op, err)
 		}
-		if n >= maxUnpackN {
+		if n >= maxUnpackN && !whole {
 			return done, fault.New(fault.TooLarge, op, "the archive has over %d entries",
 				maxUnpackN)
 		}
 		if h.Name, err = entryName(h.Name); err != nil {
 			return done, err
 		}
-		if h.Size > maxUnpacked-done.Bytes {
+		if h.Size > maxUnpacked-done.Bytes && !whole {
 			return done, fault.New(fault.TooLarge, op,
 				"the content of the archive is over %d bytes", int64(maxUnpacked))
 		}
-		if err := unpackOne(root, h, in, &done); err != nil {
+		err = unpackOne(root, h, in, &done)
+		if whole && errors.Is(err, fs.ErrPermission) {
+			done.Skipped++
+			continue
+		}
+		if err != nil {
 			return done, archiveError(op, entryError(h.Name, err))
 		}
 		if h.Typeflag == tar.TypeDir {

@@ -20,7 +20,7 @@ func FuzzUnpack(f *testing.F) {
 			raw = archivetest.Tar(kind, name, link, second)
 		}
 		folder := archivetest.NewFolder(t)
-		_, _ = unpack(folder.Path, bytes.NewReader(raw))
+		_, _ = unpack(folder.Path, bytes.NewReader(raw), false)
 		folder.Check(t)
 	})
 }

@@ -41,6 +41,8 @@ type Params struct {
 	Depth     int    `json:"depth"`
 	NoFollow  bool   `json:"no_follow"`
 	Each      bool   `json:"each"`
+	Force     bool   `json:"force"`
+	Whole     bool   `json:"whole"`
 }
 
 // Operation is an operation on files whose paths are checked.
@@ -155,14 +157,14 @@ func (s *Service) perform(o Operation, t Transfer) {
 	case wire.OpFileWrite:
 		result, err = s.writeFile(path, q.FileWrite, t)
 	case wire.OpTreeWrite:
-		result, err = unpack(path, t)
+		result, err = unpack(path, t, q.Whole)
 	case wire.OpTreeRead:
 		var stat wire.FileStat
 		stat, err = openTree(path, wire.TreeRead{Archive: q.Archive})
 		t.Respond(s.owned(stat), err)
 		if err == nil {
 			out := &dataWriter{t: t}
-			if err = pack(path, q.Archive, out); err == nil {
+			if err = pack(path, q.Archive, q.Force, out); err == nil {
 				err = out.flush()
 			}
 			t.Finish(fileError("agent."+o.op, err))

@@ -152,6 +152,17 @@ type TreeRead struct {
 	Path string `json:"path"`
 	// Archive is Tar or Zip.
 	Archive string `json:"archive"`
+	// Force packs all files of the user, and no others, such as those of the image. Files that he
+	// cannot read are made readable first. The archive has their earlier mode.
+	Force bool `json:"force,omitempty"`
+}
+
+// TreeWrite names the folder into which a tar archive is unpacked.
+type TreeWrite struct {
+	Path string `json:"path"`
+	// Whole unpacks an archive of any size, such as that of another sandbox. The disk bounds it.
+	// Entries in places that belong to the image are skipped.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // TreeStat counts what was unpacked from an archive.
@@ -160,7 +171,7 @@ type TreeStat struct {
 	Files   int    `json:"files"`
 	Folders int    `json:"folders"`
 	Links   int    `json:"links"`
-	// Skipped are devices, fifos and the like.
+	// Skipped are devices, fifos and the like, and entries that Whole skips.
 	Skipped int   `json:"skipped"`
 	Bytes   int64 `json:"bytes"`
 }

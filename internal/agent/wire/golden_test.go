@@ -25,8 +25,8 @@ func TestGoldenWire(t *testing.T) {
 		"file.watch params":   FileWatch{},
 		"file.changes params": ChangesSince{}, "file.changes result": ChangedFiles{},
 		"file.watch data": FileChanges{}, "tree.read params": TreeRead{},
-		"tree.write result": TreeStat{},
-		"reseed params":     Reseed{}, "stats result": Stats{}, "outbound params": EgressAnswer{},
+		"tree.write params": TreeWrite{}, "tree.write result": TreeStat{},
+		"reseed params": Reseed{}, "stats result": Stats{}, "outbound params": EgressAnswer{},
 		"port.dial params": PortDial{}, "port.list result": Ports{},
 		"process.list result": Processes{}, "process.signal params": SignalProcess{},
 	}

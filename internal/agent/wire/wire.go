@@ -57,7 +57,7 @@ const (
 	OpFileWatch     = "file.watch"     // FileWatch → FileStat, then lines of FileChanges
 	OpFileChanges   = "file.changes"   // ChangesSince → ChangedFiles
 	OpTreeRead      = "tree.read"      // TreeRead → FileStat, then Data until FlagEnd
-	OpTreeWrite     = "tree.write"     // FileRead, then Data until FlagEnd → TreeStat
+	OpTreeWrite     = "tree.write"     // TreeWrite, then Data until FlagEnd → TreeStat
 	OpReseed        = "reseed"         // Reseed → {}: after a restore, before any user code
 	OpPing          = "ping"           // → {}
 	OpStats         = "stats"          // → Stats

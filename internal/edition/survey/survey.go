@@ -25,14 +25,26 @@ const (
 	parkedLimit = 10 * time.Second
 )
 
+// CarryTime is how much longer than its window an edition is kept at most, while durable sessions of
+// it are carried over to the current edition. In the first half, sessions that run are left alone.
+const CarryTime = time.Hour
+
+// Carrier carries sessions over to the current edition. carry.Carrier implements it.
+type Carrier interface {
+	// Carry carries over the durable sessions whose edition ends, until ctx ends. Unless it is urgent,
+	// it leaves those that run. It returns how many have to be carried over still.
+	Carry(ctx context.Context, ends func(edition string) bool, urgent bool) (left int)
+}
+
 // Survey reports which editions a node keeps and what needs them.
 type Survey struct {
 	Store *edition.Store
 	// Needed has the sessions and snapshots.
 	Needed migrate.Editions
 	// Shared is true in a cluster with a blob store.
-	Shared bool
-	Log    *slog.Logger
+	Shared  bool
+	Carrier Carrier
+	Log     *slog.Logger
 
 	mu      sync.Mutex // guards use and counted, and is held while they are counted
 	counted time.Time
@@ -55,6 +67,7 @@ func (e *Survey) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		waiting := e.carry(ctx)
 		named := e.Store.Earlier()
 		if !e.Shared {
 			named = nil
@@ -62,10 +75,21 @@ func (e *Survey) Run(ctx context.Context) {
 				named = append(named, id)
 			}
 		}
-		if err := e.Store.Survey(named); err != nil {
+		if err := e.Store.Survey(named, waiting); err != nil {
 			e.Log.Warn("earlier runtimes and images were not removed", "error", err)
 		}
 	}
+}
+
+// carry carries over the sessions of editions that end. It reports whether some are left.
+func (e *Survey) carry(ctx context.Context) (waiting bool) {
+	since := e.Store.Ending()
+	if since.IsZero() {
+		return false
+	}
+	ctx, cancel := context.WithDeadline(ctx, since.Add(CarryTime))
+	defer cancel()
+	return e.Carrier.Carry(ctx, e.Store.Ends, time.Since(since) > CarryTime/2) > 0
 }
 
 // Editions returns the editions that the node has or would need, the newest first.

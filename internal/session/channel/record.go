@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/kernel/queue"
+	"github.com/sandgate/sandgate/protocol/frame"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -173,6 +174,9 @@ func (x *Set) restored(v snapshot.Channel, l *stream.Log, loose bool) *Channel {
 	}
 	c.pid.Store(int64(v.PID))
 	c.inputEnded.Store(v.InputEnded)
+	if len(v.Note) > 0 {
+		_, _ = l.Append(frame.KindEvent, 0, v.Note) // fails only when the log has ended
+	}
 	if c.exit != nil {
 		c.endLog(*c.exit) // the channel may have been saved just before its log ended
 	}

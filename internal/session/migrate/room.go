@@ -10,11 +10,11 @@ import (
 // leaveLimit bounds the move of a session that found no room.
 const leaveLimit = 2 * time.Minute
 
-// ErrMoving is the error of a session that is on its way to another node.
+// ErrMoving is the error of a session that is on its way to another node, or to another sandbox.
 func ErrMoving(op string) error {
 	return &fault.Error{
 		Kind: fault.Unavailable, Op: op,
-		Message: "the session is moving to another node", RetryAfter: 1,
+		Message: "the session is being moved", RetryAfter: 1,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -81,6 +82,21 @@ type Maintenance struct {
 	// Swept is called with the number of removed objects.
 	Swept func(n int)
 	Log   *slog.Logger
+}
+
+// OpenSnapshots opens a node's snapshots. If there is a blob store, they are those of all nodes, and
+// the store is swept until cfg.Context ends.
+func OpenSnapshots(b Blobs, cfg snapshot.StoreConfig, m Maintenance) (*snapshot.Store, error) {
+	if b == nil {
+		return snapshot.OpenStore(cfg)
+	}
+	cfg.Shared = New(b)
+	store, err := snapshot.OpenStore(cfg)
+	if err == nil {
+		m.Verify = append(m.Verify, store.Verify)
+		cfg.Go(func() { Run(cfg.Context, b, m) })
+	}
+	return store, err
 }
 
 // Run sweeps the store once an hour until ctx ends.

@@ -4,6 +4,7 @@
 package snapshot
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/admission"
@@ -134,13 +135,15 @@ type Channel struct {
 	PID      int               `json:"pid,omitempty"`
 	Wire     uint32            `json:"wire,omitempty"` // for a kernel, the number of its driver
 	// InputEnded is true for a process without input.
-	InputEnded bool            `json:"input_ended,omitempty"`
-	Exit       *protocol.Exit  `json:"exit,omitempty"`
-	Log        stream.Saved    `json:"log"`
-	Queue      *queue.Saved    `json:"queue,omitempty"`
-	Terminal   *Terminal       `json:"terminal,omitempty"`
-	Service    *ServiceChannel `json:"service,omitempty"`
-	Writers    []Writer        `json:"writers,omitempty"`
+	InputEnded bool           `json:"input_ended,omitempty"`
+	Exit       *protocol.Exit `json:"exit,omitempty"`
+	// Note is an event that the restored channel appends to its log, before its exit.
+	Note     json.RawMessage `json:"note,omitempty"`
+	Log      stream.Saved    `json:"log"`
+	Queue    *queue.Saved    `json:"queue,omitempty"`
+	Terminal *Terminal       `json:"terminal,omitempty"`
+	Service  *ServiceChannel `json:"service,omitempty"`
+	Writers  []Writer        `json:"writers,omitempty"`
 }
 
 // Service is the record of a declared service.

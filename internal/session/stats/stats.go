@@ -40,6 +40,7 @@ type Stats struct {
 	Snapshots, Forks, Preserved, Recovered             *Counter
 	Checkpoints, CheckpointBytes, CheckpointsFailed    *Counter
 	Parked, Adopted, Fenced, TakenOver, StoreSwept     *Counter
+	Carried, CarryFailed                               *Counter
 	SnapshotsStored, SnapshotsFetched, snapshotsFailed *Counter
 	templatesStored, templatesFetched, templatesFailed *Counter
 	hibernations, wakes                                *Counter
@@ -143,15 +144,7 @@ func New(cfg Config) *Stats {
 	s.CheckpointsFailed = s.counter("checkpoints_failed",
 		"Copies of durable sessions that the blob store did not accept. The node sends them again later.")
 
-	s.Parked = s.counter("parked", "Sessions that were moved to the blob store.")
-	s.Adopted = s.counter("adopted", "Sessions that were taken from the blob store.")
-	s.Fenced = s.counter("fenced",
-		"Requests that were refused because the node could not confirm that it still owns the session.")
-	s.TakenOver = s.counter("taken_over",
-		"Sessions of failed nodes that this node took over, from their last copy in the blob store.")
-	s.StoreSwept = s.counter("store_swept",
-		"Objects and unfinished uploads without an owner that were removed from the blob store.")
-
+	s.addMoves()
 	s.observers(cfg)
 	processes := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
 	goroutines := prometheus.NewGaugeFunc(prometheus.GaugeOpts{

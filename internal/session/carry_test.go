@@ -1,0 +1,164 @@
+package session
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/frame"
+)
+
+// TestGVisorCarry carries a durable session over while it runs, and again while it is hibernated. It
+// has its name, files, volume, logs, cells and keys afterwards, and reports that what ran has ended.
+func TestGVisorCarry(t *testing.T) {
+	data := t.TempDir()
+	rarely := func(c *Config) { c.DurableEvery = time.Hour }
+	r := newGVisor(t, data, rarely)
+	p := r.open()
+	p.volume("shared", 0)
+	yes := true
+	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{
+		Name: "mine", Durable: &yes, Env: map[string]string{"A": "a"},
+		Labels:  map[string]string{"l": "1"},
+		Volumes: []protocol.Mount{{Name: "shared", Path: "/home/user/work/shared"}},
+	})
+	ref := protocol.SessionRef{Session: s.ID}
+	at := p.attach(1, s.ID, "k1")
+	if _, reply := p.run(1, `import os
+x = 41
+open('kept', 'w').write('in a file')
+os.chmod('kept', 0o640); os.utime('kept', (1, 1_000_000_000))
+os.symlink('kept', 'link'); os.mkdir('closed'); open('closed/in', 'w').write('deep')
+os.chmod('closed', 0)
+open('/mnt/data/d', 'w').write('data'); open('/tmp/t', 'w').write('temporary')
+open('work/shared/v', 'w').write('volume')`); reply.Status != "ok" {
+		t.Fatalf("%+v", reply)
+	}
+	shell := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "terminal"})
+	cell := p.execute(1, "print('on', flush=True)\nwhile True: pass",
+		func(e *protocol.Execute) { e.Key = "runs" })
+	behind := p.execute(1, "x = 1")
+	p.printed(1, "on\n")
+
+	c := NewCarrier(r.m)
+	ends := func(string) bool { return true }
+	if left := c.Carry(r.ctx, ends, false); left != 1 {
+		t.Errorf("%d are left while one works", left)
+	}
+	if left := c.Carry(r.ctx, ends, true); left != 0 {
+		t.Fatalf("%d are left", left)
+	}
+	v := must[protocol.Session](r, protocol.OpSessionGet, ref)
+	if v.State != hibernated.String() || v.Name != "mine" || v.Labels["l"] != "1" || !v.Durable ||
+		v.KeptMS == 0 || len(v.Volumes) != 1 || len(v.Channels) != 2 ||
+		v.Channels[0].Epoch != at.Epoch || v.Channels[0].State != "dead" {
+		t.Fatalf("%+v", v)
+	}
+	o := r.open()
+	o.attachAt(1, protocol.Attach{Session: s.ID, Channel: "k1", Epoch: at.Epoch}, true)
+	o.attachAt(2, protocol.Attach{Session: s.ID, Channel: shell.ID, Writer: "w"}, true)
+	if reply := o.reply(1, cell); reply.EName != "KernelDied" ||
+		!strings.Contains(reply.EValue, "upgraded") {
+		t.Errorf("the cell that ran: %+v", reply)
+	}
+	if reply := o.reply(1, behind); reply.Status != "aborted" {
+		t.Errorf("the cell that waited: %+v", reply)
+	}
+	if e := o.exit(2); e.Reason != "upgraded" {
+		t.Errorf("the terminal: %+v", e)
+	}
+	var q protocol.Queued
+	o.must(protocol.OpExecute, 1, protocol.Execute{Key: "runs", Code: "1"}, &q)
+	if !q.Repeated || q.Cell != cell {
+		t.Errorf("the key of the cell: %+v", q)
+	}
+	const look = `import os
+s = os.stat('kept')
+print('x' in globals(), open('link').read(), oct(s.st_mode), s.st_mtime, s.st_uid,
+      os.readlink('link'), open('closed/in').read(), open('/mnt/data/d').read(),
+      open('/tmp/t').read(), open('work/shared/v').read(), os.environ['A'])`
+	const want = "False in a file 0o100640 1000000000.0 1000 kept deep data temporary volume a\n"
+	if text, reply := o.run(1, look); text != want {
+		t.Errorf("%q %+v, want %q", text, reply, want)
+	}
+	o.mu.Lock()
+	events := o.view[1].text(frame.KindEvent, 0)
+	o.mu.Unlock()
+	for _, part := range []string{
+		`"event":"upgraded","kept":["/home/user","/mnt/data","/tmp","/var/tmp"],"files":`,
+		`"event":"kernel_died"`, `"event":"kernel_restarted","reason":"upgraded"`,
+	} {
+		if !strings.Contains(events, part) {
+			t.Errorf("the log does not say %s: %s", part, events)
+		}
+	}
+	o.must(protocol.OpHibernate, 0, ref, nil)
+	if left := c.Carry(r.ctx, ends, false); left != 0 {
+		t.Fatalf("%d are left of hibernated ones", left)
+	}
+	if n := r.m.Status().Counters; n["carried"] != 2 || n["carry_failed"] != 0 {
+		t.Errorf("counters: %v", n)
+	}
+	r.stop()
+
+	r = newGVisor(t, data, rarely)
+	o = r.open()
+	o.attachAt(1, protocol.Attach{Session: s.ID, Channel: "k1", Epoch: at.Epoch}, true)
+	if text, reply := o.run(1, look); text != want {
+		t.Errorf("in the next process: %q %+v, want %q", text, reply, want)
+	}
+	// The volume is held by one session.
+	o.must(protocol.OpSessionDelete, 0, ref, nil)
+	eventually(t, "the volume can be deleted", func() bool {
+		err := o.ask(protocol.OpVolumeDelete, 0, protocol.VolumeRef{Name: "shared"}, nil)
+		return err == nil || fault.Is(err, fault.NotFound)
+	})
+}
+
+// TestGVisorCarryFails: a session whose sandbox cannot be restored for that stays hibernated as it
+// was, with its variables.
+func TestGVisorCarryFails(t *testing.T) {
+	r := newGVisor(t, t.TempDir())
+	yes := true
+	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Durable: &yes})
+	ref := protocol.SessionRef{Session: s.ID}
+	p := r.open()
+	at := p.attach(1, s.ID, "k1")
+	p.run(1, "x = 41")
+	p.must(protocol.OpHibernate, 0, ref, nil)
+	name := filepath.Join(r.m.dirs.Snapshot(s.ID), "sandgate.json")
+	about, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(strings.Replace(string(about), `"build_id":"`, `"build_id":"x`, 1))
+	c := NewCarrier(r.m)
+	if left := c.Carry(r.ctx, func(string) bool { return true }, false); left != 1 {
+		t.Errorf("%d are left", left)
+	}
+	if n := r.m.Status().Counters; n["carried"] != 0 || n["carry_failed"] != 1 {
+		t.Errorf("counters: %v", n)
+	}
+	v := must[protocol.Session](r, protocol.OpSessionGet, ref)
+	if v.State != hibernated.String() || v.Channels[0].State != "idle" ||
+		v.Channels[0].Epoch != at.Epoch {
+		t.Errorf("%+v", v)
+	}
+	change(string(about))
+	o := r.open()
+	o.attach(1, s.ID, "k1")
+	if text, reply := o.run(1, "print(x + 1)"); text != "42\n" {
+		t.Errorf("%q %+v", text, reply)
+	}
+}

@@ -1,0 +1,17 @@
+package stats
+
+// addMoves registers the counters of sessions that move between nodes, or to another sandbox.
+func (s *Stats) addMoves() {
+	s.Parked = s.counter("parked", "Sessions that were moved to the blob store.")
+	s.Adopted = s.counter("adopted", "Sessions that were taken from the blob store.")
+	s.Fenced = s.counter("fenced",
+		"Requests that were refused because the node could not confirm that it still owns the session.")
+	s.TakenOver = s.counter("taken_over",
+		"Sessions of failed nodes that this node took over, from their last copy in the blob store.")
+	s.StoreSwept = s.counter("store_swept",
+		"Objects and unfinished uploads without an owner that were removed from the blob store.")
+	s.Carried = s.counter("carried",
+		"Durable sessions whose files were moved to a sandbox of the current runtime and image at the end of the window of their own.")
+	s.CarryFailed = s.counter("carry_failed",
+		"Attempts to do so that failed. The session stays hibernated with its runtime and image.")
+}
