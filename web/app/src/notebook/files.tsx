@@ -77,7 +77,14 @@ export function Files({ notebook: n, shell }: PaneProps) {
   }
 
   const send = async (files: Dropped[]) => {
-    const taken = (list?.entries ?? []).map((e) => e.path.split('/').pop()!)
+    let entries = list?.entries
+    try {
+      // Files can be chosen before the folder is there.
+      entries ??= listing ? (await rest<Listing>('GET', `${filesPath(s.id, folder)}?list`)).entries : []
+    } catch (e) {
+      return failed(t('The files were not uploaded'), e)
+    }
+    const taken = entries.map((e) => e.path.split('/').pop()!)
     const question = questionFor(files, new Set(taken))
     if (question && !await confirm({ ...question, danger: true })) return
     const waiting = [...files]

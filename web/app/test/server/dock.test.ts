@@ -274,6 +274,7 @@ it('arranges tabs in groups with the pointer and with keys, and remembers them',
   expect(await barriers(page)).toEqual([])
   await page.reload()
   await dock(page).locator('.cm-content', { hasText: 'typed = 1' }).waitFor()
+  expect(await page.evaluate(() => document.activeElement?.closest('.dock'))).toBe(null)
   expect(await groups()).toEqual(['b.py*', 'c.py*', 'a.py*'])
   expect(await lefts()).toEqual(places)
   // The palette goes to the tabs, and moves one.
@@ -292,6 +293,7 @@ it('arranges tabs in groups with the pointer and with keys, and remembers them',
   await expect.poll(async () => (await groups()).length).toBe(1)
   expect((await groups())[0]!.split(' ')).toHaveLength(2)
   await page.getByRole('complementary', { name: 'Files' }).getByRole('button', { name: 'Close', exact: true }).click()
+  expect(await dock(page).evaluate((e) => Math.round(e.getBoundingClientRect().bottom - innerHeight))).toBe(0)
   await shot(page, 'dock-phone')
   expect(await barriers(page)).toEqual([])
   expect(complaints).toEqual([])

@@ -78,7 +78,7 @@ export function DockView({ desk, dock }: { desk: Desk; dock: Dock }) {
   const content = (tab: DockTab, shown: boolean) => {
     const key = keyOf(tab)
     switch (tab.kind) {
-      case 'file': return <FileTab desk={desk} tab={tab} opened={(f) => files.current.set(key, f)} leave={() => (dock.wanted.value = key)} />
+      case 'file': return <FileTab desk={desk} dock={dock} tab={tab} opened={(f) => files.current.set(key, f)} leave={() => (dock.wanted.value = key)} />
       case 'notebook': return <NotebookTab desk={desk} dock={dock} path={tab.path} shown={shown} />
       case 'preview': return <Preview desk={desk} tab={tab} shown={shown} />
       case 'terminal': return (
@@ -129,9 +129,11 @@ function useSharedTurns(desk: Desk): void {
   })
 }
 
-function FileTab({ desk, tab, opened, leave }: { desk: Desk; tab: Extract<DockTab, { kind: 'file' }>; opened: (f: OpenFile) => void; leave: () => void }) {
+function FileTab({ desk, dock, tab, opened, leave }: { desk: Desk; dock: Dock; tab: Extract<DockTab, { kind: 'file' }>; opened: (f: OpenFile) => void; leave: () => void }) {
   const { session, readOnly } = desk.main.notebook
   const f = useFile({ session, path: tab.path, readOnly, written: () => {}, ...(tab.fresh ? { fresh: true } : {}) })
   opened(f)
-  return <FilePart file={f} leave={leave}>{null}</FilePart>
+  // If the user has opened it, and is not elsewhere by now.
+  const enter = () => dock.focused.peek() === keyOf(tab) && !document.activeElement?.closest('[role=tab], .cm-editor, .xterm')
+  return <FilePart file={f} leave={leave} enter={enter}>{null}</FilePart>
 }

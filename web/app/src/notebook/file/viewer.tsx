@@ -110,8 +110,11 @@ export function useFile({ session, path, readOnly, written, fresh = false }: Ope
   }
 }
 
-/** Shows a file by its kind; text can be edited. leave moves the focus out of the editor. */
-export function FilePart({ file: f, leave, children }: { file: OpenFile; leave: () => void; children: ComponentChildren }) {
+/**
+ * Shows a file by its kind; text can be edited. leave moves the focus out of the editor. enter says
+ * whether the editor gets the focus once it is loaded.
+ */
+export function FilePart({ file: f, leave, enter = () => true, children }: { file: OpenFile; leave: () => void; enter?: () => boolean; children: ComponentChildren }) {
   const kind = kindOf(f.name)
   const rich = kind === 'table' || kind === 'markdown' || kind === 'image'
   const unsaved = f.dirty || f.content?.etag === null
@@ -133,7 +136,7 @@ export function FilePart({ file: f, leave, children }: { file: OpenFile; leave: 
         <button type="button" class="button" onClick={f.reload}>{t('Load it again')}</button>
         <button type="button" class="button danger" onClick={f.overwrite}>{t('Overwrite it')}</button></div>}
       {!f.content && !f.error && <p class="muted" role="status">{t('Loading…')}</p>}
-      {f.content && <Body key={f.turn} name={f.name} content={f.content} text={f.draft ?? f.content.text} asText={f.asText || kind === 'other'} editable={f.editable} changed={f.edit} leave={leave} />}
+      {f.content && <Body key={f.turn} name={f.name} content={f.content} text={f.draft ?? f.content.text} asText={f.asText || kind === 'other'} editable={f.editable} changed={f.edit} leave={leave} enter={enter} />}
     </div>
   )
 }
@@ -166,11 +169,12 @@ interface BodyProps {
   editable: boolean
   changed: (text: string) => void
   leave: () => void
+  enter: () => boolean
 }
 
-function Body({ name, content, text, asText, editable, changed, leave }: BodyProps) {
+function Body({ name, content, text, asText, editable, changed, leave, enter }: BodyProps) {
   const kind = kindOf(name)
-  if (asText && text !== undefined) return <TextEditor name={name} text={text} editable={editable} changed={changed} leave={leave} />
+  if (asText && text !== undefined) return <TextEditor name={name} text={text} editable={editable} changed={changed} leave={leave} enter={enter} />
   if (kind === 'table' && text !== undefined) return <FileTable text={text} separator={separatorOf(name)} />
   if (kind === 'markdown' && text !== undefined) return <Page text={text} />
   if (kind === 'pdf') return <Pages name={name} data={content.data} />
@@ -178,7 +182,7 @@ function Body({ name, content, text, asText, editable, changed, leave }: BodyPro
   return <p class="muted">{t('This is no text that can be shown. It has {size}. Download it to open it on your computer.', { size: bytes(content.data.length) })}</p>
 }
 
-function TextEditor({ name, text, editable, changed, leave }: Omit<BodyProps, 'content' | 'asText'> & { text: string }) {
+function TextEditor({ name, text, editable, changed, leave, enter }: Omit<BodyProps, 'content' | 'asText'> & { text: string }) {
   const at = useRef<HTMLDivElement>(null)
   useEffect(() => {
     let editor: Editor | undefined
@@ -191,7 +195,7 @@ function TextEditor({ name, text, editable, changed, leave }: Omit<BodyProps, 'c
       editor.setFolds(true)
       void editor.setKeys(editorKeys.peek())
       void editor.setLanguage(languageOfFile(name))
-      editor.focus('start')
+      if (enter()) editor.focus('start')
     })
     return () => {
       gone = true
