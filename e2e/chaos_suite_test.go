@@ -168,8 +168,8 @@ func (a *separateCluster) olderRedis(t *testing.T, c *crowd) {
 	check(t, os.Remove(filepath.Join(a.Dir, "dump.rdb")))
 	c.rounds(1)
 	for _, w := range c.users {
-		if w.lost != nil {
-			t.Errorf("%s lost %s: %v", w.name, w.id, w.lost)
+		if err := w.lostBy(); err != nil {
+			t.Errorf("%s lost %s: %v", w.name, w.id, err)
 		}
 	}
 }
@@ -182,8 +182,8 @@ func (a *separateCluster) restartedNode(t *testing.T, c *crowd) {
 	check(t, n.start())
 	check(t, n.warm())
 	for _, w := range c.users {
-		if w.lost != nil {
-			t.Errorf("%s lost %s: %v", w.name, w.id, w.lost)
+		if err := w.lostBy(); err != nil {
+			t.Errorf("%s lost %s: %v", w.name, w.id, err)
 		}
 	}
 }

@@ -263,7 +263,8 @@ func (a *separateCluster) killedGateway(t *testing.T, c *crowd) {
 // node's users do not.
 func (a *separateCluster) killedNode(t *testing.T, c *crowd) {
 	n := a.nodes[1]
-	doomed := a.usersOf(c, n)
+	// A node that tries to adopt a lost session claims it first, so this is found out before.
+	doomed, others := a.usersOf(c, n), a.usersOf(c, a.nodes[0])
 	if len(doomed) == 0 {
 		t.Fatal("the node has no session")
 	}
@@ -271,15 +272,11 @@ func (a *separateCluster) killedNode(t *testing.T, c *crowd) {
 	check(t, n.start())
 	check(t, n.warm())
 	for _, w := range doomed {
-		eventually(t, "the end of "+w.name+"'s session", func() bool {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return w.lost != nil
-		})
+		eventually(t, "the end of "+w.name+"'s session", func() bool { return w.lostBy() != nil })
 	}
-	for _, w := range a.usersOf(c, a.nodes[0]) {
-		if w.lost != nil {
-			t.Errorf("%s lost %s, which was on the other node: %v", w.name, w.id, w.lost)
+	for _, w := range others {
+		if err := w.lostBy(); err != nil {
+			t.Errorf("%s lost %s, which was on the other node: %v", w.name, w.id, err)
 		}
 	}
 }

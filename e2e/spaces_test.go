@@ -182,8 +182,8 @@ func TestPartition(t *testing.T) {
 	for _, w := range c.users {
 		t.Logf("%s: %d cells, %d lines, the slowest cell %s", w.name, w.cells, w.keys,
 			w.slowest.Round(time.Millisecond))
-		if w.lost != nil {
-			t.Errorf("%s: %v", w.name, w.lost)
+		if err := w.lostBy(); err != nil {
+			t.Errorf("%s: %v", w.name, err)
 		}
 	}
 	h.mustHold(t)

@@ -241,6 +241,13 @@ func (w *worker) cell(ctx context.Context, key, code string) (string, error) {
 	return out, err
 }
 
+// lostBy returns the error with which the session was lost; nil if it was not.
+func (w *worker) lostBy() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost
+}
+
 // run works until ctx ends, and returns between two actions.
 func (w *worker) run(ctx context.Context) error {
 	all := context.WithoutCancel(ctx)

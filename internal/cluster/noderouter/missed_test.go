@@ -3,13 +3,19 @@ package noderouter
 import (
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// TestMissedMayHaveMoved: a record of Redis that is older than a session's last move names a node that
-// does not know the session. The session is not lost: a client that tries again finds it.
+// TestMissedMayHaveMoved: a record of Redis that is older than a session's last move names a node
+// that does not know the session. The session is not lost: a client that tries again finds it. This
+// also holds while the lease of the node that has it is missing in the older data.
 func TestMissedMayHaveMoved(t *testing.T) {
-	f, all := startNodes(t, "a", "b")
+	var dir lapsing
+	f, all := startNodesSeen(
+		t, func(l cluster.Lookup) cluster.Lookup { dir.Lookup = l; return &dir }, "a", "b",
+	)
 	ctx := within(t)
 	const id = "s_moved"
 	wantKind := func(when string, want fault.Kind) {
@@ -23,4 +29,10 @@ func TestMissedMayHaveMoved(t *testing.T) {
 	all[1].sessions[id] = alice.Tenant
 	all[1].mu.Unlock()
 	wantKind("another node has it", fault.Unavailable)
+	dir.gone.Store(all[1].id, true)
+	testenv.Eventually(t, "the end of the lease", func() bool {
+		nodes, err := f.placer.Nodes(ctx)
+		return err == nil && len(nodes) == 1
+	})
+	wantKind("another node without a lease has it", fault.Unavailable)
 }

@@ -191,8 +191,9 @@ func isAbsent(err error) bool {
 }
 
 // missed returns the reason why a session cannot be reached whose node's lease has expired. When that
-// node was restarted and no node knows the session, it is lost. Other nodes are asked too, because a
-// record of Redis may be older than the session's last move.
+// node was restarted and no node knows the session, it is lost. Other nodes are asked too, also those
+// whose leases have just expired, because the data of Redis may be older than the session's last move
+// and than the leases.
 func (r *Router) missed(
 	ctx context.Context, who noderpc.Principal, id string, had cluster.NodeID,
 ) error {
@@ -207,13 +208,12 @@ func (r *Router) missed(
 			Message: "the session's node is gone, and no other node has a copy: the session comes back with the node",
 		}
 	}
-	for _, listed := range nodes {
-		n, err := r.conn(listed.ID, listed.Address)
-		if err != nil {
-			return err
-		}
-		err = n.client.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil)
-		if !fault.Is(err, fault.NotFound) {
+	answers, err := r.ask(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id})
+	if err != nil {
+		return err
+	}
+	for _, a := range answers {
+		if !fault.Is(a.err, fault.NotFound) {
 			return &fault.Error{
 				Kind: fault.Unavailable, Op: op, RetryAfter: 1,
 				Message: "the node that has the session is starting",
