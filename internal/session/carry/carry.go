@@ -24,7 +24,7 @@ const (
 	op = "session.carry"
 	// restLimit bounds the wait until no request is under way in a session.
 	restLimit = time.Minute
-	// limit bounds the rest of the work on one session. A lost session is listed for longer.
+	// limit bounds the remaining work on one session. A lost session is listed for longer.
 	limit = 5 * time.Minute
 	// reopenLimit bounds the time until the session is there again, with a new copy.
 	reopenLimit = time.Minute

@@ -11,7 +11,8 @@ func (s *Stats) addMoves() {
 	s.StoreSwept = s.counter("store_swept",
 		"Objects and unfinished uploads without an owner that were removed from the blob store.")
 	s.Carried = s.counter("carried",
-		"Durable sessions whose files were moved to a sandbox of the current runtime and image at the end of the window of their own.")
+		"Durable sessions whose files were moved to a sandbox of the current runtime and image "+
+			"at the end of the window of their own.")
 	s.CarryFailed = s.counter("carry_failed",
 		"Attempts to do so that failed. The session stays hibernated with its runtime and image.")
 }

@@ -151,7 +151,7 @@ export const notebook: Texts = {
   'They are Jupyter’s. {esc} leaves the editor, {enter} goes back into it; letters alone work outside. {tab} completes, {shiftTab} explains.':
     'Es sind die Tasten von Jupyter. {esc} verlässt den Editor, {enter} führt in ihn zurück; einzelne Buchstaben wirken außerhalb. {tab} vervollständigt, {shiftTab} erklärt.',
 
-  // What commands say
+  // Messages of commands
   'Run the cell first: this page has not seen it run': 'Zuerst die Zelle ausführen: Diese Seite kennt ihre letzte Ausführung nicht',
   'There is nothing to undo': 'Es gibt nichts rückgängig zu machen',
   'There is nothing to redo': 'Es gibt nichts zu wiederholen',
