@@ -574,7 +574,7 @@ func TestMoveTree(t *testing.T) {
 	// Files of the image stay where they are. The new one has a folder of its own.
 	for _, dir := range []string{from.home + "/w/image", to.home + "/w/image"} {
 		if err := errors.Join(os.MkdirAll(dir, 0o777),
-			os.WriteFile(dir+"/is", []byte(dir), 0o600)); err != nil {
+			os.WriteFile(dir+"/is", []byte(dir), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
