@@ -110,18 +110,26 @@ func (s *Server) editions(t *testing.T) []nodes.Edition {
 	return list.Nodes[0].Editions
 }
 
-// TestUpgradeOfGVisor upgrades a server to another runtime, of another version of gVisor, and another
-// image. Sessions and snapshots continue with the earlier ones until the end of their window.
-func TestUpgradeOfGVisor(t *testing.T) {
-	t.Parallel()
+// startEarlier starts a server of the release before the current one, and returns the current one.
+// The context bounds the test.
+func startEarlier(t *testing.T) (ctx context.Context, srv *Server, now release) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	now := currentRelease(t)
+	t.Cleanup(cancel)
+	now = currentRelease(t)
 	before := earlierRelease(t, now)
 	srv, err := startRelease(ctx, before.program,
 		"pool: {size: 1, languages: [python]}\n"+version(before), "")
 	check(t, err)
-	defer func() { check(t, srv.Stop()) }()
+	t.Cleanup(func() { check(t, srv.Stop()) })
+	return ctx, srv, now
+}
+
+// TestUpgradeOfGVisor upgrades a server to another runtime, of another version of gVisor, and another
+// image. Sessions and snapshots continue with the earlier ones until the end of their window.
+func TestUpgradeOfGVisor(t *testing.T) {
+	t.Parallel()
+	ctx, srv, now := startEarlier(t)
 	s := open(t, srv)
 	s.run("ok", "x = 41")
 	v := s.terminal(protocol.ChannelOpen{})
@@ -208,14 +216,7 @@ func TestUpgradeOfGVisor(t *testing.T) {
 // Another session ends.
 func TestUpgradeCarriesFiles(t *testing.T) {
 	t.Parallel() // most of the time it waits for the next look at the editions
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	now := currentRelease(t)
-	before := earlierRelease(t, now)
-	srv, err := startRelease(ctx, before.program,
-		"pool: {size: 1, languages: [python]}\n"+version(before), "")
-	check(t, err)
-	defer func() { check(t, srv.Stop()) }()
+	ctx, srv, now := startEarlier(t)
 	yes := true
 	s := openAs(t, srv, protocol.SessionCreate{Name: "kept", Durable: &yes})
 	s.run("ok", "x = 41; n = open('file', 'w').write('in a file')")

@@ -156,7 +156,7 @@ func TestPortCredentials(t *testing.T) {
 		})
 		if got := fmt.Sprint(resp.Header["Content-Security-Policy"]); resp.StatusCode != 200 ||
 			got != x.want {
-			t.Errorf("%d, the policy is %s, want %s", resp.StatusCode, got, x.want)
+			t.Fatalf("%d, the policy is %s, want %s", resp.StatusCode, got, x.want)
 		}
 		read(t, resp)
 		<-w.seen
