@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,16 +23,56 @@ import (
 	"github.com/sandgate/sandgate/protocol/message"
 )
 
-// TestModule vets and tests the kernel's own module, which `./...` of this one does not include.
+// TestModule vets and tests the kernel's own module, which `./...` of this one does not include. The
+// tests of its front end need the changed type checker.
 func TestModule(t *testing.T) {
-	for _, args := range [][]string{{"vet", "./..."}, {"test", "./..."}} {
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "-overlay", checker(t), "./..."}} {
 		cmd := exec.Command("go", args...)
 		cmd.Dir = "kernel"
-		cmd.Env = append(os.Environ(), "GOWORK=off")
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("go %s: %v\n%s", args[0], err, out)
 		}
 	}
+}
+
+// checker returns an overlay with the changes of Go's type checker, and no others.
+func checker(t *testing.T) string {
+	t.Helper()
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("go", "run", "./toolchain/patch", "-goroot",
+		strings.TrimSpace(string(goroot)), "-src", "toolchain/_src", "-out", dir)
+	cmd.Dir = "kernel"
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("patch: %v\n%s", err, out)
+	}
+	var overlay struct{ Replace map[string]string }
+	file := filepath.Join(dir, "overlay.json")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &overlay)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(overlay.Replace, func(path, _ string) bool {
+		return !strings.Contains(path, "/src/go/types/")
+	})
+	if len(overlay.Replace) == 0 {
+		t.Fatal("the type checker is not changed")
+	}
+	if text, err = json.Marshal(overlay); err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // build returns an installation of the kernel. It is kept in the user's cache, because it includes
@@ -309,6 +350,7 @@ func TestKernel(t *testing.T) {
 	t.Run("frames", func(t *testing.T) { testFrames(t, dir) })
 	t.Run("reseed", func(t *testing.T) { testReseed(t, dir) })
 	t.Run("many cells", func(t *testing.T) { testManyCells(t, dir) })
+	t.Run("questions", func(t *testing.T) { testQuestions(t, dir) })
 }
 
 // testFrames sends the kernel data that no agent would send: it must answer with an error or end,

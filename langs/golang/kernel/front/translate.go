@@ -26,6 +26,7 @@ type draft struct {
 	local  map[string]string // variables that stay in the function of the cell, and why
 	extra  map[string]string // further imports: path to name
 	carry  *carriage
+	second *pass // the check of the final source, also if it found errors
 }
 
 // step is one statement. Its text in the function is built from parts.
@@ -481,6 +482,7 @@ func (d *draft) secondPass(first *pass) {
 	b.WriteString("func init() { Keep__(Cell__) }\n")
 	p := d.check(d.source()+vars.String(), b.String(),
 		d.typeError)
+	d.second = p
 	if len(d.errs.List) > 0 {
 		return
 	}

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/langs/golang/kernel/tools"
@@ -44,6 +45,8 @@ type Cache struct {
 	gc    types.Importer
 	found map[string]*module
 	ctx   context.Context // the context of the present cell
+	// archives has the files of compiled packages by path, also for readers.
+	archives sync.Map
 }
 
 // module is a package outside of the standard library.
@@ -357,6 +360,7 @@ func (c *Cache) compile(p listed) error {
 		}
 	}
 	c.found[m.Path] = m
+	c.archives.Store(m.Path, m.Archive)
 	return nil
 }
 

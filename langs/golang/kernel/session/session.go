@@ -59,6 +59,7 @@ type Session struct {
 	seq     int     // cells that were translated
 	memory  memory
 	stdin   stdin
+	code    code
 }
 
 // New creates a session in the folder work, with the installation dir.
@@ -189,6 +190,7 @@ func (s *Session) Serve(in io.Reader) error {
 		case "reseed":
 			queue = cells
 		case "complete", "inspect", "is_complete", "variables":
+			s.code.note(q)
 		default:
 			s.refuse(q, fmt.Sprintf("there is no operation %q", q.Op))
 			continue

@@ -87,7 +87,9 @@ func (s *Session) answer(q wire.Request) (r wire.Reply) {
 	case "variables":
 		r.Variables = s.variables()
 	default:
-		s.help(q, &r)
+		if !s.aboutCode(q, &r) {
+			s.help(q, &r)
+		}
 	}
 	return r
 }

@@ -40,6 +40,7 @@ type Request struct {
 	EOF     bool              `json:"eof"`
 	Env     map[string]string `json:"env"`
 	Seed    string            `json:"seed"`
+	About   json.RawMessage   `json:"about"`
 }
 
 // Reply is the kernel's reply.
