@@ -11,6 +11,7 @@ const net = require('node:net');
 const shared = require('./shared.js');
 const { writeAll } = require('./output.js');
 const children = require('./family.js');
+const { Code } = require('./code.js');
 
 const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, NUMBER, YIELDS, BEGAN, ENDED, STOPPED, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
 const CONTROL = 1;
@@ -251,6 +252,26 @@ session.on('Debugger.paused', ({ params }) => {
   session.post('Debugger.resume');
 });
 
+// --- Questions about code ---
+
+// reply writes an answer of this thread. The pipes may have unread bytes.
+async function reply({ id }, answer) {
+  let body = Buffer.from(JSON.stringify({ op: 'reply', id: Number.isSafeInteger(id) && id >= 0 ? id : 0, ...answer }));
+  if (body.length > MAX_BODY) body = Buffer.from(JSON.stringify({ op: 'reply', id, status: 'ok', found: false }));
+  const head = Buffer.alloc(HEADER);
+  head.writeUInt32BE(body.length, 0);
+  head[4] = CONTROL;
+  const held = holding;
+  while (!lock()) await sleep(1);
+  try {
+    writeAll(4, Buffer.concat([head, body]));
+  } finally {
+    if (!held) unlock();
+  }
+}
+
+const code = new Code({ reply, pass: post, busy: () => Atomics.load(words, BUSY) !== 0 });
+
 // --- Requests ---
 
 function take(request) {
@@ -266,10 +287,15 @@ function take(request) {
     case 'execute':
       latest = Number.isInteger(request.cell) ? request.cell : 0;
       executes++;
+      code.executed(request);
       if (!ticking) {
         ticking = true;
         setTimeout(tick, TICK);
       }
+      break;
+    case 'complete':
+    case 'inspect':
+      if (request.about && code.take(request)) return;
   }
   post(request);
 }

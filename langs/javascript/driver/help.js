@@ -156,7 +156,8 @@ class Help {
     return { matches, cursor_start: points(code, at - partial.length), cursor_end: points(code, at) };
   }
 
-  inspect({ code = '', cursor = 0, detail = 0, about }) {
+  // known describes the type of the name.
+  inspect({ code = '', cursor = 0, detail = 0, about, known }) {
     if (about) {
       const answer = ['rows', 'statistics', 'export'].includes(about.kind) ? tables.answer(about) : undefined;
       return answer ? { found: true, data: { 'application/json': answer } } : { found: false };
@@ -169,9 +170,8 @@ class Help {
     if (!/[\p{ID_Continue}$\])"'`]$/u.test(head)) head = head.replace(/\([^()]*$/, '');
     const expression = before(head, head.length);
     const found = expression && this.look(expression);
-    if (!found) return { found: false };
-    const plain = portrait(expression, found.value, detail);
-    return { found: true, data: { 'text/plain': plain } };
+    if (!found) return known ? { found: true, data: { 'text/plain': known } } : { found: false };
+    return { found: true, data: { 'text/plain': portrait(expression, found.value, detail, known) } };
   }
 }
 
@@ -210,7 +210,8 @@ function entries(dir) {
 const SAFE = { customInspect: false, getters: false, showProxy: true };
 
 // portrait describes a value.
-function portrait(name, value, detail) {
+function portrait(name, value, detail, known) {
+  if (known) return typeof value === 'function' ? known : `${known}\n\n${text(value, { ...SAFE, depth: detail ? 4 : 2 })}`;
   if (typeof value !== 'function') {
     const made = Object(value) === value ? text(Object.getPrototypeOf(value)?.constructor?.name ?? 'null prototype').slice(1, -1) : typeof value;
     return `${name}: ${made}\n${text(value, { ...SAFE, depth: detail ? 4 : 2 })}`;
