@@ -346,7 +346,8 @@ func (k *Kernel) Complete(ctx context.Context, code string, cursor int) (message
 func (k *Kernel) Inspect(
 	ctx context.Context, code string, cursor, detail int,
 ) (*Result, error) {
-	reply, err := k.kernel.Inspect(ctx, code, cursor, detail)
+	reply, err := k.kernel.Inspect(ctx,
+		protocol.Complete{Code: code, Cursor: cursor, Detail: detail})
 	return &Result{Data: reply.Data}, err
 }
 

@@ -142,7 +142,8 @@ func TestPythonLikeJupyter(t *testing.T) {
 	if !found {
 		t.Errorf("completion gave %+v", reply.Matches)
 	}
-	if reply, err = s.kernel.Inspect(s.ctx, "len", 3, 0); err != nil || !reply.Found {
+	about := protocol.Complete{Code: "len", Cursor: 3}
+	if reply, err = s.kernel.Inspect(s.ctx, about); err != nil || !reply.Found {
 		t.Errorf("inspection gave %+v, %v", reply, err)
 	}
 	if reply, err = s.kernel.IsComplete(s.ctx, "for i in range(3):"); err != nil ||

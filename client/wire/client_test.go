@@ -586,7 +586,7 @@ func TestKernel(t *testing.T) {
 	if r, err := k.IsComplete(ctx, "def f():"); err != nil || r.IsComplete != "incomplete" {
 		t.Errorf("is_complete: %+v, %v", r, err)
 	}
-	if r, err := k.Inspect(ctx, "f", 1, 0); err != nil || !r.Found {
+	if r, err := k.Inspect(ctx, protocol.Complete{Code: "f", Cursor: 1}); err != nil || !r.Found {
 		t.Errorf("inspect: %+v, %v", r, err)
 	}
 }

@@ -395,14 +395,9 @@ func (k *Kernel) Complete(ctx context.Context, code string, cursor int) (message
 	return k.ask(ctx, protocol.OpComplete, protocol.Complete{Code: code, Cursor: cursor})
 }
 
-// Inspect returns documentation for the name at the cursor.
-func (k *Kernel) Inspect(ctx context.Context, code string,
-	cursor, detail int,
-) (message.Reply, error) {
-	return k.ask(ctx, protocol.OpInspect, protocol.Complete{
-		Code: code, Cursor: cursor,
-		Detail: detail,
-	})
+// Inspect returns documentation for the name at the cursor, or for the subject of p.
+func (k *Kernel) Inspect(ctx context.Context, p protocol.Complete) (message.Reply, error) {
+	return k.ask(ctx, protocol.OpInspect, p)
 }
 
 // IsComplete reports whether the code is complete.

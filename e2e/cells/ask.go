@@ -2,6 +2,7 @@ package cells
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +69,7 @@ func isWord(r rune) bool {
 
 func (s *Session) inspect(ctx context.Context, step *Step) error {
 	code, cursor := step.cursor()
-	reply, err := s.kernel.Inspect(ctx, code, cursor, 0)
+	reply, err := s.kernel.Inspect(ctx, protocol.Complete{Code: code, Cursor: cursor})
 	if err != nil {
 		return err
 	}
@@ -81,6 +82,44 @@ func (s *Session) inspect(ctx context.Context, step *Step) error {
 	if text := plain(dataText(reply.Data["text/plain"])); step.Text != nil &&
 		!step.Text.MatchString(text) {
 		return fmt.Errorf("text: wanted something like %s, got %s", step.Text, show(text))
+	}
+	return nil
+}
+
+// question asks about the code of a notebook, whose other cells the step has. The answer none stands
+// for a question without one.
+func (s *Session) question(ctx context.Context, step *Step) error {
+	code, cursor := step.cursor()
+	cells := []Text{}
+	cells = append(append(append(cells, step.Before...), Text(code)), step.After...)
+	about := map[string]any{"kind": step.Kind, "cells": cells, "at": len(step.Before)}
+	if step.New != "" {
+		about["new"] = step.New
+	}
+	body, err := json.Marshal(about)
+	if err != nil {
+		return err
+	}
+	p := protocol.Complete{Code: code, Cursor: cursor, About: body}
+	reply, err := s.kernel.Inspect(ctx, p)
+	if err != nil {
+		return err
+	}
+	said := "none"
+	for _, kind := range []string{"application/json", "text/plain"} {
+		if data, ok := reply.Data[kind]; reply.Found && ok {
+			said = string(data)
+		}
+	}
+	if reply.Status == "error" {
+		if step.Error == nil || step.Error.Value == nil ||
+			!step.Error.Value.MatchString(reply.EValue) {
+			return fmt.Errorf("the kernel answered: %s: %s", reply.EName, reply.EValue)
+		}
+		return nil
+	}
+	if step.Error != nil || !step.Answer.MatchString(said) {
+		return fmt.Errorf("answer: wanted something else than %s", show(said))
 	}
 	return nil
 }

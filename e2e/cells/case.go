@@ -34,6 +34,7 @@ type Step struct {
 	Complete   *Text               `yaml:"complete"`
 	Inspect    *Text               `yaml:"inspect"`
 	IsComplete *Text               `yaml:"is_complete"`
+	Question   *Text               `yaml:"question"`
 	Variables  map[string]Variable `yaml:"variables"`
 	Restart    bool                `yaml:"restart"`
 	Program    *Program            `yaml:"program"`
@@ -67,6 +68,12 @@ type Step struct {
 	// Field of inspect.
 	Found *bool    `yaml:"found"`
 	Text  *Pattern `yaml:"text"`
+	// Fields of question. Before and After are the other cells of the notebook.
+	Kind   string   `yaml:"kind"`
+	Before []Text   `yaml:"before"`
+	After  []Text   `yaml:"after"`
+	New    string   `yaml:"new"`
+	Answer *Pattern `yaml:"answer"`
 	// Field of is_complete.
 	Gives string `yaml:"gives"`
 
@@ -86,6 +93,7 @@ func verbs() map[string][]string {
 		},
 		"complete": {"matches", "without"}, "inspect": {"found", "text"}, "is_complete": {"gives"},
 		"variables": {"without"},
+		"question":  {"kind", "before", "after", "new", "answer", "error"},
 	}
 }
 
@@ -313,7 +321,10 @@ func (s *Step) check(node *yaml.Node) error {
 		err = errors.New("restart must be true or missing")
 	case s.does == "is_complete" && s.Gives == "":
 		err = errors.New("is_complete needs gives")
-	case (s.does == "complete" || s.does == "inspect") && strings.Count(s.code(), "|") == 0:
+	case s.does == "question" && (s.Kind == "" || (s.Answer == nil) == (s.Error == nil)):
+		err = errors.New("a question needs a kind, and an answer or an error")
+	case slices.Contains([]string{"complete", "inspect", "question"}, s.does) &&
+		strings.Count(s.code(), "|") == 0:
 		err = errors.New("the code needs a | where the cursor is")
 	case s.Stdout != nil && s.StdoutLike != nil, s.Stderr != nil && s.StderrLike != nil,
 		s.Result != nil && s.ResultLike != nil:
@@ -333,7 +344,7 @@ func (s *Step) check(node *yaml.Node) error {
 
 // code returns the code of the step.
 func (s *Step) code() string {
-	for _, t := range []*Text{s.Run, s.Complete, s.Inspect, s.IsComplete} {
+	for _, t := range []*Text{s.Run, s.Complete, s.Inspect, s.IsComplete, s.Question} {
 		if t != nil {
 			return string(*t)
 		}

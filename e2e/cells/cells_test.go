@@ -81,6 +81,9 @@ func script() clienttest.Script {
 			}
 		},
 		Inspect: func(p protocol.Complete) message.Reply {
+			if len(p.About) > 0 {
+				return about(p)
+			}
 			return message.Reply{
 				Status: "ok", Found: true,
 				Data: map[string]json.RawMessage{
@@ -229,6 +232,11 @@ func TestCases(t *testing.T) {
 		{"complete has", `{complete: "ob.fo|", without: [food]}`, "is among"},
 		{"inspect", `{inspect: "pri|nt", found: true, text: '^print\('}`, ""},
 		{"inspect differs", `{inspect: "pri|nt", found: false}`, "found: wanted false"},
+		{"question", `{question: "b|", kind: names, before: [a], after: [c], new: d, answer: '"at":1.*"d"'}`, ""},
+		{"question differs", `{question: "b|", kind: names, answer: x}`, "wanted something else"},
+		{"question without", `{question: "b|", kind: nothing, answer: '^none$'}`, ""},
+		{"question refused", `{question: "b|", kind: bad, error: {value: "^no"}}`, ""},
+		{"question fails", `{question: "b|", kind: bad, answer: x}`, "the kernel answered: Error: no"},
 		{"is_complete", `{is_complete: "if x:", gives: incomplete}`, ""},
 		{
 			"is_complete differs", `{is_complete: "if x:", gives: complete}`,
@@ -365,5 +373,19 @@ func TestLanguagesHaveProofs(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
+	}
+}
+
+// about answers a question with the question.
+func about(p protocol.Complete) message.Reply {
+	switch {
+	case strings.Contains(string(p.About), "nothing"):
+		return message.Reply{Status: "ok"}
+	case strings.Contains(string(p.About), "bad"):
+		return message.Reply{Status: "error", EName: "Error", EValue: "no"}
+	}
+	return message.Reply{
+		Status: "ok", Found: true,
+		Data: map[string]json.RawMessage{"application/json": p.About},
 	}
 }

@@ -28,7 +28,8 @@ func Keys() []string {
 		"env.variable", "exit.cell", "exit.code",
 		"complete.live", "complete.no-side-effect", "complete.is-complete", "inspect.live",
 		"variables.list",
-		"program.cell", // a whole program, pasted
+		"code.questions", // problems, definitions, names, format, signatures before a cell runs
+		"program.cell",   // a whole program, pasted
 		"program.status", "program.file",
 		"survive.background-error", "survive.stack-overflow", "survive.memory",
 		"survive.fatal", // the process dies: the user learns it and the next cell runs

@@ -163,6 +163,8 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 		return s.inspect(ctx, step)
 	case "is_complete":
 		return s.isComplete(ctx, step)
+	case "question":
+		return s.question(ctx, step)
 	case "variables":
 		return s.variables(ctx, step)
 	}
