@@ -188,9 +188,12 @@ export class BaseKernel {
     await this.#call('restart', {}, o)
   }
 
-  /** Returns completions at the cursor, a position in Unicode code points (see codePoints). */
-  complete(code: string, cursor: number, o: Abortable = {}): Promise<Completion> {
-    return this.#ask('complete', { code, cursor }, o)
+  /**
+   * Returns completions at the cursor, a position in Unicode code points (see codePoints). about has
+   * the other cells of a notebook: docs/protocol.md.
+   */
+  complete(code: string, cursor: number, o: Abortable & { about?: Record<string, unknown> } = {}): Promise<Completion> {
+    return this.#ask('complete', { code, cursor, ...(o.about ? { about: o.about } : {}) }, o)
   }
 
   /**

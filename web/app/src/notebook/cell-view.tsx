@@ -160,9 +160,10 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
     const mount = async () => {
       if (loading) return
       loading = true
-      const { Editor } = await import('./editor')
+      const [{ Editor }, { Types }] = await Promise.all([import('./editor'), import('./code/types')])
       const shared = n.sharing.peek() && await import('./shared/collab')
       if (gone || !at.current) return
+      const types = new Types(n, c)
       const editor = new Editor(at.current, c.source.peek(), t('Code of cell {n}', { n: index + 1 }), {
         changed: (s) => (c.source.value = s),
         leave: (by) => {
@@ -184,14 +185,9 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
           n.select(c.id)
           n.mode.value = 'edit'
         },
-        complete: async (code, cursor, asked) => {
-          if (c.type.peek() !== 'code' || n.readOnly) return undefined
-          const link = n.kernelOf(c)
-          const kernel = asked ? await link.open() : link.state.peek() === 'idle' ? link.kernel : undefined
-          return kernel?.complete(code, cursor, { signal: AbortSignal.timeout(5000) })
-        },
-        // Inspecting starts no kernel.
-        inspect: async (code, cursor) => c.type.peek() === 'code' && !n.readOnly ? n.kernelOf(c).kernel?.inspect(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
+        complete: (code, cursor, asked) => types.complete(code, cursor, asked),
+        inspect: (code, cursor) => types.inspect(code, cursor),
+        signature: (code, cursor) => types.signature(code, cursor),
       }, n.readOnly)
       entry.editor = editor
       stops.push(

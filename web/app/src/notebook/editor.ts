@@ -9,7 +9,8 @@ import { suggesting, type EditorKeys } from '../settings'
 import { problemMarks, showProblems } from './code/marks'
 import { colours, support } from './code/colours'
 import type { Problem } from './code/ask'
-import { onCall, setSignature, shownSignature, signature, signatureIn } from './signature'
+import type { Signature } from './code/types'
+import { amongArguments, onArgument, onCall, setParameter, setSignature, shownSignature, signature, signatureIn } from './signature'
 import { acceptFirst, selectWhenAsked, suggestsIn } from './suggest'
 
 export interface EditorHost {
@@ -21,6 +22,7 @@ export interface EditorHost {
   /** asked is false for suggestions while code is typed, which start no kernel and wait for none. */
   complete(code: string, cursor: number, asked: boolean): Promise<Completion | undefined>
   inspect(code: string, cursor: number): Promise<Inspection | undefined>
+  signature(code: string, cursor: number): Promise<Signature | undefined>
 }
 
 const highlight = HighlightStyle.define(colours.map(({ name: _, ...c }) => c))
@@ -50,6 +52,8 @@ const look = EditorView.theme({
   '.cm-completionIcon': { display: 'none' },
   '.cm-completionDetail': { color: 'inherit', opacity: '0.75', fontStyle: 'normal', marginInlineStart: '1.5em' },
   '.cm-inspect': { maxWidth: 'min(72ch, 90vw)', maxHeight: '18em', overflow: 'auto', padding: '8px 12px', whiteSpace: 'pre-wrap', fontFamily: 'var(--mono)', fontSize: 'var(--text-xs)' },
+  '.cm-signature strong': { color: 'var(--accent)' },
+  '.cm-signature p': { margin: '6px 0 0', fontFamily: 'var(--font)', color: 'var(--muted)' },
   '.cm-error-line': { backgroundColor: 'var(--danger-soft)' },
 })
 
@@ -126,7 +130,7 @@ export class Editor {
           look, errorLine, tip, problemMarks, this.#language.of([]), this.#numbers.of([]), this.#folds.of([]), codeFolding(), this.#reached.of([]),
           EditorView.scrollMargins.of(() => (touch.matches ? { bottom: codeBar } : null)),
           autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: true, selectOnOpen: false, defaultKeymap: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
-          selectWhenAsked(() => this.#asked), signature, onCall((name, from) => void this.#sign(name, from)),
+          selectWhenAsked(() => this.#asked), signature, onCall((name, from) => void this.#sign(name, from)), onArgument((from) => void this.#argument(from)),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
           this.#words.of(words(label)),
           EditorView.contentAttributes.of({ autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
@@ -342,9 +346,23 @@ export class Editor {
       return typeof said === 'string' ? signatureIn(said) : undefined
     }
     // IPython looks for the call around the cursor, other kernels for the name before it.
-    const text = await at(from) ?? await at(name)
+    const text = await this.#signature(code, from) ?? await at(from) ?? await at(name)
     // Unless the cursor has left the arguments meanwhile.
-    if (text && this.view.state.sliceDoc(name, from) === '(' && this.view.state.selection.main.head >= from) this.view.dispatch({ effects: setSignature.of(shownSignature(from, text)) })
+    const { state } = this.view
+    const { head } = state.selection.main
+    if (text && state.sliceDoc(name, from) === '(' && head >= from && amongArguments(state.sliceDoc(from, head))) this.view.dispatch({ effects: setSignature.of(shownSignature(from, text)) })
+  }
+
+  #signature(code: string, pos: number): Promise<Signature | undefined> {
+    return this.#host.signature(code, codePoints(code, pos)).catch(() => undefined)
+  }
+
+  /** Shows the parameter at the cursor in the signature whose arguments begin at a place. */
+  async #argument(from: number): Promise<void> {
+    const { state } = this.view
+    const found = await this.#signature(state.doc.toString(), state.selection.main.head)
+    const now = this.view.state
+    if (found && now.doc.eq(state.doc) && now.selection.main.head === state.selection.main.head) this.view.dispatch({ effects: setParameter.of(shownSignature(from, found)) })
   }
 
   async #inspect(pos: number): Promise<Tooltip | null> {

@@ -8,7 +8,7 @@ import { ask as question } from '../../ui/dialog'
 import { failed, toast } from '../../ui/toast'
 import { ask, cellsOf, indexOf, type Place } from './ask'
 
-const notHere = () => t('Run a cell first: the running kernel of Python answers this')
+const notHere = () => t('Run a cell first: the running kernel answers this')
 
 /** Formats the code of cells, one after the other. */
 export async function format(n: Notebook, which: CellModel[]): Promise<void> {
@@ -18,7 +18,7 @@ export async function format(n: Notebook, which: CellModel[]): Promise<void> {
       const before = c.source.peek()
       if (c.type.peek() !== 'code' || before.trim() === '') continue
       const found = await ask<{ code: string }>(n, c, 'format')
-      if (!found) return toast(notHere())
+      if (!found) return toast(n.kernelOf(c).kernel ? t('The kernel of this language formats no code') : notHere())
       // Unless it was edited meanwhile.
       if (c.source.peek() !== before || found.code === before) continue
       c.source.value = found.code
@@ -65,7 +65,7 @@ export async function rename(n: Notebook, c: CellModel, cursor: number): Promise
         let source = cell.source.peek()
         for (const p of now.places.filter((x) => x.cell === i).reverse()) {
           const at = indexOf(source, p.line, p.column)
-          source = source.slice(0, at) + other + source.slice(at + now.name.length)
+          source = source.slice(0, at) + (p.before ?? '') + other + (p.after ?? '') + source.slice(at + now.name.length)
         }
         cell.source.value = source
       }

@@ -17,6 +17,9 @@ export interface Place {
   cell: number
   line: number
   column: number
+  /** Texts around a new name at this place: { a } becomes { a: b }. */
+  before?: string
+  after?: string
 }
 
 /** Returns the code cells of a language, which share its names. */

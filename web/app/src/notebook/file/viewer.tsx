@@ -190,7 +190,7 @@ function TextEditor({ name, text, editable, changed, leave, enter }: Omit<BodyPr
     void import('../editor').then(({ Editor }) => {
       if (gone || !at.current) return
       const none = async () => undefined
-      editor = new Editor(at.current, text, t('Text of {name}', { name }), { changed, leave: () => {}, escape: leave, focused: () => {}, complete: none, inspect: none }, !editable)
+      editor = new Editor(at.current, text, t('Text of {name}', { name }), { changed, leave: () => {}, escape: leave, focused: () => {}, complete: none, inspect: none, signature: none }, !editable)
       editor.setNumbers(true)
       editor.setFolds(true)
       void editor.setKeys(editorKeys.peek())
