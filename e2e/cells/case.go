@@ -337,7 +337,7 @@ func (s *Step) check(node *yaml.Node) error {
 		err = errors.New("repeat must be above 0")
 	}
 	for _, in := range s.Input {
-		err = errors.Join(err, oneOf("do", in.Do, "interrupt"))
+		err = errors.Join(err, oneOf("do", in.Do, "interrupt", "nothing"))
 	}
 	return err
 }

@@ -148,8 +148,11 @@ func (x *execution) answer(ctx context.Context, asked message.InputRequest) erro
 		x.out.problem("input %d: wanted password %v, got %v", x.out.asked, in.Password,
 			asked.Password)
 	}
-	if in.Do == "interrupt" {
+	switch in.Do {
+	case "interrupt":
 		return x.kernel.Interrupt(ctx, 0)
+	case "nothing":
+		return nil // the request ends by itself
 	}
 	return x.respond(ctx, asked, string(in.Value), in.EOF)
 }

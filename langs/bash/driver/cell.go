@@ -17,6 +17,17 @@ import (
 // ordersStreams matches cells that write to standard error themselves.
 var ordersStreams = regexp.MustCompile(`>\s*&\s*2|/dev/stderr`)
 
+// showsOptions matches cells that trace their commands or print the options of their shell.
+var showsOptions = regexp.MustCompile(
+	`\bset\s+[-+]\w*[xT]|\bset\s+[-+]o\s*(?:$|[;&|<>)\n])|xtrace|functrace|SHELLOPTS|\$-|\$\{-`)
+
+// maxAsked bounds the time limit of a question, in seconds.
+const maxAsked = 1e6
+
+// restricts matches cells that may restrict their shell. Such a shell cannot write to the driver, and
+// could run no further cell.
+var restricts = regexp.MustCompile(`\bset\s[^\n;&|]*(-[a-z]*r|restricted)`)
+
 // next starts the next execution, if none runs.
 func (d *driver) next() {
 	if len(d.queue) == 0 {
@@ -40,10 +51,13 @@ func (d *driver) next() {
 	}
 	if strings.HasPrefix(code, "#!") {
 		c.program = true
-		file := d.room.path(fmt.Sprintf("program-%d", r.Cell))
-		if err := os.WriteFile(file, []byte(code), 0o700); err != nil {
-			d.fail("OSError", err.Error(), nil)
-			return
+		file := d.shell.beside(c, code)
+		if file == "" {
+			file = d.room.path(fmt.Sprintf("program-%d", r.Cell))
+			if err := os.WriteFile(file, []byte(code), 0o700); err != nil {
+				d.fail("OSError", err.Error(), nil)
+				return
+			}
 		}
 		code = quote(file) + "\n"
 	}
@@ -61,15 +75,45 @@ func (d *driver) next() {
 		}
 	}
 	c.sent, c.running = uptime(), d.running
-	begins, after := "", ""
+	begins, first, leaves, after := "", "", "", ""
 	if !r.Silent && !c.program {
 		begins = strconv.Itoa(len(before))
 	}
-	if strings.Contains(code, "ERR") {
+	if c.restricts = restricts.MatchString(code); c.restricts {
+		first, leaves = "builtin trap - ERR; ", "[[ $- != *r* ]] || builtin kill -KILL $$; "
+	}
+	if c.restricts || strings.Contains(code, "ERR") {
 		after = "; { __sg_errs; } 2>/dev/null"
 	}
-	d.shell.send(fmt.Sprintf("__sg_probe %d %s && . $__sg_none%s <%s; %s%s", r.Cell, begins,
-		quote(d.room.path(c.name)), quote(d.room.path("stdin")), d.room.endCommand("$?"), after))
+	file := d.room.path(c.name)
+	if !c.program && strings.Contains(code, "BASH_SOURCE") {
+		if place := d.shell.beside(c, before+code); place != "" {
+			file = place
+		}
+		first += "BASH_ARGV0=" + quote(file) + "; " // a script compares the two
+	}
+	d.shell.send(first + fmt.Sprintf("__sg_probe %d %s && . $__sg_none%s <%s; %s%s%s", r.Cell, begins,
+		quote(file), quote(d.room.path("stdin")), leaves, d.room.endCommand("$?"),
+		after))
+}
+
+// asksPlace matches code that looks for the folder of its own file.
+var asksPlace = regexp.MustCompile(`BASH_SOURCE|(dirname|realpath|readlink)\W+0`)
+
+// beside writes code that looks for the folder of its own file to the shell's folder, where a user
+// would have saved it. The file is there until the cell has ended. It returns the path in the folder,
+// or an empty string.
+func (s *shell) beside(c *cell, code string) string {
+	folder, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", s.cmd.Process.Pid))
+	if err != nil || !asksPlace.MatchString(code) {
+		return ""
+	}
+	file := filepath.Join(folder, fmt.Sprintf(".cell-%d", c.Cell))
+	if os.WriteFile(file, []byte(code), 0o700) != nil {
+		return ""
+	}
+	c.beside = file
+	return "./" + filepath.Base(file)
 }
 
 // endsBefore is the end of commands before a cell's code, except options of set.
@@ -82,7 +126,7 @@ func (r *room) before(code, flags string) string {
 	if trap, err := os.Stat(r.path("debug")); err == nil && trap.Size() > 0 {
 		text = ". $__sg_none" + quote(r.path("debug")) + "; " + endsBefore
 	} else if ordersStreams.MatchString(code) && !strings.Contains(flags, "x") &&
-		!strings.Contains(code, "set -x") {
+		!showsOptions.MatchString(code) {
 		text = "set -T; __sg_mixed=yes; builtin trap '[[ $__sg_mixed == yes && " +
 			`$BASH_COMMAND != *@(">&2"|/dev/stderr)* ]] || __sg_debug "$BASH_COMMAND"' DEBUG; ` +
 			endsBefore
@@ -118,7 +162,7 @@ func (d *driver) event(e []string) {
 		d.drained(1, 2)
 		_ = d.room.answer(arg(1), "ok")
 	case "ask":
-		d.ask(arg(1), arg(2) != "", arg(3))
+		d.ask(arg(1), arg(2) != "", arg(3), arg(4))
 	case "display":
 		_ = d.room.answer(arg(1), d.display(arg(2), arg(3)))
 	case "value":
@@ -163,14 +207,22 @@ func (d *driver) event(e []string) {
 	}
 }
 
-// ask forwards a request for input.
-func (d *driver) ask(id string, silent bool, prompt string) {
+// ask forwards a request for input, which ends after limit seconds unless that is empty.
+func (d *driver) ask(id string, silent bool, prompt, limit string) {
 	c := d.cell
 	if c == nil || c.NoInput {
 		_ = d.room.answer(id, "refused")
 		return
 	}
 	c.asking = id
+	if seconds, err := strconv.ParseFloat(limit, 64); err == nil {
+		d.later(time.Duration(min(seconds, maxAsked)*float64(time.Second)), func() {
+			if c.asking == id {
+				c.asking = ""
+				_ = d.room.answer(id, "late")
+			}
+		})
+	}
 	d.message(c.Cell, message.InputRequestType,
 		message.InputRequest{Prompt: prompt, Password: silent})
 }

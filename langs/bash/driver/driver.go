@@ -108,6 +108,8 @@ type cell struct {
 	sent       time.Duration // when it was sent to the shell, see uptime
 	running    int           // the last child that earlier cells left running
 	program    bool
+	beside     string // a file of its text in the shell's folder
+	restricts  bool   // it may restrict its shell, which then ends itself by SIGKILL
 	interrupts int
 	ended      bool   // ended by a repeated interrupt, whatever its status
 	asking     string // id of the call that waits for input

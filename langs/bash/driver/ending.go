@@ -98,6 +98,9 @@ func (d *driver) finish(r message.Reply) {
 	c := d.cell
 	d.cell = nil
 	d.last = c.Cell
+	if c.beside != "" {
+		_ = os.Remove(c.beside)
+	}
 	r.ID = c.ID
 	if !c.Silent {
 		r.Count = d.count
@@ -116,9 +119,14 @@ func (d *driver) gone() {
 	d.shell.close()
 	state, whole := d.saved, false
 	c := d.cell
+	if c != nil && c.restricts && status == 128+int(unix.SIGKILL) && c.interrupts == 0 {
+		status, how = 0, "the cell restricted its shell, which cannot run another one"
+	}
 	if c != nil && c.exit != nil {
 		state, whole = d.keepExit(), true
-		status = *c.exit
+		if c.interrupts > 0 {
+			status = *c.exit // the driver has ended it since
+		}
 	}
 	d.saving, d.again = 0, false
 	// An interrupt of the previous cell may have ended a shell that could not yet handle it.

@@ -2,6 +2,13 @@
 # The driver's functions in the kernel's shell. The prelude sources this file. So does the end of a
 # cell that has removed them.
 
+# The function trap can only be defined without POSIX mode.
+__sg_posix=''
+[[ :$SHELLOPTS: != *:posix:* ]] || {
+	set +o posix
+	__sg_posix=yes
+}
+
 # Sends the driver an event: fields, without the separator bytes.
 __sg_tell() {
 	local IFS=$'\x1f'
@@ -27,6 +34,7 @@ __sg_probe() {
 	local code whole
 	__sg_cell=$1 __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack=''
 	builtin mapfile -d '' code <"$__sg_dir/cell-$1"
+	[[ ${code[0]-} != *@(set -*([[:alpha:]])E|errtrace)* ]] || __sg_etrace=1
 	[[ ! ${2-} ]] || builtin history -s -- "${code[0]:$2}"
 	whole="__sg_whole() { :
 ${code[0]-}
@@ -57,6 +65,9 @@ __sg_off() {
 		__sg_trapped=''
 	fi
 	[[ ! $__sg_mixed ]] || set +T
+	[[ $options == *E* ]] || __sg_etrace=0 # the cell has removed the option
+	set -E
+	[[ $0 != */*cell-* ]] || BASH_ARGV0=bash
 	# From here on a URG is late.
 	cell=$__sg_cell __sg_cell='' __sg_mixed='' PS1=''
 	__sg_tell done "$cell" "$status" "$options" "$!" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
@@ -77,32 +88,30 @@ __sg_stop() {
 	builtin kill -INT "$$"
 }
 
-# A cell that has removed the ERR trap loses the places of its own errors only.
+# A cell that has removed the ERR trap by builtin loses the places of its own errors only.
 __sg_errs() {
 	builtin trap -p ERR >|"$__sg_dir/traps"
-	[[ -s $__sg_dir/traps ]] || builtin trap '{ __sg_err "$BASH_COMMAND"; } 2>/dev/null' ERR
+	[[ -s $__sg_dir/traps ]] || builtin trap "$__sg_errors" ERR
 }
 
-# trap lists the user's traps only, and lets a DEBUG or RETURN trap run for no command of the
-# driver. The next cell reads its DEBUG trap from the file debug: a sourced file inherits none.
+# trap keeps the driver's ERR and EXIT traps before those of the user, lists the user's traps only,
+# and lets a DEBUG or RETURN trap run for no command of the driver. The next cell reads its DEBUG trap
+# from the file debug: a sourced file inherits none.
 trap() {
 	local __sg_sign __sg_bad=0
 	if [[ $# == 0 || $1 == -*p* ]]; then
 		__sg_traps "$@"
 		return
 	fi
-	if [[ $# -lt 2 || " ${*^^} " != *' '?(SIG)@(DEBUG|RETURN)' '* ]]; then
+	if [[ " ${*^^} " != *' '?(SIG)@(DEBUG|RETURN|ERR|EXIT|0)' '* ]]; then
 		builtin trap "$@"
 		return
 	fi
 	[[ $1 != -- ]] || shift
+	# Without an action, all signals are reset.
+	[[ $# != 1 && $1 != +([0-9]) ]] || set -- - "$@"
 	for __sg_sign in "${@:2}"; do
-		if [[ ${__sg_sign^^} == ?(SIG)@(DEBUG|RETURN) && $1 && $1 != - &&
-			$1 != "$__sg_hides"* ]]; then
-			builtin trap -- "$__sg_hides$1"$'\n;; esac' "$__sg_sign" || __sg_bad=$?
-		else
-			builtin trap -- "$1" "$__sg_sign" || __sg_bad=$?
-		fi
+		__sg_trap "$1" "$__sg_sign" || __sg_bad=$?
 		[[ ${__sg_sign^^} != ?(SIG)DEBUG || $BASHPID != "$$" ]] ||
 			builtin trap -p DEBUG >|"$__sg_dir/debug"
 	done
@@ -111,12 +120,53 @@ trap() {
 # It inherits the DEBUG trap, to change it.
 declare -ft trap
 
+# Sets one trap, also one from a state, which has the driver's part.
+__sg_trap() {
+	local action=$1
+	[[ $action && $action != - ]] || action=''
+	case ${2^^} in
+	?(SIG)DEBUG)
+		[[ ! $action || $action == "$__sg_hides"* ]] || set -- "$__sg_hides$1$__sg_hidden" DEBUG
+		;;
+	?(SIG)RETURN)
+		# The order of the streams takes a DEBUG trap in all functions, which set -T gives to this one too.
+		[[ ! $action || ! $__sg_mixed ]] || set +T
+		[[ ! $action || $action == "$__sg_returns"* ]] || set -- "$__sg_returns$1$__sg_returned" RETURN
+		;;
+	?(SIG)ERR)
+		__sg_traces=''
+		if [[ ${action#"$__sg_errors"} ]]; then
+			__sg_traces=yes
+			[[ $action == "$__sg_errors; "* ]] || {
+				# This function and trap are on the stack.
+				__sg_edeep=$((${#FUNCNAME[@]} - 2)) __sg_esub=$BASH_SUBSHELL
+				set -- "$__sg_errors; $__sg_errored$1$__sg_returned" ERR
+			}
+		elif [[ $1 ]]; then
+			set -- "$__sg_errors" ERR
+		fi
+		;;
+	?(SIG)EXIT | 0)
+		if [[ $BASHPID == "$$" ]]; then
+			action=${action#"$__sg_exits"} __sg_leaves=$action
+			set -- "$__sg_exits${action:+$'\n'${action#$'\n'}}" EXIT
+		fi
+		;;
+	esac
+	builtin trap -- "$1" "$2"
+}
+declare -ft __sg_trap
+
 __sg_traps() {
 	local IFS='' line text=''
 	builtin trap "$@" >|"$__sg_dir/traps" || return
 	builtin read -r -d '' text <"$__sg_dir/traps" || :
+	text=${text//"trap -- '$__sg_errors; $__sg_errored"/"trap -- '"}
 	text=${text//"trap -- '$__sg_hides"/"trap -- '"}
-	text=${text//$'\n;; esac\' '/$'\' '}
+	text=${text//"trap -- '$__sg_returns"/"trap -- '"}
+	text=${text//"trap -- '$__sg_exits"$'\n'/"trap -- '"}
+	text=${text//"$__sg_hidden' "/"' "}
+	text=${text//"$__sg_returned' "/"' "}
 	[[ ! $text ]] || while builtin read -r line; do
 		[[ $line == "trap -- '"@('{ '|'[[ $')__sg_* ]] || builtin printf '%s\n' "$line"
 	done <<<"${text%$'\n'}"
@@ -129,7 +179,8 @@ __sg_over() { __sg_tell done "$1" 130 "$-" "$!"; }
 # ERR: records the place. A failure that propagates through functions keeps its original place.
 __sg_err() {
 	local status=$? depth=${#FUNCNAME[@]} i
-	[[ ${FUNCNAME[1]-} && ${FUNCNAME[1]} != __sg_* ]] || return 0
+	__sg_own=0
+	[[ ${FUNCNAME[1]-} && ${FUNCNAME[1]} != __sg_* ]] || return "$status"
 	if ((status != __sg_estatus || depth != __sg_edepth - 1)); then
 		__sg_estatus=$status __sg_ecommand=$1 __sg_estack=''
 		for ((i = 1; i < depth; i++)); do
@@ -137,6 +188,7 @@ __sg_err() {
 		done
 	fi
 	__sg_edepth=$depth
+	return "$status"
 }
 
 # DEBUG, in cells that write to standard error on purpose: earlier output must have been read before
@@ -158,14 +210,18 @@ __sg_debug() {
 	return 0
 }
 
-# EXIT: the next shell continues with the state.
+# EXIT: the next shell continues with the state, without the user's EXIT trap, which comes next.
 __sg_exit() {
-	local status=$__sg_status
+	local status=$__sg_status options=$-
 	[[ $BASHPID == "$$" ]] || return 0
 	set +eux
 	__sg_tell leaving
+	builtin trap - EXIT
+	__sg_leaves=''
 	__sg_save "$__sg_dir/state-exit"
 	__sg_tell exit "$status" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
+	[[ $options != *x* ]] || set -x
+	return "$status"
 }
 
 # Writes the whole state, as commands.
@@ -174,7 +230,7 @@ __sg_save() {
 		shopt -p
 		declare -f
 		declare -p
-		alias -p
+		builtin alias -p
 		set +o
 		builtin trap -p
 		umask -p
@@ -196,19 +252,22 @@ read() {
 		builtin read "$@"
 		return
 	fi
-	local __sg_option __sg_prompt='' __sg_silent='' OPTIND=1 OPTARG='' OPTERR=0
+	local __sg_option __sg_prompt='' __sg_silent='' __sg_limit='' OPTIND=1 OPTARG='' OPTERR=0
 	while getopts :a:d:ei:n:N:p:rst:u: __sg_option; do
 		case $__sg_option in
 		p) __sg_prompt=$OPTARG ;;
 		s) __sg_silent=yes ;;
+		t) __sg_limit=$OPTARG ;;
 		u)
 			builtin read "$@"
 			return
 			;;
 		esac
 	done
-	__sg_call ask "$__sg_silent" "$__sg_prompt" || return 1
+	[[ $__sg_limit != +([0.]) ]] || return 1 # nothing can be read without a question
+	__sg_call ask "$__sg_silent" "$__sg_prompt" "$__sg_limit" || return 1
 	case $__sg_reply in
+	late) return 142 ;; # as of a read that a signal ends
 	line\ *) builtin read "$@" <<<"${__sg_reply#line }" ;;
 	refused)
 		builtin printf 'bash: read: input was requested, but this execution does not allow input (no_input)\n' >&2
@@ -238,6 +297,19 @@ mapfile() {
 	builtin mapfile "$@" < <(builtin printf %s "$__sg_lines")
 }
 readarray() { mapfile "$@"; }
+
+# alias lists the user's aliases only.
+alias() {
+	local IFS='' line
+	if [[ $# != 0 && ($# != 1 || $1 != -p) ]]; then
+		builtin alias "$@"
+		return
+	fi
+	builtin alias "$@" >|"$__sg_dir/traps"
+	while builtin read -r line; do
+		[[ $line == *__sg_* ]] || builtin printf '%s\n' "$line"
+	done <"$__sg_dir/traps"
+}
 
 # Shows richer forms than text.
 display() {
@@ -340,3 +412,5 @@ __sg_select() {
 	((__sg_i)) || __sg_words=() __sg_i=1
 	builtin printf -v "$__sg_name" %s "${__sg_words[__sg_i - 1]-}"
 }
+
+[[ ! $__sg_posix ]] || set -o posix

@@ -18,6 +18,7 @@ func (d *driver) traceback() []string {
 		if len(part) != 3 {
 			continue
 		}
+		part[0] = strings.TrimPrefix(part[0], ".") // the copy of a cell in the shell's folder
 		at := part[0] + ", line " + part[1]
 		if number, ok := strings.CutPrefix(part[0], "cell-"); ok {
 			at = "cell " + number + ", line " + part[1]
