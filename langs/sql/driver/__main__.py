@@ -10,7 +10,8 @@ from collections import deque
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import help
-from engine import Engine, Exit, Failed, Interrupted
+from commands import Exit
+from engine import Engine, Failed, Interrupted
 from wire import Broken, Malformed, Reader, Writer
 
 REQUESTS, REPLIES = 3, 4

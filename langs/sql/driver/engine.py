@@ -1,5 +1,6 @@
 """One database and the cells that run in it."""
 import ctypes
+import dataclasses
 import os
 import re
 import sqlite3
@@ -19,17 +20,11 @@ _CHANGES = {"INSERT", "UPDATE", "DELETE", "REPLACE"}
 # Statements that cannot have parameters: SQLite's message explains it.
 _NO_PARAMETERS = re.compile(r"\s*CREATE\s+(?:TEMP\s+|TEMPORARY\s+)?(?:VIEW|TRIGGER)\b", re.I)
 
+_PLAN = re.compile(r"\s*EXPLAIN\s+QUERY\s+PLAN\b", re.I)
+
 
 class Interrupted(Exception):
     """The cell was stopped."""
-
-
-class Exit(Exception):
-    """.exit was called."""
-
-    def __init__(self, code):
-        super().__init__(code)
-        self.code = code
 
 
 class Failed(Exception):
@@ -52,12 +47,13 @@ class Engine:
     asks the user."""
 
     def __init__(self, show, write, ask):
-        self.show, self.write, self.ask = show, write, ask
+        self._show, self.say, self.ask = show, write, ask
         self.limit = MAX_ROWS
         self.parameters = {}
-        self.mode = "column"  # the form of text/plain, see table.MODES
-        self.null = "NULL"
-        self.timer = False
+        self.form = table.Form()
+        self.timer = self.plans = False
+        self.output = None    # a file that gets tables and texts, see .output
+        self.once = False     # only those of one statement
         self.last = None      # names and rows of the last query
         self._stop = threading.Event()
         self._depth = 0
@@ -66,7 +62,7 @@ class Engine:
 
     def open(self, path):
         """Open another database instead of the present one."""
-        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, uri=path.startswith("file:"))
         database.execute(f"PRAGMA hard_heap_limit = {HEAP}")
         database.create_function("env", 1, os.environ.get)
         database.create_function("sleep", 1, self._sleep)
@@ -76,6 +72,26 @@ class Engine:
         old, self.database = self.database, database
         self.watch()
         if old is not None:
+            old.close()
+
+    def write(self, text):
+        """Write text, to the file of .output if there is one."""
+        if self.output:
+            self.output.write(text)
+            self.output.flush()
+        else:
+            self.say(text)
+
+    def show(self, kind, data):
+        if self.output:
+            self.write(data["text/plain"] + "\n")
+        else:
+            self._show(kind, data)
+
+    def redirect(self, file, once=False):
+        """Send texts and tables to a file, or to the cell again."""
+        old, self.output, self.once = self.output, file, once
+        if old:
             old.close()
 
     def watch(self):
@@ -107,6 +123,7 @@ class Engine:
         if self._depth >= 16:
             raise Failed("RecursionError", ".read is nested too deeply", source, code, 1, 1)
         guard = not self._depth and len(todo) > 1 and not any(s.command or s.keyword() in _ALONE for s in todo)
+        outside = not self._depth and not self.database.in_transaction
         self._depth += 1
         changed = False
         try:
@@ -121,7 +138,10 @@ class Engine:
                 self.database.execute("ROLLBACK TO cell")
                 self.database.execute("RELEASE cell")
                 if changed:
-                    self.write("the changes of this cell were undone\n")
+                    self.say("the changes of this cell were undone\n")
+            elif outside and self.database.in_transaction:
+                self.database.execute("ROLLBACK")
+                self.say("the transaction of this cell was rolled back\n")
             raise
         finally:
             self._depth -= 1
@@ -131,15 +151,16 @@ class Engine:
         if self.stopped():
             raise Interrupted
         began = time.perf_counter()
+        once = self.once
         try:
             if statement.command:
                 commands.run(self, statement.text, last)
                 return False
             changed = self._query(statement, last)
             if self.timer:
-                self.write(f"Run Time: real {time.perf_counter() - began:.3f}\n")
+                self.say(f"Run Time: real {time.perf_counter() - began:.3f}\n")
             return changed
-        except (Interrupted, Exit, Failed):
+        except (Interrupted, commands.Exit, Failed):
             raise
         except Exception as error:
             if self.stopped():
@@ -150,6 +171,9 @@ class Engine:
             line, column = statements.place(code, statement, text, self._error_offset())
             text += functions.hint(statement.text, text)
             raise Failed(type(error).__name__, text, source, code, line, column) from None
+        finally:
+            if once and self.once:
+                self.redirect(None)
 
     def _error_offset(self):
         """Return the byte of the statement that SQLite's last error is about, or -1. Python does not
@@ -162,45 +186,62 @@ class Engine:
             return -1
 
     def _query(self, statement, last):
-        cursor = self.database.execute(functions.series(statement.text), self._bound(statement.text))
+        code, before = functions.series(statement.text), self.database.total_changes
+        bound = self._bound(statement.text, code)
+        if self.plans and statement.keyword() not in ("EXPLAIN", "PRAGMA"):
+            steps = self.database.execute("EXPLAIN QUERY PLAN " + code, bound).fetchall()
+            self.write((table.plan(steps) + "\n") * bool(steps))
+        cursor = self.database.execute(code, bound)
         if cursor.description is None:
-            if statement.keyword() in _CHANGES and cursor.rowcount >= 0:
-                self.write(f"{table.count(cursor.rowcount)} changed\n")
+            if statement.keyword() in _CHANGES or self.database.total_changes != before and statement.keyword() == "WITH":
+                self.say(f"{table.count(self.rows('SELECT changes()')[0][0])} changed\n")
             return True
         names = [c[0] for c in cursor.description]
         rows = cursor.fetchmany(self.limit + 1)
-        cursor.close()
         more = len(rows) > self.limit
-        rows = rows[:self.limit]
-        self.last = table.unique(names), rows
-        self.show("execute_result" if last else "display_data", table.bundle(names, rows, more, self.mode, self.null))
+        self.last = table.unique(names), rows[:self.limit]
+        if self.output:
+            self._write_all(names, rows, cursor)
+        elif _PLAN.match(statements.blank(statement.text)) and self.form.mode == "column":
+            data = table.bundle(names, rows[:self.limit], more, self.form)
+            self.show("execute_result" if last else "display_data", {**data, "text/plain": table.plan(rows)})
+        else:
+            data = table.bundle(names, rows[:self.limit], more, self.form)
+            self.show("execute_result" if last else "display_data", data)
+        cursor.close()
         return statement.keyword() in _CHANGES
 
-    def _bound(self, text):
+    def _write_all(self, names, rows, cursor):
+        """Write all rows to the file of .output."""
+        while more := cursor.fetchmany(MAX_ROWS):
+            if self.stopped():
+                raise Interrupted
+            rows += more
+        text = table.text(names, rows, dataclasses.replace(self.form, clip=False))
+        self.write(text + "\n" * bool(text))
+
+    def _bound(self, text, code):
         """Return values for the parameters: those set with .parameter, or the user's answers."""
         names = statements.parameters(text)
         if not names or _NO_PARAMETERS.match(statements.blank(text)):
             return ()
-        values = {}
+        try:  # without values: an error of the statement comes before a question
+            explained = re.match(r"\s*EXPLAIN\b", statements.blank(code), re.I)
+            self.database.execute(code if explained else "EXPLAIN " + code).close()
+        except sqlite3.ProgrammingError:
+            pass  # it lacks the values only
+        except sqlite3.Error:
+            return ()
+        values = []
         for name in names:
-            if name in self.parameters:
-                values[name] = self.parameters[name]
-            else:
+            if name is not None and name not in self.parameters:
                 secret = any(word in name.lower() for word in ("password", "secret", "token"))
-                values[name] = literal(self.ask(name + " ", secret))
-        if any(n.startswith("?") for n in names):
-            return list(values.values())
-        return {n[1:]: v for n, v in values.items()}
+                values.append(commands.literal(self.ask(name + " ", secret)))
+            else:
+                values.append(self.parameters.get(name))
+        if any(n is None or n.startswith("?") for n in names):
+            return values
+        return {n[1:]: v for n, v in zip(names, values)}
 
     def rows(self, query, *values):
         return self.database.execute(query, values).fetchall()
-
-
-def literal(text):
-    """Interpret a typed value: a number, or otherwise text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text

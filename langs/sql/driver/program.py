@@ -5,7 +5,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from engine import Engine, Exit, Failed
+from commands import Exit
+from engine import Engine, Failed
 
 
 def ask(_prompt, _password):

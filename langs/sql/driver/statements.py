@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 # Strings, quoted names, and comments: their content is not syntax.
 _OPAQUE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.S)
+MAX_PARAMETERS = 32766
 _PARAMETER = re.compile(r"(?<![:\w])[:@$][A-Za-z_]\w*|\?\d*")
 
 
@@ -26,9 +27,15 @@ class Statement:
         return found.group(1).upper() if found else ""
 
 
-def blank(text):
-    """Return text with strings and comments replaced by spaces."""
-    return _OPAQUE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+def blank(text, kept=""):
+    """Return text with strings and comments replaced by spaces, except the first character of those
+    that begin with one of kept."""
+    def spaces(found):
+        part = found.group()
+        first = part[0] if part[0] in kept else ""
+        return first + re.sub(r"[^\n]", " ", part[len(first):])
+
+    return _OPAQUE.sub(spaces, text)
 
 
 def split(code):
@@ -64,9 +71,19 @@ def _end(code, at):
 
 
 def parameters(text):
-    """Return the names of the parameters to bind, each once, in order."""
-    text = blank(text)
-    return list(dict.fromkeys(m.group() for m in _PARAMETER.finditer(text)))
+    """Return the names of the parameters to bind, by their numbers from 1; None for a number that
+    has no parameter. One without a name has its number as name, such as ?1."""
+    names = []
+    for found in _PARAMETER.findall(blank(text)):
+        if found[0] != "?":
+            names += [found] * (found not in names)
+        elif found == "?":
+            names.append(f"?{len(names) + 1}")
+        else:
+            number = min(max(int(found[1:]), 1), MAX_PARAMETERS)
+            names += [None] * (number - len(names))
+            names[number - 1] = f"?{number}"
+    return names
 
 
 def place(code, statement, message, error=-1):
