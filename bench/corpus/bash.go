@@ -15,7 +15,7 @@ import (
 // interactive shell with the kernel's options that reads it: an error of an expansion ends such a
 // reading.
 func bashCorpus() corpus {
-	return corpus{language: "bash", read: readBash, prepare: prepareBash}
+	return corpus{language: "bash", read: readBash, prepare: prepareBash, applies: appliesBash}
 }
 
 func readBash(dir string) ([]*program, error) {
@@ -44,24 +44,31 @@ func readBash(dir string) ([]*program, error) {
 			name: filepath.Base(script), code: code,
 			file: dir, right: filepath.Base(path), script: true,
 		}
-		list = append(list, &program{name: relative(dir, script), cells: []*cell{c}})
+		list = append(list, &program{name: relative(dir, script), cells: []*cell{c}, fresh: true})
 	}
 	return list, nil
 }
 
-// bashReasons are differences that the kernel has on purpose, see langs/bash/README.md.
-func bashReasons() []reason {
-	return []reason{
-		because("has an error of syntax, or sets a mode that changes the syntax: a cell is checked first",
-			"", `^SyntaxError`),
-		because("prints the calls on the stack, which have the kernel's", `/dbg-support`, ""),
-		because("prints options, descriptors or jobs of its own shell, which is interactive",
-			`/(shopt|varenv|vredir|trap)\.tests`, ""),
-		because("restricts its own shell, which cannot report its end", `/rsh\.tests`, ""),
-		because("waits for jobs or time limits for longer than a cell may run",
-			`/(ifs-posix|jobs|read)\.tests`, `^no end`),
+// appliesBash runs a script with an error of syntax as a program: a cell with such an error runs
+// nothing, and Bash runs what is before it.
+func appliesBash(ctx context.Context, b *box, p *program, c *cell) (string, error) {
+	said, _, err := b.run(ctx, "bash", "-O", "extglob", "-n", "tests/"+c.name)
+	if err != nil || !bashErrors.MatchString(said) {
+		return "", err
 	}
+	for _, code := range p.setup {
+		if _, err := b.cell(ctx, code, &cell{}); err != nil {
+			return "", err
+		}
+	}
+	o, err := b.cell(ctx, "#!/bin/bash\n"+c.code, &cell{script: true})
+	if err != nil || c.check(o) != "" {
+		return "", err
+	}
+	return "have an error of syntax, which ends Bash's reading; they pass as programs", nil
 }
+
+var bashErrors = regexp.MustCompile(`syntax error|delimited by end-of-file`)
 
 // bashCheck compares with each of some texts.
 func bashCheck(texts ...string) func(outcome) string {
@@ -81,15 +88,18 @@ func bashCheck(texts ...string) func(outcome) string {
 }
 
 // bashText removes what differs by the way in which a script is run: the name of the shell and of
-// its script, line numbers, and that an interactive shell has no terminal.
+// its script, line numbers, the name of the outermost call, and that an interactive shell has no
+// terminal.
 func bashText(s string) string {
 	for _, r := range []struct{ pattern, by string }{
 		{`(?m)^(\./)?[\w./-]*?(bash|\.tests?|\.sub|cell-?\d*|\d+): (line \d+: )?`, ""},
 		{`([\w./-]+(\.tests?|\.sub|cell-\d+)|\bbash): (line \d+: )?`, ""},
 		{`(?m)^environment: (line \d+: )?`, ""},
-		{`/tmp/\.bash-\w+/cell-\d+|\./[\w-]+\.(tests?|sub)\b`, "SCRIPT"},
+		{`/tmp/\.bash-\w+/(cell|program)-\d+|\./\.cell-\d+|\./[\w-]+\.(tests?|sub)\b`, "SCRIPT"},
 		{`(BASH_LINENO=\(\[0\]=)"\d+"`, "$1N"},
 		{`(/tmp/[\w.]*)-\d+`, "$1-N"},
+		{`/tmp/tmp\.\w+`, "TMP"},
+		{`\bmain\b`, "source"},
 		{`(?m)^(cannot set terminal process group.*|no job control in this shell)\n`, ""},
 		{`line \d+`, "line N"},
 		{`[ \t]+\n`, "\n"},
@@ -127,20 +137,27 @@ func prepareBash(ctx context.Context, b *box, p *program) error {
 	}
 	c := p.cells[0]
 	// With one stream, its text is in the order in which it was written, as that of the references.
-	p.setup = []string{"exec 2>&1; cd ~/tests; " + bashEnvironment}
+	p.setup = []string{bashClean + "exec 2>&1; cd ~/tests; " + bashEnvironment}
 	want, err := load(filepath.Join(dir, "tests", c.right))
 	if err != nil {
 		return err
 	}
-	script, _, err := b.run(ctx, "bash", "-c", "cd ~/tests; "+bashEnvironment+
+	script, _, err := b.run(ctx, "bash", "-c", bashClean+"cd ~/tests; "+bashEnvironment+
 		"; timeout 240 bash ./"+c.name+" 2>&1 </dev/null")
 	if err != nil {
 		return err
 	}
-	typed, _, err := b.run(ctx, "bash", "-c", "cd ~/tests; "+bashEnvironment+"; "+bashTyped,
+	typed, _, err := b.run(ctx, "bash", "-c", bashClean+"cd ~/tests; "+bashEnvironment+"; "+bashTyped,
 		"typed", c.name)
 	if err != nil {
 		return err
+	}
+	// The text after the last prompt is from a DEBUG trap of the script.
+	if _, after, found := strings.Cut(typed, "<prompt>"); found {
+		typed = after
+		if end := strings.LastIndex(typed, "<prompt>"); end >= 0 {
+			typed = strings.ReplaceAll(typed[:end], "<prompt>", "")
+		}
 	}
 	if bashCheck(want)(outcome{text: script}) != "" {
 		want = script // an environment in which the script prints something else
@@ -153,10 +170,13 @@ func prepareBash(ctx context.Context, b *box, p *program) error {
 const bashEnvironment = `export THIS_SH=bash BUILD_DIR=~ TMPDIR=/tmp BASH_TSTOUT=/tmp/out
 export LC_ALL=C.UTF-8 PATH=~/tests:$PATH`
 
+// bashClean removes what another run of the script has left, but nothing of the kernel.
+const bashClean = "rm -rf /tmp/[!.]*; "
+
 // bashTyped runs a script in an interactive shell with the options of the kernel's, which reads it
-// from its input. The last command ends the shell without a message.
+// from its input and has it in its history. The last command ends the shell without a message.
 const bashTyped = `PS1= PS2= timeout 240 bash --norc --noprofile --noediting -i 2>&1 <<END
-set +H +m +o history -E; shopt -s extglob expand_aliases; FUNCNEST=4000
+set +H +m +o history -E; shopt -s extglob expand_aliases; FUNCNEST=4000; history -s -- "\$(<./$1)"; PS1="<prompt>"
 . ./$1 </dev/null
 exec true
 END`
