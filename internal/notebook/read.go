@@ -21,7 +21,7 @@ func (s *Store) List(tenant string, q wire.Query) (wire.List, error) {
 	}) {
 		out.Notebooks = append(out.Notebooks, wire.Notebook{
 			ID: n.ID, Session: n.Session, Path: n.Path, SavedMS: n.last().Saved.UnixMilli(),
-			Bytes: n.last().Bytes, Versions: len(n.Versions),
+			Bytes: n.last().Bytes, Versions: len(n.Versions), Title: n.Title,
 		})
 	}
 	return out, nil

@@ -82,6 +82,12 @@ func (d *draft) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// title returns the title of the notebook.
+func (d *draft) title() (string, error) {
+	_, err := d.file.Seek(0, io.SeekStart)
+	return titleOf(d.file), err
+}
+
 // add makes the draft the newest version of a notebook.
 func (s *Store) add(d *draft, path string) error {
 	o := d.owner
@@ -96,6 +102,9 @@ func (s *Store) add(d *draft, path string) error {
 		n.Versions = slices.Clone(before.Versions)
 	}
 	n.Subject = o.Subject
+	if n.Title, err = d.title(); err != nil {
+		return err
+	}
 	next := version{
 		ID: "v_" + newName(), Begun: s.now(), Saved: s.now(), Bytes: d.bytes,
 		Sum: hex.EncodeToString(d.sum.Sum(nil)), File: newName(), Subject: o.Subject,

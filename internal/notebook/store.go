@@ -58,7 +58,9 @@ type notebook struct {
 	Session string `json:"session"`
 	Path    string `json:"path"`
 	// Subject is the user or the key of the last save.
-	Subject  string    `json:"subject,omitempty"`
+	Subject string `json:"subject,omitempty"`
+	// Title is the title of the newest version; see titleOf.
+	Title    string    `json:"title,omitempty"`
 	Versions []version `json:"versions"` // oldest first; at least one
 }
 

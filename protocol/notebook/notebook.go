@@ -29,6 +29,9 @@ type Notebook struct {
 	// Bytes is the size of the newest version.
 	Bytes    int64 `json:"bytes"`
 	Versions int   `json:"versions"`
+	// Title is its first heading or its first line of code, at most 80 characters. It is empty if it
+	// has neither, and for notebooks that were saved before the server had titles.
+	Title string `json:"title,omitempty"`
 }
 
 // List is a list of stored notebooks, the one that was saved last first.

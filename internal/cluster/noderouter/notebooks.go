@@ -35,7 +35,7 @@ func (r *Router) notebooks(ctx context.Context, who noderpc.Principal, params js
 			}
 			n.Versions += all[i].Versions
 			if n.SavedMS < all[i].SavedMS {
-				n.SavedMS, n.Bytes = all[i].SavedMS, all[i].Bytes
+				n.SavedMS, n.Bytes, n.Title = all[i].SavedMS, all[i].Bytes, all[i].Title
 			}
 			all[i] = n
 		}
