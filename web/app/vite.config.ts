@@ -12,6 +12,7 @@ const out = join(here, 'dist/site')
 /** Libraries that the frame of untrusted output may load, served at /sandbox/lib/. */
 const libraries = {
   'plotly.js': 'plotly.js-dist-min/plotly.min.js',
+  'mermaid.js': '@mermaid-js/tiny/dist/mermaid.tiny.js',
   'vega.js': 'vega/build/vega.min.js',
   'vega-lite.js': 'vega-lite/build/vega-lite.min.js',
   'vega-embed.js': 'vega-embed/build/vega-embed.min.js',

@@ -43,7 +43,7 @@ def inspect(shell, request):
 
 
 def _describe(shell, about, code, cursor):
-    """Answer a question about a table or about code. An unknown one has no answer."""
+    """Answer a question about a table, a variable or code. An unknown one has no answer."""
     kind, answer = about.get("kind"), None
     if kind in ("rows", "statistics", "export"):
         from . import tables  # it is not needed before
@@ -51,6 +51,9 @@ def _describe(shell, about, code, cursor):
     elif kind in ("problems", "definition", "names", "format"):
         from . import questions
         answer = questions.answer(shell, about, code, cursor)
+    elif kind == "value":
+        from . import preview
+        answer = preview.answer(shell, about)
     return {"found": False} if answer is None else {"found": True, "data": {"application/json": answer}}
 
 

@@ -36,6 +36,22 @@ class Tables(KernelCase):
         self.assertIsNone(self.form("pd.set_option('display.notebook_repr_html', False)\npd.DataFrame({'n': [1]})"))
         self.kernel.run("pd.set_option('display.notebook_repr_html', True)")
 
+    def test_value_of_variable(self):
+        def value(name):
+            reply = self.kernel.ask("inspect", code="", cursor=0, about={"kind": "value", "name": name})
+            return reply["data"]["application/json"] if reply["found"] else None
+
+        self.kernel.run("frame = pd.DataFrame({'n': range(1000)}); line = pd.Series([1, 2], name='s'); words = ['ab'] * 1000; text = 'x' * 30_000; grid = np.zeros((10, 10))")
+        frame = value("frame")
+        self.assertEqual((frame["table"]["rows"], self.ask(frame["table"], count=1)["rows"]), (1000, [[0, 0]]))
+        self.assertGreaterEqual(frame["bytes"], 8000)
+        self.assertEqual([c["name"] for c in value("line")["table"]["columns"]], ["", "s"])
+        self.assertTrue(value("words")["text"].startswith("['ab',\n"))
+        self.assertLess(len(value("words")["text"]), 2000)
+        self.assertEqual((len(value("text")["text"]), value("text")["cut"]), (20_000, True))
+        self.assertEqual(value("grid")["bytes"], 800)
+        self.assertIsNone(value("no_such_name"))
+
     def test_rows(self):
         form = self.form("big = pd.DataFrame({'n': np.arange(100_000), 'word': ['even', 'odd'] * 50_000}); big")
         self.assertEqual(self.ask(form, **{"from": 99_998, "count": 100}),

@@ -14,6 +14,7 @@ import { Examples, notebookOf, type Example } from './examples'
 import { lastOutput } from './last'
 import type { Preview } from './previews'
 import type { Detail } from './row'
+import { titlesOfSessions } from './titles'
 import { Sessions } from './sessions'
 import { lookAtSnapshots, Snapshots } from './snapshots'
 import { lookAtTemplates, Templates, type Template } from './templates'
@@ -30,6 +31,8 @@ const lookEvery = 4000
 const maxDetails = 20
 
 const details = signal<Record<string, Detail>>({})
+/** The titles of the sessions' notebooks. */
+const titles = signal<ReadonlyMap<string, string>>(new Map())
 
 /**
  * Requests details that a list lacks. These requests are not work: they resume no session and keep
@@ -62,7 +65,7 @@ export default function Home() {
     try {
       const list = (sessions.value = await client.peek()?.sessions())
       setError(undefined)
-      await Promise.all([list && lookCloser(list), lookAtTemplates().catch(() => {}), lookAtVolumes().catch(() => {}), lookAtSnapshots().catch(() => {})])
+      await Promise.all([list && lookCloser(list), titlesOfSessions().then((found) => (titles.value = found), () => {}), lookAtTemplates().catch(() => {}), lookAtVolumes().catch(() => {}), lookAtSnapshots().catch(() => {})])
     } catch (e) {
       setError(e as SandgateError)
     }
@@ -86,7 +89,6 @@ export default function Home() {
     try {
       const s = await client.peek()!.sandbox({
         language, ...(template ? { template: template.name } : {}), ...(chosen.peek().length ? { volumes: chosen.peek().map((name) => ({ name })) } : {}),
-        ...(example ? { name: example.name } : {}),
       })
       if (example) await rest('PUT', filesPath(s.id, 'notebook.ipynb'), notebookOf(example))
       navigate(terminal ? terminalPath(s.id) : notebookPath(s.id), { open: terminal })
@@ -123,7 +125,7 @@ export default function Home() {
       {error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">{t('Your sessions could not be listed.')} {explain(error)}</span>{mayHelp(error) && <button type="button" class="button" onClick={() => void look()}>{t('Try again')}</button>}</div>}
       {!list && !error && <ul class="sessions" aria-busy="true">{[1, 2].map((i) => <li key={i} class="session skeleton" />)}</ul>}
       {first && <div class="empty-box"><p>{t('No sessions yet. Choose a language above to start one.')}</p><p class="muted">{t('Variables, files and running programs stay when you leave. A link to a session opens it and runs nothing.')}</p></div>}
-      {list && list.length > 0 && <Sessions list={list} details={details.value} changed={look} />}
+      {list && list.length > 0 && <Sessions list={list} details={details.value} titles={titles.value} changed={look} />}
     </section>
   )
   return (

@@ -1,7 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Sandbox } from '@sandgate/client/base'
-import { number, plural, rich, t } from '../language/texts'
+import { plural, rich, t } from '../language/texts'
 import { facts } from '../notebook/languages'
 import { offers, rest } from '../rest'
 import { navigate, notebookPath, terminalPath } from '../router'
@@ -9,7 +9,9 @@ import { languageName, may } from '../server'
 import { ask, confirm } from '../ui/dialog'
 import { expiryOrNone } from '../ui/expiry'
 import { Icon } from '../ui/icon'
+import { Memory } from '../ui/memory'
 import { Menu, MenuItem } from '../ui/menu'
+import { renameSession } from '../ui/rename'
 import { failed, toast } from '../ui/toast'
 import { labelsOf, lostBecause, stateName, stateOf } from './filter'
 import type { Preview } from './previews'
@@ -25,6 +27,8 @@ export interface Detail {
 interface Props {
   session: Sandbox
   detail: Detail
+  /** The title of its notebook. */
+  title?: string | undefined
   changed: () => Promise<void>
   onLabel: (label: string) => void
   picked?: boolean
@@ -32,13 +36,13 @@ interface Props {
   onPick?: (on: boolean) => void
 }
 
-export function Row({ session: s, detail: { usage, last, previews }, changed, onLabel, picked, onPick }: Props) {
+export function Row({ session: s, detail: { usage, last, previews }, title, changed, onLabel, picked, onPick }: Props) {
   const i = s.info
   const lost = i.state === 'lost'
   const word = stateOf(i)
   const act = (what: string, f: () => Promise<unknown>) => void f().then(changed, (e: unknown) => failed(what, e))
   const at = (op: string) => `/v1/sessions/${encodeURIComponent(s.id)}${op && `/${op}`}`
-  const name = i.name || t('{language} session', { language: languageName(i.language) })
+  const name = i.name || title || t('{language} session', { language: languageName(i.language) })
   const terminals = i.channels?.filter((c) => c.kind === 'terminal' && c.state !== 'exited').length ?? 0
   const [Over, setOver] = useState<ComponentType | undefined>()
   const manage = () => void import('./previews').then(
@@ -70,10 +74,7 @@ export function Row({ session: s, detail: { usage, last, previews }, changed, on
         {() => (
           <>
             {!lost && <MenuItem onClick={() => navigate(notebookPath(s.id))}><Icon name="notebook" />{t('Open')}</MenuItem>}
-            <MenuItem onClick={async () => {
-              const to = await ask({ title: t('Rename the session'), value: i.name ?? '', placeholder: name, yes: t('Rename') })
-              if (to !== undefined && to !== (i.name ?? '')) act(t('The session was not renamed'), () => rest('PATCH', at(''), { name: to }))
-            }}><Icon name="edit" />{t('Rename…')}</MenuItem>
+            <MenuItem onClick={() => void renameSession(s.id, i.name ?? '', name).then((done) => { if (done) void changed() })}><Icon name="edit" />{t('Rename…')}</MenuItem>
             {offers('POST /v1/sessions/{id}/fork') && !lost && <MenuItem onClick={() => act(t('The session was not forked'), async () => {
               const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', at('fork'), { name: t('{name} (copy)', { name }) })
               toast(t('The copy has all variables, files and programs'), { label: t('Open'), run: () => navigate(notebookPath(copy!.id)) })
@@ -107,14 +108,6 @@ export function Row({ session: s, detail: { usage, last, previews }, changed, on
 }
 
 const previewName = (p: Preview) => p.label || t('Port {port}', { port: p.port })
-
-/** The memory in use, with the most that the session may take. */
-function Memory({ used, most }: { used: number; most?: number | undefined }) {
-  const mb = (n: number) => `${number(Math.round(n / 1e6))} MB`
-  if (!most) return <span class="memory">{mb(used)}</span>
-  const part = Math.min(1, used / most)
-  return <span class="memory">{t('{used} of {most}', { used: mb(used), most: mb(most) })}<meter class="meter" min={0} max={1} high={0.8} value={part} aria-label={t('{percent} % of its memory', { percent: Math.round(part * 100) })} /></span>
-}
 
 function ago(ms: number): string {
   const s = Math.max(0, (Date.now() - ms) / 1000)

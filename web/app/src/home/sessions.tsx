@@ -20,16 +20,17 @@ const selected = signal<ReadonlySet<string> | undefined>(undefined)
 interface Props {
   list: Sandbox[]
   details: Record<string, Detail>
+  titles: ReadonlyMap<string, string>
   changed: () => Promise<void>
 }
 
 const capital = (s: string) => s[0]!.toUpperCase() + s.slice(1)
 
 /** Lists sessions, the one that was used last first, with a filter and actions on several. */
-export function Sessions({ list, details, changed }: Props) {
+export function Sessions({ list, details, titles, changed }: Props) {
   const filtered = list.length >= fewest || text.value !== '' || state.value !== ''
   const sorted = [...list].sort((a, b) => b.info.active_ms - a.info.active_ms)
-  const shown = filtered ? sorted.filter((s) => matches(s.info, text.value, state.value, languageName(s.info.language))) : sorted
+  const shown = filtered ? sorted.filter((s) => matches(s.info, text.value, state.value, `${languageName(s.info.language)} ${titles.get(s.id) ?? ''}`)) : sorted
   const some = selected.value
   const pick = (id: string, on: boolean) => {
     const ids = new Set(some)
@@ -51,7 +52,7 @@ export function Sessions({ list, details, changed }: Props) {
       {some && <Actions shown={shown} picked={shown.filter((s) => some.has(s.id))} changed={changed} />}
       {shown.length === 0
         ? <div class="empty-box"><p>{t('No session matches the filter.')}</p><button type="button" class="button" onClick={() => { text.value = ''; state.value = '' }}>{t('Show all {n}', { n: number(list.length) })}</button></div>
-        : <ul class="sessions">{shown.map((s) => <Row key={s.id} session={s} detail={details[s.id] ?? {}} changed={changed} onLabel={(label) => (text.value = label)} {...(some ? { picked: some.has(s.id), onPick: (on: boolean) => pick(s.id, on) } : {})} />)}</ul>}
+        : <ul class="sessions">{shown.map((s) => <Row key={s.id} session={s} detail={details[s.id] ?? {}} title={titles.get(s.id)} changed={changed} onLabel={(label) => (text.value = label)} {...(some ? { picked: some.has(s.id), onPick: (on: boolean) => pick(s.id, on) } : {})} />)}</ul>}
     </>
   )
 }

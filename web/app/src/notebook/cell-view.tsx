@@ -94,7 +94,7 @@ function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellM
         : c.busy
         ? <button type="button" class="run busy" aria-label={t('Stop')} title={t('Stop (I I)')} onClick={(e) => { if (e.timeStamp - started.current > 500) void n.interrupt() }}><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /><span class="stop-mark"><Icon name="stop" /></span></button>
         : <button type="button" class="run" aria-label={t('Run this cell')} title={t('Run (Ctrl+Enter)')} onClick={(e) => { started.current = e.timeStamp; n.select(c.id); n.run([c]) }}><Icon name="play" /></button>}
-      <span class="count num" aria-hidden="true">{state === 'queued' ? '…' : c.count.value ?? ''}</span>
+      <span class="count num" aria-hidden="true">{state === 'queued' ? '…' : (n.mixed.value ? c.order.value : null) ?? c.count.value ?? ''}</span>
     </div>
   )
 }
@@ -139,9 +139,16 @@ function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: Cell
       <Menu label={t('More for this cell')} button={<Icon name="more" />}>
         {() => {
           const all = commands()
-          return ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'format', 'comment', 'fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map((id) => (
-            <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={(id === 'replay' || id === 'download-output') && c.execution === 0}>{all[id]!.name}</MenuItem>
-          ))
+          const item = (id: string) => <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={(id === 'replay' || id === 'download-output') && c.execution === 0}>{all[id]!.name}</MenuItem>
+          return (
+            <>
+              {['insert-above', 'insert-below', 'move-up', 'move-down'].map(item)}<hr />
+              {['cut', 'copy', 'paste-below', 'merge', 'delete'].map(item)}<hr />
+              {code && <>{['run-above', 'run-below', 'format'].map(item)}<hr /></>}
+              {item('comment')}
+              {code && <><hr />{['fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map(item)}</>}
+            </>
+          )
         }}
       </Menu>
     </div>
@@ -217,7 +224,8 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
       if (!n.readOnly) void import('./code/problems').then((m) => { if (!gone) stops.push(m.watchProblems(n, c)) }, () => {})
       // Unless the user has moved the focus meanwhile, to another cell or outside of the cells.
       const focused = document.activeElement
-      if (wanted && n.active.peek() === c.id && n.mode.peek() === 'edit' && (!focused || focused === document.body || focused.closest('.cell'))) editor.focus(wanted.at)
+      if (wanted && n.active.peek() === c.id && n.mode.peek() === 'edit' && (!focused || focused === document.body || focused.closest('.cell'))) editor.focus(n.typedAhead === c.id ? 'end' : wanted.at)
+      if (n.typedAhead === c.id) n.typedAhead = ''
     }
     const entry = {
       editor: undefined as Editor | undefined,

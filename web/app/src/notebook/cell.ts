@@ -15,6 +15,8 @@ export class CellModel {
   readonly language: Signal<string>
   readonly source: Signal<string>
   readonly count: Signal<number | null>
+  /** Its place among the cells of all languages that have run in the notebook. */
+  readonly order: Signal<number | null> = signal(null)
   readonly state: Signal<RunState> = signal('none')
   /** The start of the current or last execution, in milliseconds since 1970 UTC. */
   readonly started: Signal<number> = signal(0)

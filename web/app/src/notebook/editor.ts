@@ -136,7 +136,7 @@ export class Editor {
           EditorView.contentAttributes.of({ autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
           // The update for a focus change comes 10 ms later, which is too late for a key that
           // follows a click.
-          EditorView.domEventHandlers({ focus: () => host.focused() }),
+          EditorView.domEventHandlers({ focus: () => host.focused(), blur: () => queueMicrotask(() => this.#hideTips()) }),
           EditorView.updateListener.of((u) => {
             if (u.docChanged && !this.#leave) host.changed(u.state.doc.toString())
           }),
@@ -319,7 +319,7 @@ export class Editor {
     const line = v.state.doc.lineAt(main.head)
     if (!main.empty || /^\s*$/.test(line.text.slice(0, main.head - line.from))) return indentLess(v)
     const pos = main.head
-    void this.#inspect(pos).then((found) => v.dispatch({ effects: setTip.of(found) }))
+    void this.#inspect(pos).then((found) => { if (v.hasFocus) v.dispatch({ effects: setTip.of(found) }) })
     return true
   }
 
@@ -336,6 +336,12 @@ export class Editor {
     }
   }
 
+  /** Descriptions would cover the next cell when the user has left this one. */
+  #hideTips(): void {
+    const { state } = this.view
+    if (!this.view.hasFocus && (state.field(signature) || state.field(tip))) this.view.dispatch({ effects: [setSignature.of(null), setTip.of(null)] })
+  }
+
   /** Shows the signature of the function whose name ends at a place. */
   async #sign(name: number, from: number): Promise<void> {
     if (!suggesting.peek()) return
@@ -350,7 +356,7 @@ export class Editor {
     // Unless the cursor has left the arguments meanwhile.
     const { state } = this.view
     const { head } = state.selection.main
-    if (text && state.sliceDoc(name, from) === '(' && head >= from && amongArguments(state.sliceDoc(from, head))) this.view.dispatch({ effects: setSignature.of(shownSignature(from, text)) })
+    if (text && this.view.hasFocus && state.sliceDoc(name, from) === '(' && head >= from && amongArguments(state.sliceDoc(from, head))) this.view.dispatch({ effects: setSignature.of(shownSignature(from, text)) })
   }
 
   #signature(code: string, pos: number): Promise<Signature | undefined> {
@@ -362,7 +368,7 @@ export class Editor {
     const { state } = this.view
     const found = await this.#signature(state.doc.toString(), state.selection.main.head)
     const now = this.view.state
-    if (found && now.doc.eq(state.doc) && now.selection.main.head === state.selection.main.head) this.view.dispatch({ effects: setParameter.of(shownSignature(from, found)) })
+    if (found && this.view.hasFocus && now.doc.eq(state.doc) && now.selection.main.head === state.selection.main.head) this.view.dispatch({ effects: setParameter.of(shownSignature(from, found)) })
   }
 
   async #inspect(pos: number): Promise<Tooltip | null> {

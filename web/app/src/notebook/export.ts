@@ -42,7 +42,9 @@ pre,code{font-family:var(--mono);font-size:13px}pre{line-height:1.55;white-space
 .markdown{max-width:76ch;padding:2px 12px;font-size:15px;line-height:1.6}.markdown :is(p,ul,ol,pre,blockquote,table,h1,h2,h3,h4,hr){margin-top:.75em}.markdown :first-child{margin-top:0}.markdown ul,.markdown ol{padding-inline-start:1.6em}
 .markdown pre{padding:12px;border-radius:5px;background:var(--sunken)}.markdown code{padding:1px 4px;border-radius:4px;background:var(--sunken)}.markdown pre code{padding:0}
 .markdown blockquote{margin:.75em 0;padding-inline-start:1em;border-inline-start:3px solid var(--line);color:var(--muted)}.markdown hr{border:0;border-top:1px solid var(--line)}
-img{max-width:100%}table{border-collapse:collapse;font-size:13px}th,td{padding:4px 10px;border-bottom:1px solid var(--line);text-align:start}
+img{max-width:100%}.markdown .task{list-style:none}.markdown .footnotes{padding-top:.75em;border-top:1px solid var(--line);color:var(--muted);font-size:13px}
+.diagram .in-dark{display:none}@media screen and (prefers-color-scheme:dark){.diagram .in-dark{display:inline}.diagram .in-light{display:none}}
+table{border-collapse:collapse;font-size:13px}th,td{padding:4px 10px;border-bottom:1px solid var(--line);text-align:start}
 iframe{display:block;width:100%;border:0}
 @media print{:root:root{color-scheme:light}body{max-width:none;padding:0;background:#fff}.cell{grid-template-columns:32px minmax(0,1fr)}.code,img,iframe{break-inside:avoid}h1,h2,h3{break-after:avoid}}`
 
@@ -108,7 +110,7 @@ function cellRow(doc: Document, count: number | null): { row: HTMLElement; main:
  */
 async function settled(el: HTMLElement): Promise<HTMLElement> {
   const waits = () => el.querySelector('[data-waits]') !== null || [...el.querySelectorAll('.math')].some((m) => !m.querySelector('.katex, .katex-error'))
-  for (let tries = 0; waits() && tries < 100; tries++) await new Promise((drawn) => setTimeout(drawn, 20))
+  for (let tries = 0; waits() && tries < 400; tries++) await new Promise((drawn) => setTimeout(drawn, 20))
   for (const other of el.querySelectorAll('.katex-html')) other.remove()
   return el
 }

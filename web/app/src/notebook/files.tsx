@@ -215,7 +215,8 @@ export function Files({ notebook: n, shell }: PaneProps) {
                       <MenuItem onClick={() => void (e.dir ? downloadFolder(s.id, e.path) : download(e))}>{t('Download')}</MenuItem>
                       {!n.readOnly && <MenuItem onClick={async () => {
                         const to = await ask({ title: t('Rename or move'), value: short(e.path), yes: t('Move') })
-                        if (to && to !== short(e.path)) change(t('The file was not moved'), () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
+                        if (to && to !== short(e.path) && short(e.path) === n.path) await import('./place').then((m) => m.moveNotebook(n, to))
+                        else if (to && to !== short(e.path)) change(t('The file was not moved'), () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
                       }}>{t('Rename…')}</MenuItem>}
                       {!n.readOnly && <MenuItem danger onClick={async () => {
                         if (await confirm({ title: t('Delete {name}?', { name }), text: e.dir ? t('All its files are deleted.') : undefined, yes: t('Delete'), danger: true })) {

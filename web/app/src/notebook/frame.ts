@@ -19,6 +19,7 @@ export type FrameContent =
   | { kind: 'script'; code: string }
   | { kind: 'vega' | 'vega-lite' | 'plotly'; spec: unknown }
   | { kind: 'widget'; id: string }
+  | { kind: 'mermaid' }
   | { kind: 'pdf'; name: string; data: Uint8Array }
 
 /** Exchanges messages with the content of a frame. Messages from there are untrusted. */

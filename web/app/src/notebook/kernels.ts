@@ -22,6 +22,8 @@ export interface Cells {
   find(id: string): CellModel | undefined
   /** Returns the cell for an execution that another page started and this page does not know. */
   unknown(id: string, language: string, code: string): CellModel | undefined
+  /** Returns the number of the next execution of the notebook, in all languages. */
+  order(): number
   /** There is something to save. */
   changed(): void
   /** Called when a cell has ended. */
@@ -168,7 +170,7 @@ export class KernelLink {
     cell.errorLine.value = 0
     this.#flow.forget(cell.output)
     cell.output.clear()
-    cell.count.value = null
+    cell.count.value = cell.order.value = null
     cell.execution = 0
     let run: Run | undefined
     try {
@@ -239,6 +241,8 @@ export class KernelLink {
         const from = this.#kernel?.position ?? this.#from
         cell.state.value = 'running'
         cell.started.value = e.time / 1000
+        // After a reload the page reads the beginning of a cell that it knows again.
+        if (cell.order.peek() === null || cell.execution !== e.cell || cell.channel !== this.#kernel?.id) cell.order.value = this.#cells.order()
         cell.count.value = e.execution_count || null
         cell.execution = e.cell
         cell.channel = this.#kernel?.id ?? ''

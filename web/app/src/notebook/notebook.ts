@@ -96,6 +96,8 @@ export class Notebook implements Page {
   openFile: (path: string, line: number) => void = () => {}
   /** The cells that folded headings hide. */
   readonly hidden = computed(() => hiddenCells(this.cells.value))
+  /** The cell whose text was typed before its editor was loaded. */
+  typedAhead = ''
   /** Sets the page's focus as in the model. The page provides this function. */
   focus: () => void = () => {}
   readonly #store: Store
@@ -130,6 +132,7 @@ export class Notebook implements Page {
       find: (id) => this.find(id),
       unknown: (id, language, code) => this.#appear(id, language, code),
       changed: () => this.touch(),
+      order: () => 1 + Math.max(0, ...this.cells.peek().map((c) => c.order.peek() ?? 0)),
       ended: (cell) => {
         this.turns.value++
         const n = this.cells.peek().indexOf(cell) + 1
@@ -307,6 +310,22 @@ export class Notebook implements Page {
     if (long) void this.refresh()
   }
 
+  /**
+   * Types a key into the active cell, whose editor is being loaded. Returns false for a key that is
+   * no text.
+   */
+  typeAhead(e: Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>): boolean {
+    const c = this.activeCell
+    const plain = !e.ctrlKey && !e.metaKey && !e.altKey
+    if (!c || this.readOnly || !plain) return false
+    if (e.key.length === 1) c.source.value += e.key
+    else if (e.key === 'Enter' && !e.shiftKey) c.source.value += '\n'
+    else if (e.key === 'Backspace') c.source.value = c.source.peek().slice(0, -1)
+    else return false
+    this.typedAhead = c.id
+    return true
+  }
+
   /** Schedules a save. */
   touch(c?: CellModel): void {
     if (this.readOnly || this.#theirs) return
@@ -350,16 +369,17 @@ export class Notebook implements Page {
   }
 
   /** The last execution of each cell, by which its output and its recording are found. */
-  #executions(): Record<string, [channel: string, number: number]> {
-    return Object.fromEntries(this.cells.peek().flatMap((c) => (c.execution ? [[c.id, [c.channel, c.execution]]] : [])))
+  #executions(): Record<string, [channel: string, number: number, order: number]> {
+    return Object.fromEntries(this.cells.peek().flatMap((c) => (c.execution ? [[c.id, [c.channel, c.execution, c.order.peek() ?? 0]]] : [])))
   }
 
   #remind(executions: Object): void {
     for (const c of this.cells.peek()) {
-      const [channel, number] = (executions[c.id] ?? []) as unknown[]
+      const [channel, number, order] = (executions[c.id] ?? []) as unknown[]
       if (typeof channel !== 'string' || typeof number !== 'number') continue
       c.channel = channel
       c.execution = number
+      if (typeof order === 'number' && order > 0) c.order.value = order
     }
   }
 
@@ -764,7 +784,7 @@ export class Notebook implements Page {
       if (type !== 'code' || c.busy) continue
       if (c.source.peek().trim() === '') {
         c.output.clear()
-        c.count.value = null
+        c.count.value = c.order.value = null
         c.state.value = 'none'
         continue
       }
@@ -789,10 +809,11 @@ export class Notebook implements Page {
     this.run(this.cells.peek().slice(this.cells.peek().findIndex((c) => c.id === this.active.peek())))
   }
 
-  /** Interrupts the running cells of all languages. */
-  async interrupt(grace?: number): Promise<void> {
-    for (const c of this.cells.peek()) if (c.state.peek() === 'queued') c.state.value = 'aborted'
-    await Promise.all(this.kernels.all.peek().filter((k) => k.state.peek() === 'busy').map((k) => k.interrupt(grace))).catch((e: unknown) => failed(t('The cell was not interrupted'), e))
+  /** Interrupts the running cells of a kernel, or of all languages. */
+  async interrupt(grace?: number, only?: KernelLink): Promise<void> {
+    const meant = (k: KernelLink) => only === undefined || k === only
+    for (const c of this.cells.peek()) if (c.state.peek() === 'queued' && meant(this.kernelOf(c))) c.state.value = 'aborted'
+    await Promise.all(this.kernels.all.peek().filter((k) => k.state.peek() === 'busy' && meant(k)).map((k) => k.interrupt(grace))).catch((e: unknown) => failed(t('The cell was not interrupted'), e))
   }
 
   async restart(language = this.activeCell?.language.peek() ?? this.language.peek()): Promise<void> {
@@ -819,7 +840,7 @@ export class Notebook implements Page {
     for (const c of which) {
       if (c.busy) continue
       c.output.clear()
-      c.count.value = null
+      c.count.value = c.order.value = null
       c.state.value = 'none'
     }
     this.touch()

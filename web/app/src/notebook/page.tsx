@@ -5,13 +5,15 @@ import type { PageProps } from '../app'
 import { t } from '../language/texts'
 import { navigate, notebookPath, route, terminalPath } from '../router'
 import { offers } from '../rest'
-import { client, may } from '../server'
+import { client, languageName, may } from '../server'
+import { viewing } from '../token'
 import { Bar } from '../ui/bar'
 import { expiry } from '../ui/expiry'
 import { Icon, type IconName } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import { useEntries, type Entry } from '../ui/palette'
 import { usePresence } from '../ui/presence'
+import { given, renameSession } from '../ui/rename'
 import { failed } from '../ui/toast'
 import { appView, queryOf } from './appview'
 import { Cells, useCare, useGone } from './cells'
@@ -37,6 +39,9 @@ export default function NotebookPage({ session }: PageProps) {
   useEffect(() => {
     let n: Notebook | undefined
     let gone = false
+    const early: KeyboardEvent[] = [] // what is typed while the notebook opens
+    const press = (e: KeyboardEvent) => { if (e.target === document.body && early.length < 200) early.push(e) }
+    addEventListener('keydown', press)
     setNotebook(undefined)
     setError(undefined)
     void (async () => {
@@ -46,12 +51,15 @@ export default function NotebookPage({ session }: PageProps) {
         n = new Notebook(s, path, !may('sessions:write'))
         setNotebook(n)
         await n.open()
+        removeEventListener('keydown', press)
+        if (n.fresh) for (const e of early) n.typeAhead(e)
       } catch (e) {
         if (!gone) setError(e as SandgateError)
       }
     })()
     return () => {
       gone = true
+      removeEventListener('keydown', press)
       n?.close()
     }
   }, [session, path])
@@ -116,7 +124,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     if (!value || value.view === main) rememberPane(n, value?.name)
   })
   useSignalEffect(() => {
-    const name = n.session.info.name || n.path.replace(/\.ipynb$/, '')
+    const name = given.value[n.session.id] || n.session.info.name || n.path.replace(/\.ipynb$/, '')
     document.title = t('{name} – Sandgate', { name: n.kernels.busy.value ? `● ${name}` : name })
   })
   useEffect(() => () => void (document.title = 'Sandgate'), [])
@@ -188,6 +196,26 @@ function entriesOf(desk: Desk): Entry[] {
   ]
 }
 
+/** The name of the session, and that of the notebook with a menu of the others. */
+function Place({ desk }: { desk: Desk }) {
+  const n = desk.main.notebook
+  const name = given.value[n.session.id] ?? n.session.info.name ?? ''
+  const Notebooks = useLoaded(!viewing.value, () => import('./place').then((m) => m.Notebooks))
+  const shown = name || t('{language} session', { language: languageName(n.session.info.language) })
+  return (
+    <div class="title">
+      {!viewing.value && (n.readOnly ? <span class="wide ellipsis">{shown}</span> : <button type="button" class="button quiet wide" title={t('Rename the session')} onClick={() => void renameSession(n.session.id, name, shown)}><span class="ellipsis">{shown}</span></button>)}
+      {!viewing.value && <span class="wide muted" aria-hidden="true">/</span>}
+      {viewing.value ? <span class="ellipsis">{n.path.replace(/\.ipynb$/, '')}</span> : (
+        <Menu label={t('Notebook {name}', { name: n.path })} class="button quiet" button={<span class="ellipsis">{n.path.replace(/\.ipynb$/, '')}</span>}>
+          {() => Notebooks && <Notebooks desk={desk} />}
+        </Menu>
+      )}
+      {!n.readOnly && <SaveState notebook={n} />}
+    </div>
+  )
+}
+
 function Toolbar({ desk, presence }: { desk: Desk; presence: Presence | undefined }) {
   const view = desk.main
   const { notebook: n, shell } = view
@@ -200,10 +228,7 @@ function Toolbar({ desk, presence }: { desk: Desk; presence: Presence | undefine
   const hidden = dock && dock.state.value.groups.length > 0 && dock.state.value.hidden
   return (
     <Bar>
-      <div class="title">
-        <span class="ellipsis">{n.session.info.name || n.path.replace(/\.ipynb$/, '')}</span>
-        {!n.readOnly && <SaveState notebook={n} />}
-      </div>
+      <Place desk={desk} />
       {expiry(n.session.info) && <span class="muted wide expiry">{expiry(n.session.info)}</span>}
       {n.readOnly && <span class="badge">{t('Watching')}</span>}
       <RunControls view={view} shared={desk.others.value.length > 0} />

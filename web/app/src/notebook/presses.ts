@@ -41,8 +41,10 @@ function pressed(e: KeyboardEvent, { notebook: n, editors, shell }: View, keys: 
     n.mode.value = 'command'
     return n.focus()
   }
-  // Text that is typed while the editor is being loaded is not a command.
+  // Text that is typed while the editor is being loaded is no command.
   const writing = inEditor || (n.mode.peek() === 'edit' && target.matches('.cell.active'))
+  // So that the first words of a new notebook are not lost.
+  if (writing && !inEditor && n.typeAhead(e)) return e.preventDefault()
   const found = keys.match(writing ? editKeys : commandKeys, press, e.timeStamp)
   if (!found) return
   // Selected text is copied as text.

@@ -1,9 +1,10 @@
 import type { Presence, Sandbox } from '@sandgate/client/base'
 import { useEffect, useState } from 'preact/hooks'
-import { number, t } from '../language/texts'
+import { t } from '../language/texts'
 import { languageName } from '../server'
 import { autosave } from '../settings'
 import { Icon } from '../ui/icon'
+import { Memory } from '../ui/memory'
 import { Menu, MenuItem } from '../ui/menu'
 import { People } from '../ui/presence'
 import { duration } from './cell-view'
@@ -59,22 +60,23 @@ export function RunControls({ view, shared = false }: { view: View; shared?: boo
 function KernelChip({ view, shared }: { view: View; shared: boolean }) {
   const n = view.notebook
   const all = n.kernels.all.value
-  const busy = all.filter((k) => k.state.value === 'busy')
   const has = (state: string) => all.some((k) => k.state.value === state)
-  const state = n.ended.value !== undefined ? 'ended' : has('dead') ? 'dead' : has('starting') ? 'starting' : busy.length ? 'busy' : has('idle') ? 'ready' : 'not-started'
+  const state = n.ended.value !== undefined ? 'ended' : has('dead') ? 'dead' : has('starting') ? 'starting' : has('busy') ? 'busy' : has('idle') ? 'ready' : 'not-started'
   const word = { ended: t('Ended'), dead: t('Dead'), starting: t('Starting'), busy: t('Busy'), ready: t('Ready'), 'not-started': t('Not started') }[state]
   const words = { none: t('none|the state of a kernel'), starting: t('starting|the state of a kernel'), idle: t('idle|the state of a kernel'), busy: t('busy|the state of a kernel'), dead: t('dead|the state of a kernel') }
   return (
     <Menu label={t('Kernels: {state}', { state: word })} class={`button quiet chip ${state}`} button={<><i class="dot" /><span class="wide">{word}</span></>}>
       {() => (
         <>
+          {all.length === 0 && <p class="usage muted">{t('No kernel is running. Run a cell to start one.')}</p>}
           {all.map((k) => (
-            <MenuItem key={k.language} disabled={n.readOnly} onClick={() => void restart(n, k.language)}>
-              <i class="dot" style={{ background: facts(k.language).colour }} />{t('{language}: {state}', { language: languageName(k.language), state: words[k.state.value] })}{!n.readOnly && <span class="muted">{t('Restart…')}</span>}
-            </MenuItem>
+            <div key={k.language} class="kernel" role="group" aria-label={languageName(k.language)}>
+              <i class="dot" style={{ background: facts(k.language).colour }} /><span class="grow">{languageName(k.language)} <span class="muted">{words[k.state.value]}</span></span>
+              {!n.readOnly && <MenuItem disabled={k.state.value !== 'busy'} onClick={() => void n.interrupt(undefined, k)}>{t('Interrupt')}</MenuItem>}
+              {!n.readOnly && <MenuItem onClick={() => void restart(n, k.language)}>{t('Restart…')}</MenuItem>}
+            </div>
           ))}
-          {all.length > 0 && <hr />}
-          {!n.readOnly && <MenuItem onClick={() => void n.interrupt()} keys="I I" disabled={busy.length === 0}>{t('Interrupt')}</MenuItem>}
+          <hr />
           {shared && <p class="usage muted">{t('All notebooks of the session share its kernels and their variables.')}</p>}
           <Usage notebook={n} />
         </>
@@ -83,17 +85,21 @@ function KernelChip({ view, shared }: { view: View; shared: boolean }) {
   )
 }
 
-/** Shows the resource use of the session at the time the menu opens. */
+/** Shows the resource use of the session, and its limit, while the menu is open. */
 function Usage({ notebook: n }: { notebook: Notebook }) {
   const [used, setUsed] = useState<Sandbox['info']['usage']>()
   useEffect(() => {
-    let here = true
-    n.session.refresh().then((i) => here && setUsed(i.usage), () => {}) // a session that is not running uses nothing
-    return () => {
-      here = false
-    }
+    const look = () => void n.session.refresh().then((i) => setUsed(i.usage), () => {}) // a session that is not running uses nothing
+    look()
+    const timer = setInterval(look, 2000)
+    return () => clearInterval(timer)
   }, [n])
-  return used ? <p class="usage muted">{t('{n} MB of memory, {time} of processor time', { n: number(Math.round(used.memory_bytes / 1e6)), time: duration(used.cpu_ms) })}</p> : null
+  if (!used) return null
+  return (
+    <p class="usage muted">
+      {t('Memory')} <Memory used={used.memory_bytes} most={used.memory_max_bytes} drawn /><br />{t('{time} of processor time', { time: duration(used.cpu_ms) })}
+    </p>
+  )
 }
 
 /** Interrupts. If that has not helped within 3 s, it kills. */

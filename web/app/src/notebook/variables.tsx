@@ -1,7 +1,9 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Variable } from '@sandgate/client/base'
 import { t } from '../language/texts'
 import { languageName } from '../server'
+import { bytes } from '../ui/bytes'
+import type { KernelLink } from './kernels'
 import type { PaneProps } from './pane'
 import { grouped, type VariableKind } from './variablekinds'
 import './variables.css'
@@ -15,6 +17,7 @@ export function Variables({ notebook: n }: PaneProps) {
   const [found, setFound] = useState<{ language: string; list: Variable[] } | undefined>()
   const [error, setError] = useState<string | undefined>()
   const [filter, setFilter] = useState('')
+  const [open, setOpen] = useState<string>()
   const turn = n.turns.value
   const busy = kernel?.state.value === 'busy'
   useEffect(() => {
@@ -49,7 +52,10 @@ export function Variables({ notebook: n }: PaneProps) {
               <table class="variables" aria-label={title}>
                 <thead class="sr"><tr><th scope="col">{t('Name and type')}</th><th scope="col">{t('Value')}</th></tr></thead>
                 <tbody>
-                  {shown[kind].map((v) => <tr key={v.name}><th scope="row">{v.name}<span class="muted">{v.type}{v.size && ` ${v.size}`}</span></th><td><code title={v.value}>{v.value}</code></td></tr>)}
+                  {shown[kind].flatMap((v) => [
+                    <tr key={v.name}><th scope="row"><button type="button" class="variable" aria-expanded={open === v.name} title={t('Show the whole value')} onClick={() => setOpen(open === v.name ? undefined : v.name)}>{v.name}</button><span class="muted">{v.type}{v.size && ` ${v.size}`}</span></th><td><code title={v.value}>{v.value}</code></td></tr>,
+                    open === v.name && <tr key={`${v.name} value`}><td colSpan={2}><Value kernel={kernel} name={v.name} turn={turn} /></td></tr>,
+                  ])}
                 </tbody>
               </table>
             </details>
@@ -59,4 +65,61 @@ export function Variables({ notebook: n }: PaneProps) {
       )}
     </>
   )
+}
+
+interface Answer {
+  table?: unknown
+  text?: string
+  cut?: boolean
+  bytes?: number | null
+}
+
+/** The whole value of a variable: a table, or text. It is asked for again when a cell has ended. */
+function Value({ kernel, name, turn }: { kernel: KernelLink; name: string; turn: number }) {
+  const [answer, setAnswer] = useState<Answer>()
+  const [error, setError] = useState('')
+  const at = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    let here = true
+    void valueOf(kernel, name).then((a) => {
+      if (!here) return
+      setAnswer(a)
+      setError(a ? '' : t('The kernel cannot show it.'))
+    }, (e: Error) => here && setError(e.message))
+    return () => {
+      here = false
+    }
+  }, [kernel, name, turn])
+  useEffect(() => {
+    if (!answer?.table || !at.current) return
+    let grid: HTMLElement | undefined
+    let here = true
+    void import('./grid/grid').then((m) => {
+      grid = m.kernelGrid(answer.table, (about) => kernel.ask(about))
+      if (here && grid) at.current?.replaceChildren(grid)
+    }, (e: Error) => setError(e.message))
+    return () => {
+      here = false
+      ;(grid as { dispose?: () => void } | undefined)?.dispose?.()
+    }
+  }, [answer])
+  return (
+    <div class="value" role="region" aria-label={t('Value of {name}', { name })}>
+      {error && <p class="bad">{error}</p>}
+      {!answer && !error && <p class="muted">{t('Asking…')}</p>}
+      {answer?.text !== undefined && <pre tabIndex={0}>{answer.text}{answer.cut && ' …'}</pre>}
+      <div ref={at} />
+      {typeof answer?.bytes === 'number' && <p class="muted num">{t('{size} of memory', { size: bytes(answer.bytes) })}</p>}
+    </div>
+  )
+}
+
+/** Kernels that cannot show values describe the name. */
+async function valueOf(kernel: KernelLink, name: string): Promise<Answer | undefined> {
+  const answer = await kernel.ask({ kind: 'value', name })
+  if (answer) return answer
+  const reply = await kernel.kernel?.inspect(name, name.length, { signal: AbortSignal.timeout(5000) })
+  const text = reply?.found ? reply.data?.['text/plain'] : undefined
+  // eslint-disable-next-line no-control-regex
+  return typeof text === 'string' ? { text: text.replace(/\x1b\[[\d;]*m/g, '') } : undefined
 }

@@ -1,5 +1,6 @@
 import type { FileInfo } from '@sandgate/client/base'
 import { stateName } from '../home/filter'
+import { titlesOfSessions } from '../home/titles'
 import { t } from '../language/texts'
 import { filesPath, offers, rest } from '../rest'
 import { consolePath, navigate, notebookPath, route, terminalPath } from '../router'
@@ -9,6 +10,7 @@ import { settingsOpen } from '../ui/bar'
 import { choices, switches } from '../ui/choices'
 import { ask } from '../ui/dialog'
 import type { Entry } from '../ui/palette'
+import { renameSession } from '../ui/rename'
 import { failed, toast } from '../ui/toast'
 
 /** The number of files that are searched in the home, and in each of its folders, to a depth. */
@@ -56,11 +58,7 @@ function sessionEntries(session: string): Entry[] {
     ({ id, kind: 'Command', name, words, run: () => void f().catch((e: unknown) => failed(what, e)) })
   return [
     entry('rename session', t('Rename the session…'), t('title'), t('The session was not renamed'), async () => {
-      const { name } = (await client.peek()!.getSandbox(session)).info
-      const to = await ask({ title: t('Rename the session'), value: name ?? '', yes: t('Rename') })
-      if (to === undefined || to === (name ?? '')) return
-      await rest('PATCH', at, { name: to })
-      toast(to ? t('The session is now called {name}', { name: to }) : t('The session has no name now'))
+      await renameSession(session, (await client.peek()!.getSandbox(session)).info.name ?? '')
     }),
     ...(offers('POST /v1/sessions/{id}/fork') ? [entry('fork session', t('Fork the session'), t('copy clone duplicate branch'), t('The session was not forked'), async () => {
       const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', `${at}/fork`, {})
@@ -79,9 +77,9 @@ function sessionEntries(session: string): Entry[] {
 export async function otherSessions(): Promise<Entry[]> {
   if (viewing.peek() || !may('sessions:read')) return []
   const here = route.peek().session
-  const all = await client.peek()!.sessions()
+  const [all, titles] = await Promise.all([client.peek()!.sessions(), titlesOfSessions().catch((): ReadonlyMap<string, string> => new Map())])
   return all.filter((s) => s.id !== here && s.info.state !== 'lost').sort((a, b) => b.info.active_ms - a.info.active_ms).map(({ id, info }) => ({
-    id, kind: 'Session', name: info.name || t('{language} session', { language: languageName(info.language) }), note: `${stateName(info.state)}, ${id.slice(0, 10)}`,
+    id, kind: 'Session', name: info.name || titles.get(id) || t('{language} session', { language: languageName(info.language) }), note: `${stateName(info.state)}, ${id.slice(0, 10)}`,
     words: `${id} ${info.language} ${Object.entries(info.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(' ')}`, run: () => navigate(notebookPath(id)),
   }))
 }

@@ -7,7 +7,7 @@ import { t } from '../language/texts'
  */
 const kinds: Record<string, { again: boolean; advice: () => string }> = {
   invalid_argument: { again: false, advice: () => t('A value in the request is not allowed; correct the named field.') },
-  malformed: { again: false, advice: () => t('The message could not be parsed; see docs/protocol.md.') },
+  malformed: { again: false, advice: () => t('The page and the server do not understand each other. Reload the page.') },
   too_large: { again: false, advice: () => t('The message is over a limit; send less, or in parts.') },
   unauthenticated: { again: false, advice: () => t('Your sign-in has expired, or was revoked. Sign in again.') },
   permission_denied: { again: false, advice: () => t('Ask the person who gave you access, or the operator of the server.') },

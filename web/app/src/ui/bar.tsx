@@ -35,7 +35,7 @@ function Settings() {
   return (
     <>
     {open && View && <View onClose={() => (settingsOpen.value = false)} />}
-    <Menu label={t('Settings')} button={<Icon name={theme.value === 'dark' ? 'moon' : 'sun'} />}>
+    <Menu label={t('Settings')} button={<Icon name="settings" />}>
       {() => (
         <>
           {themes().map(([value, label]) => (

@@ -22,7 +22,7 @@ export function Menu({ label, button, class: cls = 'button icon quiet', children
     if (!el || !open) return
     el.showPopover()
     place(el, opener.current!)
-    items(el)[0]?.focus()
+    ;(items(el)[0] ?? el).focus()
   }, [open])
 
   const key = (e: KeyboardEvent) => {
@@ -48,7 +48,7 @@ export function Menu({ label, button, class: cls = 'button icon quiet', children
       <button ref={opener} type="button" class={cls} aria-label={label} title={label} aria-haspopup="menu" aria-expanded={open} aria-controls={open ? id : undefined}
         onClick={(e) => { e.stopPropagation(); setOpen(!open) }}>{button}</button>
       {open && (
-        <div ref={menu} id={id} class="menu" role="menu" aria-label={label} popover="auto" onKeyDown={key}
+        <div ref={menu} id={id} class="menu" role="menu" tabIndex={-1} aria-label={label} popover="auto" onKeyDown={key}
           onToggle={(e) => { if ((e as unknown as ToggleEvent).newState === 'closed') setOpen(false) }}
           onClick={(e) => { e.stopPropagation(); if ((e.target as Element).closest('button, a')) close() }}>
           {children()}

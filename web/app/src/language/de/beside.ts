@@ -39,11 +39,9 @@ export const beside: Texts = {
   'busy|the state of a kernel': 'beschäftigt',
   'dead|the state of a kernel': 'abgestürzt',
   'Kernels: {state}': 'Kernel: {state}',
-  '{language}: {state}': '{language}: {state}',
   'Restart…': 'Neu starten…',
   'Interrupt': 'Unterbrechen',
   'All notebooks of the session share its kernels and their variables.': 'Alle Notebooks der Sitzung teilen sich deren Kernel und deren Variablen.',
-  '{n} MB of memory, {time} of processor time': '{n} MB Arbeitsspeicher, {time} Prozessorzeit',
   'Stopping…': 'Wird gestoppt…',
   'Force stop': 'Sofort stoppen',
 
@@ -148,4 +146,12 @@ export const beside: Texts = {
   'No program answers on port {port}. Start one in a terminal or a cell, then try again.': 'Auf Port {port} antwortet kein Programm. Eines in einem Terminal oder einer Zelle starten und es dann erneut versuchen.',
   'Previews have no host names at this address of the server. Its operator sets {setting}.': 'Unter dieser Adresse des Servers haben Vorschauen keine Hostnamen. Dafür gibt es beim Betrieb die Einstellung {setting}.',
   'Browsers show a preview beside the notebook only over HTTPS. It can be opened in a new tab.': 'Browser zeigen eine Vorschau neben dem Notebook nur über HTTPS. Sie lässt sich in einem neuen Tab öffnen.',
+  // The name of the notebook
+  'Rename this notebook…': 'Dieses Notebook umbenennen …',
+  'Rename this notebook': 'Dieses Notebook umbenennen',
+  'All files': 'Alle Dateien',
+  'Somebody else has this notebook open. Rename it when they have left.': 'Jemand anderes hat dieses Notebook geöffnet. Benennen Sie es um, wenn das nicht mehr so ist.',
+  'The notebook was not renamed': 'Das Notebook wurde nicht umbenannt',
+  'No kernel is running. Run a cell to start one.': 'Es läuft kein Kernel. Führen Sie eine Zelle aus, um einen zu starten.',
+  '{time} of processor time': '{time} Prozessorzeit',
 }

@@ -136,7 +136,6 @@ export const common: Texts = {
   'the server cannot be reached': 'der Server ist nicht erreichbar',
   'the server answered {status}': 'der Server antwortete mit {status}',
   'A value in the request is not allowed; correct the named field.': 'Ein Wert in der Anfrage ist nicht erlaubt; bitte das genannte Feld korrigieren.',
-  'The message could not be parsed; see docs/protocol.md.': 'Die Nachricht konnte nicht gelesen werden; siehe docs/protocol.md.',
   'The message is over a limit; send less, or in parts.': 'Die Nachricht überschreitet eine Grenze; bitte weniger senden, oder in Teilen.',
   'Your sign-in has expired, or was revoked. Sign in again.': 'Die Anmeldung ist abgelaufen oder wurde widerrufen. Bitte erneut anmelden.',
   'Ask the person who gave you access, or the operator of the server.': 'Bitte die Person fragen, die den Zugang erteilt hat, oder den Betreiber des Servers.',
@@ -282,4 +281,6 @@ export const common: Texts = {
   'Size': 'Größe',
   'Time': 'Zeit',
   'Version': 'Version',
+  'The page and the server do not understand each other. Reload the page.': 'Die Seite und der Server verstehen einander nicht. Laden Sie die Seite neu.',
+  'Another session is called {name}': 'Eine andere Sitzung heißt {name}',
 }

@@ -248,4 +248,8 @@ export const notebook: Texts = {
   'Right|the cursor': 'Nach rechts',
   'Up|the cursor': 'Nach oben',
   'Down|the cursor': 'Nach unten',
+  'Show the whole value': 'Ganzen Wert anzeigen',
+  'The kernel cannot show it.': 'Der Kernel kann ihn nicht anzeigen.',
+  'Value of {name}': 'Wert von {name}',
+  '{size} of memory': '{size} Arbeitsspeicher',
 }

@@ -174,4 +174,14 @@ export const output: Texts = {
   '{before} became {after}': 'aus {before} wurde {after}',
   'the output differs too': 'die Ausgabe ist auch anders',
   'only the output differs': 'nur die Ausgabe ist anders',
+  // Text cells
+  'The picture is too large': 'Das Bild ist zu groß',
+  'It takes too long': 'Es dauert zu lange',
+  'It is too long': 'Es ist zu lang',
+  'Diagram: {source}': 'Diagramm: {source}',
+  'The diagram was not drawn: {error}': 'Das Diagramm wurde nicht gezeichnet: {error}',
+  'Back to the text': 'Zurück zum Text',
+  'Done|a task': 'Erledigt',
+  'To do|a task': 'Offen',
+  'Footnote {n}': 'Fußnote {n}',
 }
