@@ -69,7 +69,7 @@ let texts = 0
 
 /**
  * Converts Markdown to DOM nodes, from the parser's tokens and never by the browser's parser of HTML.
- * Of HTML it takes a few elements for text. Links may use http, https and mailto. Images come from
+ * A few elements of HTML may be in it. Links may use http, https and mailto. Images come from
  * the cell's attachments and data URLs.
  */
 export function markdown(source: string, attachments: Record<string, Bundle> = {}): HTMLElement {

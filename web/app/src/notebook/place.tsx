@@ -15,7 +15,9 @@ import type { Notebook } from './notebook'
 /** The notebooks that the menu lists at most. */
 const maxListed = 20
 
-/** Shows the other notebooks of the folder, and makes or renames one: a menu at the name of the file. */
+/**
+ * Shows the other notebooks of the folder, and makes or renames one: a menu at the name of the file.
+ */
 export function Notebooks({ desk }: { desk: Desk }) {
   const n = desk.main.notebook
   const folder = n.path.includes('/') ? n.path.slice(0, n.path.lastIndexOf('/') + 1) : ''

@@ -1,7 +1,10 @@
 import { number, t } from '../language/texts'
 
-/** The memory in use, with the most that the session may take. */
-export function Memory({ used, most, drawn }: { used: number; most?: number | undefined; /** The bar is only drawn, because no meter may be in a menu. */ drawn?: boolean }) {
+/**
+ * The memory in use, with the most that the session may take. With drawn, the bar is only for the eye,
+ * because no meter may be in a menu.
+ */
+export function Memory({ used, most, drawn }: { used: number; most?: number | undefined; drawn?: boolean }) {
   const mb = (n: number) => `${number(Math.round(n / 1e6))} MB`
   if (!most) return <span class="memory">{mb(used)}</span>
   const part = Math.min(1, used / most)

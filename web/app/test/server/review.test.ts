@@ -1,4 +1,4 @@
-// What a review of the application has found: a test for each.
+// Tests of the findings of a review of the application: see docs/internals/web-review.md.
 import { readFileSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'

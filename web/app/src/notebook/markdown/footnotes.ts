@@ -12,7 +12,7 @@ export type Notes = Map<string, Note>
 /** The notes of the text that is parsed. */
 const notesOf = (env: unknown): Notes => ((env as { notes?: Notes }).notes ??= new Map())
 
-/** Takes the notes out of a text, and makes tokens of the type footnote of what refers to them. */
+/** Takes the notes out of a text, and makes a token of the type footnote for each reference. */
 export function footnotes(md: MarkdownIt): void {
   md.block.ruler.before('reference', 'footnote', (state, start, end, silent) => {
     const line = (n: number) => state.src.slice(state.bMarks[n]! + state.tShift[n]!, state.eMarks[n])
