@@ -232,3 +232,35 @@ it('shows the whole value of a variable: a table, or text with its memory', asyn
   expect(complaints).toEqual([])
   await close()
 })
+
+it('has room for the bar on a tablet, for filters on a phone, and for the name at the cursor of another user', async () => {
+  const { page, complaints, id, close } = await notebook()
+  await page.setViewportSize({ width: 820, height: 1180 })
+  const boxes = () => page.locator('.bar').evaluate((bar) => {
+    const seen = [...bar.querySelectorAll('button, a')].filter((e) => e.checkVisibility()).map((e) => e.getBoundingClientRect())
+    return seen.filter((a, i) => seen.some((b, j) => j > i && a.left < b.right - 1 && b.left < a.right - 1)).length
+  })
+  expect(await boxes()).toBe(0)
+  expect(await page.getByRole('button', { name: 'Notebook notebook.ipynb' }).evaluate((b) => b.querySelector('span')!.scrollWidth <= b.querySelector('span')!.clientWidth)).toBe(true)
+  await shot(page, 'bar-tablet')
+
+  const other = await open(browser, `/s/${id}`)
+  await other.page.locator('.cell.active .cm-content').click()
+  await other.page.keyboard.type('ab')
+  const name = page.locator('.cm-ySelectionInfo')
+  await name.waitFor()
+  await expect.poll(() => name.evaluate((e) => e.getBoundingClientRect().top >= e.closest('.source')!.getBoundingClientRect().top)).toBe(true)
+  await other.context.close()
+
+  const others = [await session(), await session(), await session()]
+  const phone = await open(browser, '/', { viewport: { width: 390, height: 844 } })
+  const search = phone.page.getByRole('searchbox', { name: 'Search your sessions' })
+  await search.waitFor()
+  const [field, choice, select] = await Promise.all([search, phone.page.getByLabel('State'), phone.page.getByRole('button', { name: 'Select', exact: true })].map((l) => l.boundingBox()))
+  expect(field!.width).toBeGreaterThan(340)
+  expect(Math.abs(choice!.y - select!.y)).toBeLessThan(10)
+  expect([...complaints, ...phone.complaints, ...other.complaints]).toEqual([])
+  await phone.context.close()
+  await Promise.all(others.map((s) => s.end()))
+  await close()
+})

@@ -6,6 +6,8 @@ import type { Members } from './members'
 
 const look = EditorView.theme({
   '.cm-ySelectionInfo': { opacity: '1', padding: '1px 5px', borderRadius: '3px 3px 3px 0', fontFamily: 'var(--font)', fontSize: 'var(--text-xs)', top: '-1.5em', pointerEvents: 'none' },
+  // Above the first line the box of the cell would cut it.
+  '.cm-line:first-child .cm-ySelectionInfo': { top: '1.5em', borderRadius: '0 3px 3px 3px' },
   '.cm-ySelectionCaretDot': { display: 'none' },
 })
 
