@@ -132,7 +132,7 @@ describe('a DataFrame of a million rows', () => {
     await grid(page).evaluate((e) => (e.scrollTop = e.scrollHeight))
     await expect.poll(() => column(page, 1).last().innerText()).toBe('999999')
     await page.getByRole('button', { name: /^Kernels/ }).click()
-    await page.getByRole('menuitem', { name: /^Python/ }).click()
+    await page.getByRole('group', { name: 'Python' }).getByRole('menuitem', { name: 'Restart…' }).click()
     await page.getByRole('button', { name: 'Restart', exact: true }).click()
     await page.locator('.chip.ready').waitFor()
     await page.reload()

@@ -170,7 +170,7 @@ describe('the notebook', () => {
     await shot(page, 'notebook-busy')
     // On a phone there is space for the name and for Stop.
     await page.setViewportSize({ width: 360, height: 700 })
-    await expect.poll(() => page.locator('.bar .title .ellipsis').evaluate((e) => e.scrollWidth - e.clientWidth)).toBeLessThanOrEqual(0)
+    await expect.poll(() => page.getByRole('button', { name: 'Notebook notebook.ipynb' }).locator('.ellipsis').evaluate((e) => e.scrollWidth - e.clientWidth)).toBeLessThanOrEqual(0)
     await shot(page, 'notebook-busy-phone')
     await page.setViewportSize({ width: 1280, height: 800 })
     await page.getByRole('button', { name: 'Stop', exact: true }).first().click()
@@ -555,7 +555,7 @@ describe('the notebook', () => {
     expect(await page.locator('.cell.active .cm-content').innerText()).toBe(source)
     // Restarting a kernel in the menu is confirmed.
     await page.getByRole('button', { name: /^Kernels/ }).click()
-    await page.getByRole('menuitem', { name: /^Python/ }).click()
+    await page.getByRole('group', { name: 'Python' }).getByRole('menuitem', { name: 'Restart…' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
     await page.locator('.cell').last().locator('.cm-content').click()
     await page.keyboard.insertText('import time; time.sleep(1); print(kept)')
