@@ -169,17 +169,29 @@ async function signature({ server, documents, at, where, signal }) {
 
 // --- Definitions and names ---
 
-async function definition({ server, documents, dir, at, where, signal }) {
-  const found = await server.ask('textDocument/definition', documents.position(documents.at(at), where), undefined, signal);
-  for (const { uri, range } of [found ?? []].flat()) {
+async function definition(q) {
+  const { server, documents, dir, at, where, signal } = q;
+  const here = documents.position(documents.at(at), where);
+  const look = async (place) => [await server.ask('textDocument/definition', place, undefined, signal) ?? []].flat();
+  let same = null;
+  for (let { uri, range } of await look(here)) {
+    // An import of a name is not its definition.
+    if (range.start.line === 0 && LanguageServer.place(dir, uri).name) {
+      [{ uri, range } = { uri, range }] = await look({ textDocument: { uri }, position: range.start });
+    }
     const place = documents.place(uri, range);
-    if (place && place.cell.index >= 0) return point(place);
+    if (place && place.cell.index >= 0) {
+      if (place.cell.index !== at || !within(range, here.position)) return point(place);
+      same ??= point(place);
+      continue;
+    }
     const { file } = LanguageServer.place(dir, uri);
     if (file) return { file: path.resolve(file), line: range.start.line + 1 };
   }
-  return null;
+  return same;
 }
 
+const within = ({ start, end }, p) => p.line === start.line && p.character >= start.character && p.character <= end.character;
 const point = ({ cell, line, column }) => ({ cell: cell.index, line, column: points(lineOf(cell.text, line), column) });
 
 async function names(q) {

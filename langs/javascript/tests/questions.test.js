@@ -120,6 +120,8 @@ test('definitions and names go over all cells', async (t) => {
   const q = asker(kernel);
   const cells = ['const total = 1;\nfunction add(total, n) { return total + n }', 'const view = { total };\nadd(tot‸al, 2)', '"total"; total'];
   assert.deepEqual(await q.answer('definition', cells), { cell: 0, line: 1, column: 6 });
+  assert.deepEqual(await q.answer('definition', ['const total = 1', 'const view = { to‸tal }']), { cell: 0, line: 1, column: 6 });
+  assert.deepEqual(await q.answer('definition', ['const to‸tal = 1']), { cell: 0, line: 1, column: 6 });
   assert.deepEqual(await q.answer('names', cells), { name: 'total', places: [
     { cell: 0, line: 1, column: 6 }, { cell: 1, line: 1, column: 15, before: 'total: ' }, { cell: 1, line: 2, column: 4 }, { cell: 2, line: 1, column: 9 },
   ] });
