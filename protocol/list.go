@@ -79,6 +79,9 @@ type SessionList struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 	// Fields are the fields that each session of this list has; empty means all.
 	Fields []string `json:"fields,omitempty"`
+	// Missing are the nodes of a cluster whose sessions may be missing: they ended in the last hour
+	// without moving their sessions, and are not back yet.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // SessionFields returns the names of the fields of a Session in JSON.
@@ -122,5 +125,6 @@ func (l SessionList) MarshalJSON() ([]byte, error) {
 		Sessions   []map[string]json.RawMessage `json:"sessions"`
 		NextCursor string                       `json:"next_cursor,omitempty"`
 		Fields     []string                     `json:"fields"`
-	}{chosen, l.NextCursor, l.Fields})
+		Missing    []string                     `json:"missing,omitempty"`
+	}{chosen, l.NextCursor, l.Fields, l.Missing})
 }

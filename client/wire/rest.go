@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/sandgate/sandgate/protocol"
@@ -49,7 +50,8 @@ func (c *Client) Session(ctx context.Context, id string) (protocol.Session, erro
 
 // Sessions returns all of the caller's sessions, newest first.
 func (c *Client) Sessions(ctx context.Context) ([]protocol.Session, error) {
-	return c.SelectSessions(ctx, protocol.SessionQuery{})
+	l, err := c.SelectSessions(ctx, protocol.SessionQuery{})
+	return l.Sessions, err
 }
 
 // sessionPage is the number of sessions in a page of a list: a reply with more could be too large.
@@ -57,18 +59,20 @@ const sessionPage = 250
 
 // SelectSessions returns all sessions that the query selects. It asks for one page after the other.
 func (c *Client) SelectSessions(ctx context.Context, q protocol.SessionQuery) (
-	[]protocol.Session, error,
+	all protocol.SessionList, err error,
 ) {
 	if q.Limit == 0 {
 		q.Limit = sessionPage
 	}
-	all := []protocol.Session{}
+	all.Sessions = []protocol.Session{}
 	for {
 		l, err := c.ListSessions(ctx, q)
 		if err != nil {
-			return nil, err
+			return protocol.SessionList{}, err
 		}
-		if all = append(all, l.Sessions...); l.NextCursor == "" {
+		all.Sessions = append(all.Sessions, l.Sessions...)
+		all.Missing = slices.Compact(slices.Sorted(slices.Values(append(all.Missing, l.Missing...))))
+		if l.NextCursor == "" {
 			return all, nil
 		}
 		q.Cursor = l.NextCursor

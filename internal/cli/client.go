@@ -90,7 +90,7 @@ func sessionID(ctx context.Context, c *wire.Client, ref string) (string, error) 
 		return "", err
 	}
 	found := ref
-	for _, s := range all {
+	for _, s := range all.Sessions {
 		switch {
 		case s.Name != ref || s.State == "lost" && found != ref:
 		case found != ref:

@@ -99,7 +99,11 @@ func sessionList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.List(o.printer(a), protocol.SessionList{Sessions: all}, all, sessionColumns())
+		for _, node := range all.Missing {
+			fmt.Fprintf(a.Err, "warning: sessions of the node %s may be missing: it is gone\n",
+				output.Printable(node))
+		}
+		return output.List(o.printer(a), all, all.Sessions, sessionColumns())
 	})
 }
 

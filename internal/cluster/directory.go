@@ -51,6 +51,9 @@ type Lookup interface {
 	Find(ctx context.Context, id SessionID) (Owner, error)
 	// Nodes lists the nodes whose leases are valid.
 	Nodes(ctx context.Context) ([]Node, error)
+	// Absent lists the nodes whose leases have ended in the last hour, and that have not left. They
+	// may have sessions that no other node has.
+	Absent(ctx context.Context) ([]NodeID, error)
 	// Watch emits changes of ownership until ctx ends.
 	Watch(ctx context.Context) <-chan Event
 }

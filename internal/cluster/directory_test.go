@@ -166,6 +166,7 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 		"grace":         conformGrace,
 		"older":         conformOlder,
 		"leave":         conformLeave,
+		"absent":        conformAbsent,
 		"end":           conformEnd,
 		"verify":        conformVerify,
 		"park":          conformRelease,
@@ -361,6 +362,31 @@ func conformLeave(t *testing.T, d directory) {
 	wantKind(t, err, fault.Restarting)
 	if again := register(t, d, heartbeatOf("a")); again <= a {
 		t.Errorf("it came back with incarnation %d after %d", again, a)
+	}
+}
+
+// conformAbsent: a node whose lease has ended is absent until it is back. A node that has left is not.
+func conformAbsent(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, heartbeatOf("a"))
+	if err := d.EndLease(ctx, "a", a); err != nil {
+		t.Fatal(err)
+	}
+	register(t, d, withLease(heartbeatOf("b"), short))
+	var all []cluster.NodeID
+	testenv.Eventually(t, "it is absent", func() (is bool) {
+		var err error
+		if all, err = d.Absent(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return len(all) > 0
+	})
+	if !slices.Equal(all, []cluster.NodeID{"b"}) {
+		t.Errorf("absent: %v", all)
+	}
+	register(t, d, heartbeatOf("b"))
+	if all, err := d.Absent(ctx); err != nil || len(all) != 0 {
+		t.Errorf("after it is back: %v %v", all, err)
 	}
 }
 

@@ -281,6 +281,9 @@ func simulate(nodes []cluster.Node, gateways int, o cluster.PlacerOptions) *simu
 	return s
 }
 
+// Absent implements cluster.Lookup.
+func (s *simulatedNodes) Absent(context.Context) ([]cluster.NodeID, error) { return nil, nil }
+
 // Nodes implements cluster.Lookup.
 func (s *simulatedNodes) Nodes(context.Context) ([]cluster.Node, error) {
 	all := slices.Clone(s.reported)

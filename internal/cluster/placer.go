@@ -44,6 +44,8 @@ type Placer struct {
 	listed time.Time // the time of nodes; zero for never
 	// lapsed are nodes that were listed and are not listed now.
 	lapsed map[NodeID]lapsedNode
+	// absent are the nodes that have gone without leaving.
+	absent []NodeID
 	// placed are the sessions that were placed on a node and that its last heartbeat does not count.
 	placed map[NodeID][]placed
 	// avoided are nodes that could not be reached, with the time of the attempt.
@@ -95,6 +97,10 @@ func (p *Placer) Nodes(ctx context.Context) ([]Node, error) {
 // refresh lists the nodes now.
 func (p *Placer) refresh(ctx context.Context) ([]Node, error) {
 	fresh, err := p.dir.Nodes(ctx)
+	var absent []NodeID
+	if err == nil {
+		absent, err = p.dir.Absent(ctx)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -112,7 +118,7 @@ func (p *Placer) refresh(ctx context.Context) ([]Node, error) {
 	for _, n := range fresh {
 		delete(p.lapsed, n.ID)
 	}
-	p.nodes, p.listed = fresh, now
+	p.nodes, p.absent, p.listed = fresh, absent, now
 	p.settle()
 	return fresh, nil
 }
@@ -130,6 +136,13 @@ func (p *Placer) settle() {
 		}
 	}
 	p.placed = unreported
+}
+
+// Absent lists the nodes that have gone without leaving, when Nodes listed the nodes last.
+func (p *Placer) Absent() []NodeID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.absent
 }
 
 // Lapsed lists, for the time of a lease, nodes that Nodes no longer lists. They may still have

@@ -21,6 +21,8 @@ type fakeLookup struct {
 	events chan cluster.Event
 }
 
+func (d *fakeLookup) Absent(context.Context) ([]cluster.NodeID, error) { return nil, nil }
+
 func (d *fakeLookup) Nodes(context.Context) ([]cluster.Node, error) {
 	return slices.Clone(d.nodes), nil
 }

@@ -34,6 +34,7 @@ type node struct {
 	info          cluster.NodeInfo
 	lastHeartbeat time.Time
 	until         time.Time
+	left          bool      // it has ended its lease
 	started       time.Time // this incarnation
 	// reports is the number of the last report of usage. complete is set when the node has reported
 	// all usage of its incarnation.
@@ -131,7 +132,7 @@ func (d *Directory) Heartbeat(
 		m = &node{instance: b.Instance, incarnation: incarnation, started: now}
 		d.nodes[b.Node] = m
 	}
-	m.info, m.lastHeartbeat, m.until = b.Info, now, now.Add(b.Lease)
+	m.info, m.lastHeartbeat, m.until, m.left = b.Info, now, now.Add(b.Lease), false
 	if now.Sub(d.swept) > sweepEvery {
 		d.swept = now
 		if err := d.sweep(now); err != nil {
@@ -355,7 +356,7 @@ func (d *Directory) EndLease(
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.live(node, incarnation) {
-		d.nodes[node].until = time.Now()
+		d.nodes[node].until, d.nodes[node].left = time.Now(), true
 		d.events.Publish(cluster.Event{})
 	}
 	return nil
@@ -429,6 +430,19 @@ func (d *Directory) Find(_ context.Context, id cluster.SessionID) (cluster.Owner
 		return nil
 	})
 	return o, fileError(op, err)
+}
+
+// Absent lists the nodes whose leases have ended and that have not left.
+func (d *Directory) Absent(context.Context) (all []cluster.NodeID, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for id, m := range d.nodes {
+		if !now.Before(m.until) && !m.left && len(all) < cluster.MaxNodes {
+			all = append(all, id)
+		}
+	}
+	return all, nil
 }
 
 // Nodes lists the nodes whose leases are valid.

@@ -148,8 +148,20 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 		seen[s.ID] = true
 		return twice
 	})
-	out, err := json.Marshal(q.Page(all, more))
+	page := q.Page(all, more)
+	page.Missing = r.missing(answers)
+	out, err := json.Marshal(page)
 	return out, fault.Wrap(fault.Internal, "noderouter.merge", err)
+}
+
+// missing returns the nodes that have gone without leaving, and did not answer.
+func (r *Router) missing(answers []answer) (all []string) {
+	for _, id := range r.placer.Absent() {
+		if !slices.ContainsFunc(answers, func(a answer) bool { return a.of.id == id }) {
+			all = append(all, string(id))
+		}
+	}
+	return all
 }
 
 // parked lists the sessions without a node: a page of them. Any node reads them from the blob store.

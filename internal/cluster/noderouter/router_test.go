@@ -878,9 +878,17 @@ func (l *lapsing) Nodes(ctx context.Context) ([]cluster.Node, error) {
 	}), err
 }
 
+func (l *lapsing) Absent(context.Context) (all []cluster.NodeID, err error) {
+	l.gone.Range(func(id, _ any) bool {
+		all = append(all, id.(cluster.NodeID))
+		return true
+	})
+	return all, nil
+}
+
 // TestListsHaveLapsed: after an outage of the directory the nodes renew their leases
 // one after another, and the sessions of the last one stay listed meanwhile. Nobody
-// waits for a lapsed node that cannot be reached.
+// waits for a lapsed node that cannot be reached: the list names it.
 func TestListsHaveLapsed(t *testing.T) {
 	var dir lapsing
 	f, all := startNodesSeen(
@@ -889,9 +897,11 @@ func TestListsHaveLapsed(t *testing.T) {
 	ctx := within(t)
 	ids := []string{all[0].make(t), all[1].make(t)}
 	slices.Sort(ids)
+	var missing []string
 	listed := func() []string {
 		t.Helper()
 		var list protocol.SessionList
+		defer func() { missing = list.Missing }()
 		if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil {
 			t.Fatal(err)
 		}
@@ -921,6 +931,9 @@ func TestListsHaveLapsed(t *testing.T) {
 	if got := listed(); !slices.Equal(got, ids) {
 		t.Errorf("behind b's lease: %v, not %v", got, ids)
 	}
+	if len(missing) != 0 {
+		t.Errorf("b answers, and is missing: %v", missing)
+	}
 	// Another node may have taken it over.
 	all[0].mu.Lock()
 	all[0].sessions[ids[1]] = alice.Tenant
@@ -938,6 +951,9 @@ func TestListsHaveLapsed(t *testing.T) {
 	_ = f.nodes["b"].client.Close()
 	if got := listed(); !slices.Equal(got, ids) {
 		t.Errorf("without b: %v, not %v", got, ids)
+	}
+	if !slices.Equal(missing, []string{"b"}) {
+		t.Errorf("without b these are missing: %v", missing)
 	}
 	if left := f.placer.Lapsed(); len(left) > 0 {
 		t.Errorf("it is asked again: %v", left)

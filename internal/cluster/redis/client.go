@@ -61,7 +61,7 @@ var luaFiles embed.FS
 // scripts are the scripts of all stores.
 type scripts struct {
 	heartbeat, claim, release, find, nodes, quotaReport   *goredis.Script
-	leave, verify                                         *goredis.Script
+	leave, verify, absent                                 *goredis.Script
 	keyTableLoad, keyTableReplace, keyTableRestore        *goredis.Script
 	runTokenAdd, runTokenFind, runTokenEnd, runTokenBegin *goredis.Script
 	runTokenLeave, runTokenOrigins                        *goredis.Script
@@ -98,6 +98,7 @@ func newScripts() scripts {
 		release:         load(allowFull, "left", "release"),
 		find:            load(readOnly, "find"),
 		nodes:           load(readOnly, "nodes"),
+		absent:          load(readOnly, "absent"),
 		nameClaim:       load(refusable, "name_claim"),
 		keyClaim:        load(refusable, "key_claim"),
 		nameFind:        load(readOnly, "name_find"),

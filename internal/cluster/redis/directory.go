@@ -230,6 +230,17 @@ func (d Directory) Nodes(ctx context.Context) ([]cluster.Node, error) {
 	return all, nil
 }
 
+// Absent lists the nodes whose leases have ended in the last hour, and that have not left.
+func (d Directory) Absent(ctx context.Context) (all []cluster.NodeID, err error) {
+	out, err := d.c.run(ctx, "redis.absent", d.c.scripts.absent, []string{
+		d.c.directoryKey(), d.c.nodesKey(),
+	}, cluster.MaxNodes)
+	for _, name := range out {
+		all = append(all, cluster.NodeID(name))
+	}
+	return all, err
+}
+
 // Watch emits changes of ownership until ctx ends. The first event is empty, and so
 // is the first one after each loss of the connection.
 func (d Directory) Watch(ctx context.Context) <-chan cluster.Event {
