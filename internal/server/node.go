@@ -241,7 +241,7 @@ func (n *node) openAPI() error {
 	moves := n.manager.Migration()
 	kept := &survey.Survey{
 		Store: n.editions, Needed: migrate.EditionsOf(moves), Shared: moves.Shared(), Log: n.log,
-		Carrier: session.NewCarrier(n.manager),
+		Carrier: session.NewCarrier(n.manager), Window: time.Duration(n.cfg.Upgrade.Window),
 	}
 	api.Self = newSelf(n.membership, n.manager, n.version, kept)
 	surveying, end := context.WithCancel(context.Background())

@@ -16,13 +16,18 @@ import (
 )
 
 const (
-	// surveyEvery is how often a node looks which editions are needed.
+	// surveyEvery is how often a node looks which editions are needed. With a short window it looks
+	// more often, since it then has to carry sessions over soon, but not more often than each
+	// surveyLeast: a restore that has begun before a survey has ended at the next one.
 	surveyEvery = time.Minute
+	surveyLeast = 10 * time.Second
+	perWindow   = 4
 	// countLife is how long the counts of a report are used again.
 	countLife = 10 * time.Second
-	// parkedLife is the same for the sessions in the blob store, and parkedLimit bounds the count.
-	parkedLife  = 5 * time.Minute
-	parkedLimit = 10 * time.Second
+	// A count of the sessions in the blob store is used again for parkedFactor times the time that it
+	// took, so that it costs little, and at least for countLife. parkedLimit bounds the count.
+	parkedFactor = 30
+	parkedLimit  = 10 * time.Second
 )
 
 // CarryTime is how much longer than its window an edition is kept at most, while durable sessions of
@@ -42,7 +47,9 @@ type Survey struct {
 	// Needed has the sessions and snapshots.
 	Needed migrate.Editions
 	// Shared is true in a cluster with a blob store.
-	Shared  bool
+	Shared bool
+	// Window is how long the node keeps earlier editions.
+	Window  time.Duration
 	Carrier Carrier
 	Log     *slog.Logger
 
@@ -51,15 +58,20 @@ type Survey struct {
 	use     map[string]nodes.EditionUse
 
 	parkedMu sync.Mutex // guards all below in the same way
-	// parkedAt is when the sessions in the blob store were counted last.
-	parkedAt time.Time
-	parked   map[string]int
+	// parkedUntil is the time until which the last count of the sessions in the blob store is used.
+	parkedUntil time.Time
+	parked      map[string]int
+}
+
+// every returns how often the node looks which editions are needed.
+func (e *Survey) every() time.Duration {
+	return min(max(e.Window/perWindow, surveyLeast), surveyEvery)
 }
 
 // Run removes editions that are not needed, until ctx ends. In a cluster with a blob store an edition
 // stays until the end of its window, because sessions and snapshots in the store may need it.
 func (e *Survey) Run(ctx context.Context) {
-	tick := time.NewTicker(surveyEvery)
+	tick := time.NewTicker(e.every())
 	defer tick.Stop()
 	for {
 		select {
@@ -148,7 +160,8 @@ func (e *Survey) counts() map[string]nodes.EditionUse {
 func (e *Survey) Parked() map[string]int {
 	e.parkedMu.Lock()
 	defer e.parkedMu.Unlock()
-	if e.parked != nil && time.Since(e.parkedAt) < parkedLife {
+	begin := time.Now()
+	if e.parked != nil && begin.Before(e.parkedUntil) {
 		return e.parked
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), parkedLimit)
@@ -158,6 +171,7 @@ func (e *Survey) Parked() map[string]int {
 		e.Log.Warn("the sessions in the blob store were not counted", "error", err)
 		return e.parked
 	}
-	e.parked, e.parkedAt = parked, time.Now()
+	now := time.Now()
+	e.parked, e.parkedUntil = parked, now.Add(max(parkedFactor*now.Sub(begin), countLife))
 	return parked
 }

@@ -72,3 +72,16 @@ func TestCarryBeforeRemoval(t *testing.T) {
 		t.Errorf("%v %v", e.Store.List(), err)
 	}
 }
+
+// TestEvery looks more often while the window is short.
+func TestEvery(t *testing.T) {
+	t.Parallel()
+	for window, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Second, time.Second: 10 * time.Second, time.Minute: 15 * time.Second,
+		7 * 24 * time.Hour: time.Minute,
+	} {
+		if got := (&Survey{Window: window}).every(); got != want {
+			t.Errorf("with a window of %s: %s, want %s", window, got, want)
+		}
+	}
+}
