@@ -107,6 +107,10 @@ print('x' in globals(), open('link').read(), oct(s.st_mode), s.st_mtime, s.st_ui
 	r.stop()
 
 	r = newGVisor(t, data, rarely)
+	if is := must[protocol.Session](r, protocol.OpSessionGet, ref).Edition; is == "" ||
+		is != v.Edition {
+		t.Errorf("before its first use the edition is %q, want %q", is, v.Edition)
+	}
 	o = r.open()
 	o.attachAt(1, protocol.Attach{Session: s.ID, Channel: "k1", Epoch: at.Epoch}, true)
 	if text, reply := o.run(1, look); text != want {

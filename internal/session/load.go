@@ -214,6 +214,9 @@ func (l loader) assemble(v snapshot.Record) (*Session, error) {
 	}
 	sink := channel.NewRouter(m.stats, warm.KernelChannel, v.NextWire)
 	s := newSession(m, v.Spec, v.Status, hibernated, h, sink, client.Restore(v.Agent, sink))
+	if of, err := m.cfg.Backend.Edition(m.dirs.Snapshot(v.ID)); err == nil {
+		s.savedEdition = of
+	}
 	if err := s.enableEgress(v.Network, v.Moved); err != nil {
 		l.discard(s)
 		return nil, err

@@ -35,8 +35,10 @@ type Session struct {
 	sandbox sandbox.Spec
 	// machine is nil in a session of an earlier process that has not resumed.
 	machine sandbox.Machine
-	agent   *client.Client
-	meter   usage.Meter
+	// savedEdition is the edition of the snapshot that the session was loaded with; empty without one.
+	savedEdition string
+	agent        *client.Client
+	meter        usage.Meter
 	// channels are its kernels, processes and terminals, with their viewers.
 	channels *channel.Set
 	// settled is closed once the channels and viewers of a lost session have been notified.
@@ -261,6 +263,7 @@ func (s *Session) View() protocol.Session {
 		Volumes: s.volumes.Mounts(), Network: s.egress.Network(), Labels: s.status.Labels,
 	}
 	s.status.Policy.SetView(&v)
+	v.Edition = s.savedEdition
 	if s.machine != nil {
 		v.Edition = s.machine.Edition()
 	}
