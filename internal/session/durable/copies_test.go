@@ -224,3 +224,20 @@ func TestChanges(t *testing.T) {
 	}
 	c.Close(false)
 }
+
+// TestWaitingCellsAreLost: a cell that waited when the copy was made, or that its kernel had not got
+// yet, may have ended before the kill. It is reported as lost, like the cells after it.
+func TestWaitingCellsAreLost(t *testing.T) {
+	s, c := newCopies(t)
+	d := c.Begin()
+	must(t, d.Create())
+	d.Record()
+	m := manifest(3)
+	m.Record.Channels[0].Queue.Running = &queue.SavedCell{Cell: 2}
+	m.Record.Channels[0].Queue.Waiting = []queue.SavedCell{{Cell: 3}}
+	must(t, d.Commit(m))
+	must(t, d.Publish(time.Now()))
+	d.End()
+	c.Acknowledge("k1", 4, "four")
+	want(t, "killed", lost(t, s), 2, 3, 4)
+}

@@ -111,7 +111,7 @@ type Recovery struct {
 	// Dir is the copy's folder, and At the moment that it shows.
 	Dir string
 	At  time.Time
-	// Lost counts the cells that were acknowledged after the copy.
+	// Lost counts the cells that were acknowledged and are not in the copy.
 	Lost int
 }
 
@@ -146,7 +146,11 @@ func (s Store) Read(id string, number int) (*Recovery, error) {
 	r := &Recovery{Dir: dir, At: c.At}
 	for i := range v.Channels {
 		if q := v.Channels[i].Queue; q != nil {
-			q.Lost = snapshot.CellsAfter(after.Cells[v.Channels[i].ID], q.Cells)
+			// The cells that waited at that moment may have ended before the kill. Their users have
+			// to learn that this is gone.
+			q.Lost = append(q.Abort,
+				snapshot.CellsAfter(after.Cells[v.Channels[i].ID], q.Cells)...)
+			q.Abort = nil
 			r.Lost += len(q.Lost)
 		}
 	}
