@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,6 +164,59 @@ func TestGVisorCarryFails(t *testing.T) {
 	o := r.open()
 	o.attach(1, s.ID, "k1")
 	if text, reply := o.run(1, "print(x + 1)"); text != "42\n" {
+		t.Errorf("%q %+v", text, reply)
+	}
+}
+
+// TestGVisorCarryKilled: the node is killed after it has carried a session over, and before the copy
+// that follows. The next process makes that copy, so that the session does not need the earlier
+// edition.
+func TestGVisorCarryKilled(t *testing.T) {
+	data := t.TempDir()
+	rarely := func(c *Config) { c.DurableEvery = time.Hour }
+	r := newGVisor(t, data, rarely)
+	yes := true
+	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Durable: &yes})
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "open('kept', 'w').write('in a file')")
+	if left := NewCarrier(r.m).Carry(r.ctx, func(string) bool { return true }, true); left != 0 {
+		t.Fatalf("%d are left", left)
+	}
+	dead := diskNow(t, data)
+	r.stop()
+	copies := func(dir string) []string {
+		all, err := filepath.Glob(filepath.Join(dir, "durable", s.ID, "*", "snapshot", "sandgate.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if len(copies(dead)) != 1 {
+		t.Fatalf("the copies: %v", copies(dead))
+	}
+	name := copies(dead)[0]
+	about, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := strings.Replace(string(about), `"build_id":"`, `"build_id":"x`, 1)
+	// It may be a link to the file of the session.
+	if err := errors.Join(os.Remove(name), os.WriteFile(name, []byte(earlier), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	r = newGVisor(t, dead, rarely)
+	eventually(t, "a copy of the current edition", func() bool {
+		all := copies(dead)
+		if len(all) != 1 {
+			return false
+		}
+		text, err := os.ReadFile(all[0])
+		return err == nil && !strings.Contains(string(text), `"build_id":"x`)
+	})
+	o := r.open()
+	o.attach(1, s.ID, "k1")
+	if text, reply := o.run(1, "print(open('kept').read())"); text != "in a file\n" {
 		t.Errorf("%q %+v", text, reply)
 	}
 }

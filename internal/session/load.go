@@ -99,6 +99,7 @@ func (l loader) recoverAll() error {
 		if err == nil && m.sessions[id] != nil {
 			// It was saved. The copy serves until there is a later one.
 			m.sessions[id].copies.Resume(number, time.Time{})
+			l.renewCopy(m.sessions[id], number)
 			continue
 		}
 		var s *Session
@@ -127,6 +128,29 @@ func (l loader) recoverAll() error {
 		}
 	}
 	return nil
+}
+
+// renewCopy makes a new copy of a session if the newest one is of another edition: the earlier process
+// was killed after it had carried the session over. That edition may be removed soon.
+func (l loader) renewCopy(s *Session, number int) {
+	m := l.m
+	of, err := m.cfg.Backend.Edition(filepath.Join(s.copies.Folder(number), "snapshot"))
+	if err != nil || s.savedEdition == "" || of == s.savedEdition {
+		return
+	}
+	m.work.Go(func() {
+		err := s.lockLifecycle(m.ctx, "session.load")
+		if err == nil {
+			defer s.lifecycle.Unlock()
+			if s.is(hibernated) { // another one is copied when it is idle
+				err = rest{s}.keep(m.ctx)
+			}
+		}
+		if err != nil && !s.IsLost() && m.ctx.Err() == nil {
+			m.log.Warn("a durable session has a copy of an earlier edition only", "session",
+				s.spec.ID, "error", err)
+		}
+	})
 }
 
 // recover makes a hibernated session from its copy of that number.
