@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/protocol"
@@ -118,10 +119,12 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 	if err != nil {
 		return nil, err
 	}
+	absent := r.placer.Absent()
 	answers, err := r.ask(ctx, who, op, asked)
 	if err != nil {
 		return nil, err
 	}
+	absent = append(slices.Clone(absent), r.placer.Absent()...) // a node may come or go meanwhile
 	after, err := r.parked(ctx, who, asked)
 	if err != nil {
 		return nil, err
@@ -149,15 +152,16 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 		return twice
 	})
 	page := q.Page(all, more)
-	page.Missing = r.missing(answers)
+	page.Missing = missing(absent, answers)
 	out, err := json.Marshal(page)
 	return out, fault.Wrap(fault.Internal, "noderouter.merge", err)
 }
 
-// missing returns the nodes that have gone without leaving, and did not answer.
-func (r *Router) missing(answers []answer) (all []string) {
-	for _, id := range r.placer.Absent() {
-		if !slices.ContainsFunc(answers, func(a answer) bool { return a.of.id == id }) {
+// missing returns those of the nodes that did not answer.
+func missing(absent []cluster.NodeID, answers []answer) (all []string) {
+	for _, id := range absent {
+		if !slices.Contains(all, string(id)) &&
+			!slices.ContainsFunc(answers, func(a answer) bool { return a.of.id == id }) {
 			all = append(all, string(id))
 		}
 	}
