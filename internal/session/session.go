@@ -271,17 +271,18 @@ func (s *Session) View() protocol.Session {
 		l := s.spec.Limits
 		v.Limits = &l
 	}
-	if s.shownPaused && s.state == running {
+	switch {
+	case s.shownPaused && s.state == running:
 		v.State = paused.String()
+	case s.state == lost && s.moving.Load(): // until it is in the store, or here again
+		v.State, v.Reason = hibernated.String(), ""
 	}
 	if at, reason := s.status.Expiry(s.activity.Quiet()); !at.IsZero() {
 		v.ExpiresMS, v.ExpiresReason = at.UnixMilli(), reason
 	}
-	if v.OnExpiry = s.status.Policy.OnExpiry; s.state == lost {
-		v.OnExpiry = ""
-	}
-	if s.state == lost {
-		v.Reached = s.lostBy()
+	v.OnExpiry = s.status.Policy.OnExpiry
+	if v.State == lost.String() {
+		v.OnExpiry, v.Reached = "", s.lostBy()
 	}
 	if !s.status.Recovered.IsZero() {
 		v.RecoveredMS = s.status.Recovered.UnixMilli()
