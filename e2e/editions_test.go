@@ -85,13 +85,17 @@ func (s *Server) installed(ctx context.Context, t *testing.T, r release, window 
 // configure writes the settings of a version.
 func (s *Server) configure(t *testing.T, r release, window string) {
 	t.Helper()
-	text, err := os.ReadFile(s.Config)
+	configure(t, s.Config, r, fmt.Sprintf("upgrade: {window: %s}\n", window))
+	s.program = r.program
+}
+
+// configure writes the settings of a version, and others, to the end of a file.
+func configure(t *testing.T, file string, r release, more string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	check(t, err)
 	before, _, _ := strings.Cut(string(text), "# the version\n")
-	check(t, os.WriteFile(s.Config, fmt.Appendf(nil,
-		"%s# the version\nrunsc: %s\nimage: %s\nupgrade: {window: %s}\n", before, r.runsc, r.image,
-		window), 0o644))
-	s.program = r.program
+	check(t, os.WriteFile(file, []byte(before+version(r)+more), 0o644))
 }
 
 func version(r release) string {

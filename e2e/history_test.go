@@ -20,6 +20,10 @@ import (
 // the time. Each case of TestChaos ends with a check of the history.
 type history struct {
 	nodes map[string]string // the folder of each node, where its log and its audit log are
+	// ledger has the sessions and the lists of users who record them.
+	ledger ledger
+	// mayFail reports whether a list may be unavailable; nil if none may.
+	mayFail func(listing) bool
 
 	mu    sync.Mutex // guards all below
 	views []view
@@ -106,7 +110,8 @@ func (h *history) mustHold(t *testing.T) {
 //   - each token was issued once, and the tokens of a session rise at each node;
 //   - when a node acknowledged a change of a session that it owned, no other node had
 //     claimed the session with a larger token;
-//   - no viewer was sent an offset, or an epoch, that decreases.
+//   - no viewer was sent an offset, or an epoch, that decreases;
+//   - those of the ledger.
 func (h *history) check() (wrong []string, read string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	type holder struct{ node, session string }
@@ -164,8 +169,21 @@ func (h *history) check() (wrong []string, read string) {
 		}
 		shown += len(v.places)
 	}
-	return wrong, fmt.Sprintf("%d claims, %d acknowledgements, %d records that were shown",
-		len(given), checked, shown)
+	mayFail := never
+	if h.mayFail != nil {
+		mayFail = h.mayFail
+	}
+	more, lists := h.ledger.check(mayFail, func(id string, at time.Time) (nodes []string) {
+		for _, c := range owned[id] {
+			if c.at.Before(at) {
+				nodes = []string{c.node}
+			}
+		}
+		return nodes
+	})
+	return append(wrong, more...), fmt.Sprintf(
+		"%d claims, %d acknowledgements, %d records that were shown, %s", len(given), checked, shown,
+		lists)
 }
 
 // owners counts the nodes that have had each session.

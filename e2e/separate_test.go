@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -34,6 +35,7 @@ type separateCluster struct {
 	disk     string      // a separate filesystem, if there is one
 	net      *network    // the network of the parts, if they have one
 	hub      *host       // the host of Redis in net
+	mounts   []string    // folders in memory
 }
 
 // part is a node or a gateway.
@@ -45,6 +47,7 @@ type part struct {
 	redis           *faultProxy // to Redis; nil with a separate host
 	in              *faultProxy // to this part; nil for a gateway, and with a separate host
 	address         string
+	program         string // another build of the program; empty for the one in bin
 	cmd             *exec.Cmd
 	done            chan error
 }
@@ -55,6 +58,10 @@ type separateOptions struct {
 	clock           bool     // Redis has a clock of its own
 	disk            int      // MiB of the first node's data folder; 0 for a folder without a limit
 	net             *network // nil for this machine, with proxies
+	settings        string   // lines of YAML for the nodes; empty for a pool of all languages
+	cluster         string   // further settings of the nodes in the cluster
+	memory          bool     // the sessions and the blob store are in memory, for a busy disk
+	release         *release // the version of the nodes; nil for the one in bin
 }
 
 // newSeparateCluster starts Redis, nodes and gateways.
@@ -72,6 +79,7 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 	t.Cleanup(func() {
 		a.stopAll()
 		a.unmount()
+		a.forget()
 		check(t, a.Stop())
 	})
 	if o.clock {
@@ -86,6 +94,9 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 	}
 	if o.net != nil {
 		a.moveRedis()
+	}
+	if o.memory {
+		a.inMemory(dir + "/blobs")
 	}
 	for i := range max(o.nodes, o.gateways) {
 		for role, letter := range map[string]string{"node": "n", "gateway": "g"} {
@@ -111,9 +122,15 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 			check(t, syscall.Mount("tmpfs", a.disk, "tmpfs", 0,
 				fmt.Sprintf("size=%dm,mode=0711", o.disk)))
 		}
-		p.write(t, "pool: {size: 1, spare: 0}\n",
-			fmt.Sprintf("node: %s, listen: %q, address: %q, blobs: %s/blobs", p.name, p.address,
-				reached, dir))
+		if o.memory {
+			a.inMemory(p.data())
+		}
+		p.write(t, cmp.Or(o.settings, "pool: {size: 1, spare: 0}\n"),
+			fmt.Sprintf("node: %s, listen: %q, address: %q, blobs: %s/blobs, %s", p.name, p.address,
+				reached, dir, o.cluster))
+		if o.release != nil {
+			p.install(t, *o.release)
+		}
 		a.nodes = append(a.nodes, p)
 	}
 	a.each(a.nodes, (*part).start)
@@ -182,12 +199,23 @@ func (p *part) write(t *testing.T, settings, cluster string) {
 	check(t, os.WriteFile(filepath.Join(p.dir, "config.yaml"), []byte(text), 0o644))
 }
 
+// install makes the part one of a version with its next start.
+func (p *part) install(t *testing.T, r release) {
+	t.Helper()
+	configure(t, filepath.Join(p.dir, "config.yaml"), r, "")
+	p.program = r.program
+}
+
+// data returns the folder of a node's sessions.
+func (p *part) data() string { return filepath.Join(p.dir, "data", "node") }
+
 // start starts the part. Its log and its output are in its folder.
 func (p *part) start() error {
 	bin, err := Bin("sandgate")
 	if err != nil {
 		return err
 	}
+	bin = cmp.Or(p.program, bin)
 	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -212,7 +240,7 @@ func (p *part) start() error {
 
 // until waits for a condition of a part that has been started.
 func (p *part) until(what string, is func() bool) error {
-	for end := time.Now().Add(90 * time.Second); !is(); {
+	for end := time.Now().Add(3 * time.Minute); !is(); {
 		select {
 		case err := <-p.done:
 			p.done <- err
@@ -264,7 +292,7 @@ func (p *part) stop(sig syscall.Signal) error {
 		return err
 	case <-time.After(3 * time.Minute):
 		p.signal(syscall.SIGKILL)
-		return fmt.Errorf("%s did not end within 90 s", p.name)
+		return fmt.Errorf("%s did not end within 3 min", p.name)
 	}
 }
 
@@ -331,6 +359,22 @@ func (a *separateCluster) owner(id string) *part {
 	return owner
 }
 
+// inMemory makes a folder one in memory until the test ends.
+func (a *separateCluster) inMemory(dir string) {
+	a.t.Helper()
+	check(a.t, os.MkdirAll(dir, 0o711))
+	check(a.t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=3g,mode=0711"))
+	a.mounts = append(a.mounts, dir)
+}
+
+// forget unmounts the folders in memory.
+func (a *separateCluster) forget() {
+	for _, dir := range a.mounts {
+		check(a.t, syscall.Unmount(dir, 0))
+	}
+	a.mounts = nil
+}
+
 func (a *separateCluster) unmount() {
 	if a.disk != "" {
 		check(a.t, syscall.Unmount(a.disk, 0))
@@ -378,6 +422,7 @@ func (a *separateCluster) clean(lost ...string) {
 		}
 		return nil
 	})
+	a.forget()
 	for _, n := range a.nodes {
 		if left := leftovers(&Server{Dir: n.dir}); len(left) > 0 {
 			a.t.Errorf("%s still has:\n%s", n.name, strings.Join(left, "\n"))

@@ -37,6 +37,10 @@ type worker struct {
 	kern *wire.Kernel
 	term *wire.Terminal
 	h    *history
+	// create describes the session; its zero value stands for one with Python.
+	create protocol.SessionCreate
+	// act is what the user does in each round, if it is not that of round.
+	act func(ctx context.Context, n int) error
 
 	mu    sync.Mutex // guards all below
 	cells int        // the cells that have succeeded
@@ -94,9 +98,13 @@ func newCrowd(t *testing.T, s *Server, h *history, n int) *crowd {
 }
 
 // join adds a user.
-func (c *crowd) join(s *Server) {
+func (c *crowd) join(s *Server) { c.add(s, &worker{}) }
+
+// add adds a user who may do something else than others.
+func (c *crowd) add(s *Server, w *worker) {
 	c.t.Helper()
-	w := &worker{name: fmt.Sprint("u", len(c.users)), s: s, h: c.h}
+	w.name, w.s, w.h = fmt.Sprint("u", len(c.users)), s, c.h
+	w.create.Language = "python"
 	check(c.t, w.begin(c.ctx))
 	c.t.Cleanup(func() { w.conn.Close() })
 	c.users = append(c.users, w)
@@ -179,12 +187,13 @@ func (w *worker) begin(ctx context.Context) error {
 	}
 	var made protocol.Session
 	if err := insist(ctx, func() (err error) {
-		made, err = w.cl.CreateSession(ctx, protocol.SessionCreate{Language: "python"})
+		made, err = w.cl.CreateSession(ctx, w.create)
 		return err
 	}); err != nil {
 		return err
 	}
 	w.id = made.ID
+	w.h.ledger.made(w.id)
 	if w.conn, err = w.cl.Connect(ctx); err != nil {
 		return err
 	}
@@ -270,19 +279,13 @@ func (w *worker) run(ctx context.Context) error {
 func (w *worker) round(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
+	if w.act != nil {
+		return w.act(ctx, n)
+	}
 	want := fmt.Sprintf("%s-%d\n", w.name, n)
-	out, err := w.cell(ctx, fmt.Sprint("cell-", n), fmt.Sprintf("ran.append(%d); print('%s-%d')", n,
-		w.name, n))
-	if err != nil {
+	if err := w.counted(ctx, n, want, fmt.Sprintf("print('%s-%d')", w.name, n)); err != nil {
 		return err
 	}
-	if out != want {
-		return fmt.Errorf("cell %d printed %q", n, out)
-	}
-	w.mu.Lock()
-	w.cells++
-	w.want.WriteString(want)
-	w.mu.Unlock()
 	if err := w.typed(ctx, n); err != nil {
 		return fmt.Errorf("typing line %d: %w", n, err)
 	}
@@ -297,6 +300,22 @@ func (w *worker) round(ctx context.Context, n int) error {
 		return fmt.Errorf("writing file %d: %w", n, err)
 	}
 	w.file = n
+	return nil
+}
+
+// counted executes the cell n, which has to print a text.
+func (w *worker) counted(ctx context.Context, n int, want, code string) error {
+	out, err := w.cell(ctx, fmt.Sprint("cell-", n), fmt.Sprintf("ran.append(%d)\n%s", n, code))
+	if err != nil {
+		return err
+	}
+	if out != want {
+		return fmt.Errorf("cell %d printed %q, want %q", n, out, want)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cells++
+	w.want.WriteString(want)
 	return nil
 }
 
