@@ -17,7 +17,7 @@ type ledger struct {
 	lists []listing
 }
 
-// life is what the users know of a session. The times are those of requests and of answers.
+// life has the knowledge of the users about a session. The times are those of requests and of answers.
 type life struct {
 	made time.Time // the creation was acknowledged
 	// ending and ended are when the end was asked for, and acknowledged; zero before.

@@ -16,8 +16,8 @@ import (
 	"github.com/sandgate/sandgate/protocol/message"
 )
 
-// keeper is the user of a durable session. Each of its cells adds a line to a file there. A cell may
-// be lost, if its reply says so.
+// keeper is the user of a durable session. Each of its cells adds a line to a file there. A cell
+// may be lost, if its reply reports that.
 type keeper struct {
 	name string
 	s    *Server
@@ -121,9 +121,9 @@ func (k *keeper) run(ctx context.Context) error {
 	return nil
 }
 
-// prove checks each cell of which the user knows the end. The session knows its key. Its line is in the
-// file once and in order, unless the log says that the cell is lost. Then it is not in the file. The
-// log has an event, unless event is empty. It returns how many cells are lost.
+// prove checks each cell of which the user knows the end. The session knows its key. Its line is in
+// the file once and in order, unless the log reports that the cell is lost. Then it is not there.
+// The log has an event, unless event is empty. It returns how many cells are lost.
 func (k *keeper) prove(ctx context.Context, event string) (lost int, err error) {
 	conn, err := k.cl.Connect(ctx)
 	if err != nil {

@@ -39,7 +39,7 @@ type worker struct {
 	h    *history
 	// create describes the session; its zero value stands for one with Python.
 	create protocol.SessionCreate
-	// act is what the user does in each round, if it is not that of round.
+	// act does the work of a round in place of round; nil for the work of most users.
 	act func(ctx context.Context, n int) error
 
 	mu    sync.Mutex // guards all below

@@ -79,8 +79,7 @@ type SessionList struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 	// Fields are the fields that each session of this list has; empty means all.
 	Fields []string `json:"fields,omitempty"`
-	// Missing are the nodes of a cluster whose sessions may be missing: they ended in the last hour
-	// without moving their sessions, and are not back yet.
+	// Missing are nodes whose sessions may be missing: they have gone without leaving the cluster.
 	Missing []string `json:"missing,omitempty"`
 }
 

@@ -71,7 +71,9 @@ func (c *Client) SelectSessions(ctx context.Context, q protocol.SessionQuery) (
 			return protocol.SessionList{}, err
 		}
 		all.Sessions = append(all.Sessions, l.Sessions...)
-		all.Missing = slices.Compact(slices.Sorted(slices.Values(append(all.Missing, l.Missing...))))
+		all.Missing = append(all.Missing, l.Missing...)
+		slices.Sort(all.Missing)
+		all.Missing = slices.Compact(all.Missing)
 		if l.NextCursor == "" {
 			return all, nil
 		}
