@@ -1,6 +1,8 @@
 import { useMemo } from 'preact/hooks'
 import { t } from '../language/texts'
 import { Icon } from '../ui/icon'
+import { failed } from '../ui/toast'
+import type { CellModel } from './cell'
 import type { Notebook } from './notebook'
 
 const dragged = 'application/x-sandgate-cell'
@@ -22,15 +24,34 @@ export function InsertBar({ notebook: n, index }: { notebook: Notebook; index: n
   )
 }
 
-/** Starts to drag a cell with its gutter. */
-export function dragCell(e: DragEvent, id: string, picture: HTMLElement | null): void {
-  e.dataTransfer!.setData(dragged, id)
-  e.dataTransfer!.effectAllowed = 'move'
-  if (picture) e.dataTransfer!.setDragImage(picture, 20, 20)
+/** The cells that are dragged, and their notebook. */
+let held: { notebook: Notebook; cells: CellModel[] } | undefined
+
+/** Lets a cell be dragged by its grip, with the other cells of the selection that it is in. */
+export function dragCell(n: Notebook, c: CellModel, picture: { current: HTMLElement | null }) {
+  return {
+    draggable: !n.readOnly,
+    title: n.readOnly ? undefined : t('Drag to move the cell, with Ctrl to copy it'),
+    onDragStart(e: DragEvent) {
+      const all = n.selected.peek()
+      held = { notebook: n, cells: all.includes(c) ? all : [c] }
+      e.dataTransfer!.setData(dragged, 'cells') // Firefox drags nothing that is empty
+      e.dataTransfer!.effectAllowed = 'copyMove'
+      if (picture.current) e.dataTransfer!.setDragImage(picture.current, 20, 20)
+    },
+    onDragEnd: () => (held = undefined),
+    // A press on a selected cell may begin a drag of all of them.
+    onClick: (e: MouseEvent) => { if (!(e.target as Element).closest('button') && !e.shiftKey) n.select(c.id) },
+  }
 }
 
-/** Handles a cell that is dragged over the others: a line shows where it will be. */
-export function useArrange(n: Notebook, main: { current: HTMLElement | null }) {
+const wantsCopy = (e: DragEvent): boolean => e.ctrlKey || e.altKey
+
+/**
+ * Handles cells that are dragged over those of a notebook, its own or others: a line shows where they
+ * will be. enter gives the notebook the keys.
+ */
+export function useArrange(n: Notebook, main: { current: HTMLElement | null }, enter: () => void) {
   return useMemo(() => {
     let shown: HTMLElement | undefined
     const mark = (el?: HTMLElement, where?: 'before' | 'after') => {
@@ -38,28 +59,31 @@ export function useArrange(n: Notebook, main: { current: HTMLElement | null }) {
       shown = el
       if (el && where) el.dataset.drop = where
     }
-    const under = (e: DragEvent): HTMLElement | undefined => [...main.current!.querySelectorAll<HTMLElement>('.cell:not([hidden])')].find((el) => {
+    const all = () => [...main.current!.querySelectorAll<HTMLElement>('.cell:not([hidden])')]
+    const under = (e: DragEvent): HTMLElement | undefined => all().find((el) => {
       const { top, height } = el.getBoundingClientRect()
       return e.clientY < top + height / 2
     })
     return {
       onDragOver(e: DragEvent) {
-        if (!e.dataTransfer?.types.includes(dragged)) return
+        if (!held || n.readOnly || !e.dataTransfer?.types.includes(dragged)) return
         e.preventDefault()
+        e.dataTransfer.dropEffect = wantsCopy(e) ? 'copy' : 'move'
         const over = under(e)
-        const last = [...main.current!.querySelectorAll<HTMLElement>('.cell:not([hidden])')].at(-1)
         if (over) mark(over, 'before')
-        else mark(last, 'after')
+        else mark(all().at(-1), 'after')
       },
       onDragLeave(e: DragEvent) {
         if (!main.current!.contains(e.relatedTarget as Node | null)) mark()
       },
       onDrop(e: DragEvent) {
         mark()
-        const id = e.dataTransfer?.getData(dragged)
-        if (!id) return
+        const from = held
+        if (!from || n.readOnly || !e.dataTransfer?.types.includes(dragged)) return
         e.preventDefault()
-        n.moveTo(id, under(e)?.id.slice(5))
+        const [before, copy] = [under(e)?.dataset.cell, wantsCopy(e)]
+        if (from.notebook === n && !copy) return n.moveTo(from.cells, before)
+        void import('./transfer').then((m) => { if (m.transfer(from.notebook, from.cells, n, before, copy)) enter() }, (error: unknown) => failed(t('The cells were not moved'), error))
       },
     }
   }, [n])

@@ -39,11 +39,12 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
   const box = useRef<HTMLElement>(null)
   const rendered = type === 'markdown' && !c.editing.value
   return (
-    <section ref={box} id={`cell-${c.id}`} hidden={n.hidden.value.has(c)} class={`cell ${type}${active ? ' active' : ''}${selected ? ' selected' : ''}`} data-state={state} data-mode={active ? n.mode.value : undefined}
+    <section ref={box} id={n.prefix + c.id} data-cell={c.id} hidden={n.hidden.value.has(c)} class={`cell ${type}${active ? ' active' : ''}${selected ? ' selected' : ''}`} data-state={state} data-mode={active ? n.mode.value : undefined}
       aria-label={words ? t('Cell {n}, {name}, {state}', { n: index + 1, name, state: words }) : t('Cell {n}, {name}', { n: index + 1, name })} tabIndex={active ? 0 : -1}
       onFocusIn={(e) => { if (n.active.peek() !== c.id && e.target !== box.current) n.select(c.id) }}
       onMouseDown={(e) => {
         if ((e.target as Element).closest('button, a, input, select, summary, .cm-editor, .source-static')) return
+        if (selected && !e.shiftKey && n.selected.peek().length > 1 && (e.target as Element).closest('.gutter')) return // it may be a drag
         n.select(c.id, e.shiftKey)
         n.mode.value = 'command'
       }}>
@@ -85,7 +86,7 @@ function Comments({ notebook: n, cell: c }: { notebook: Notebook; cell: CellMode
 function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellModel; box: { current: HTMLElement | null } }) {
   const state = c.state.value
   const started = useRef(-Infinity)
-  const drag = { draggable: !n.readOnly, title: n.readOnly ? undefined : t('Drag to move the cell'), onDragStart: (e: DragEvent) => dragCell(e, c.id, box.current) }
+  const drag = dragCell(n, c, box)
   if (c.type.value !== 'code') return <div class="gutter" {...drag}><Fold notebook={n} cell={c} /></div>
   return (
     <div class="gutter" {...drag}>
@@ -142,7 +143,7 @@ function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: Cell
           const item = (id: string) => <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={(id === 'replay' || id === 'download-output') && c.execution === 0}>{all[id]!.name}</MenuItem>
           return (
             <>
-              {['insert-above', 'insert-below', 'move-up', 'move-down'].map(item)}<hr />
+              {['insert-above', 'insert-below', 'move-up', 'move-down', 'move-to', 'copy-to'].map(item)}<hr />
               {['cut', 'copy', 'paste-below', 'merge', 'delete'].map(item)}<hr />
               {code && <>{['run-above', 'run-below', 'format'].map(item)}<hr /></>}
               {item('comment')}

@@ -1,4 +1,4 @@
-import type { ReadonlySignal } from '@preact/signals'
+import type { Signal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { rich, t } from '../language/texts'
 import { languages } from '../server'
@@ -14,7 +14,7 @@ import type { Notebook } from './notebook'
 interface Props {
   view: View
   /** The notebook of the page that has the keys. Only there the focus moves by itself. */
-  current: ReadonlySignal<View>
+  current: Signal<View>
   /** It is the page's own notebook, and not one beside it. */
   main?: boolean
 }
@@ -26,10 +26,11 @@ export function Cells({ view, current, main = false }: Props) {
   // Moves the focus once, at once or when the cell appears in the page. If the user has clicked
   // elsewhere meanwhile, that focus stays.
   const owed = useRef(false)
+  n.element = (id) => box.current?.querySelector<HTMLElement>(`[data-cell="${CSS.escape(id)}"]`) ?? null
   n.focus = () => {
     owed.current = false
     if (current.peek() !== view) return
-    const el = box.current?.querySelector<HTMLElement>(`#${CSS.escape(`cell-${n.active.peek()}`)}`)
+    const el = n.element(n.active.peek())
     const editor = editors.get(n.active.peek())
     owed.current = !el || (n.mode.peek() === 'edit' && !editor)
     if (owed.current) return
@@ -48,11 +49,16 @@ export function Cells({ view, current, main = false }: Props) {
     if (owed.current) n.focus()
     else if (cursor && focused?.isConnected && (focused !== document.activeElement || place !== getSelection()?.anchorNode)) writing!.restore(cursor)
   })
+  const enter = () => {
+    current.value = view
+    n.mode.value = 'command'
+    n.focus()
+  }
   const cells = n.cells.value
   const untouched = cells.length === 1 && cells[0]!.state.value === 'none' && (n.fresh || cells[0]!.source.value === '')
   const Box = main ? 'main' : 'section'
   return (
-    <Box ref={box} class="cells" aria-label={t('Notebook {name}', { name: n.path })} {...useArrange(n, box)}>
+    <Box ref={box} class="cells" aria-label={t('Notebook {name}', { name: n.path })} {...useArrange(n, box, enter)}>
       {untouched && n.readOnly && <p class="welcome muted">{t('This notebook is empty. Cells and their output appear here when they are saved.')}</p>}
       {untouched && main && !n.readOnly && <Welcome notebook={n} />}
       {cells.map((c, i) => <CellView key={c.id} notebook={n} cell={c} index={i} editors={editors} shell={shell} />)}

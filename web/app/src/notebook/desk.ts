@@ -5,6 +5,7 @@ import { paletteOpen } from '../ui/palette'
 import { failed } from '../ui/toast'
 import { toggleAppView } from './appview'
 import type { Editors } from './cell-view'
+import { shortHash } from './cellkey'
 import type { Shell } from './commands'
 import type { Dock } from './dock/state'
 import type { Notebook } from './notebook'
@@ -35,6 +36,8 @@ export class Desk {
   readonly pane: Signal<{ name: PaneName; view: View } | undefined>
   readonly helping = signal(false)
   readonly sharing = signal(false)
+  /** The notebook whose cells a dialog moves or copies to another one. */
+  readonly sending: Signal<{ view: View; copy: boolean } | undefined> = signal(undefined)
   /** The file that a dialog shows, at a line. */
   readonly file: Signal<{ path: string; line: number } | undefined> = signal(undefined)
   /** Lets the user choose a notebook of this computer. The page provides this function. */
@@ -68,6 +71,8 @@ export class Desk {
 
   /** Adds a notebook beside the page's own. */
   add(n: Notebook): View {
+    n.prefix = `cell-${shortHash(n.path)}-`
+    n.clipboard = this.main.notebook.clipboard
     this.others.value = [...this.others.peek(), n]
     return this.#view(n)
   }
@@ -88,7 +93,7 @@ export class Desk {
 
   #view(n: Notebook): View {
     const editors: Editors = new Map()
-    const view: View = { notebook: n, editors, shell: this.#shell(n, editors, (name) => {
+    const view: View = { notebook: n, editors, shell: this.#shell(n, editors, (copy) => (this.sending.value = { view, copy }), (name) => {
       const of = name === 'files' ? this.main : view // the files are those of the session
       const now = this.pane.peek()
       this.pane.value = now?.name === name && now.view === of && name !== 'search' ? undefined : { name, view: of }
@@ -97,9 +102,10 @@ export class Desk {
     return view
   }
 
-  #shell(n: Notebook, editors: Editors, pane: Shell['pane']): Shell {
+  #shell(n: Notebook, editors: Editors, send: Shell['send'], pane: Shell['pane']): Shell {
     return {
       pane,
+      send,
       palette: () => (paletteOpen.value = true),
       help: () => (this.helping.value = true),
       export: (as) => void import('./export').then((m) => m.exportNotebook(n, as)).catch((e: unknown) => failed(t('The notebook was not exported'), e)),

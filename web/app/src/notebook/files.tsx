@@ -212,6 +212,7 @@ export function Files({ notebook: n, shell }: PaneProps) {
                   {() => (
                     <>
                       {!e.dir && short(e.path) !== n.path && <MenuItem onClick={() => shell.beside(name.endsWith('.ipynb') ? short(e.path) : e.path)}>{t('Show beside the notebook')}</MenuItem>}
+                      {!n.readOnly && !e.dir && name.endsWith('.ipynb') && <MenuItem onClick={() => change(t('The notebook was not copied'), async () => (await import('./import')).duplicate(s, short(e.path)))}>{t('Duplicate')}</MenuItem>}
                       <MenuItem onClick={() => void (e.dir ? downloadFolder(s.id, e.path) : download(e))}>{t('Download')}</MenuItem>
                       {!n.readOnly && <MenuItem onClick={async () => {
                         const to = await ask({ title: t('Rename or move'), value: short(e.path), yes: t('Move') })

@@ -1,22 +1,30 @@
 import type { Sandbox, SandgateError } from '@sandgate/client/base'
-import { parseNotebook } from './ipynb'
+import { copied, formatNotebook, parseNotebook } from './ipynb'
 
-/** How often an import tries another name when other pages take the names that it has found. */
+/** How often another name is tried when other pages take the names that were found. */
 const maxNames = 100
 
 /**
  * Stores a notebook of this computer as a file of its own in the session, and returns its path. It
- * replaces no file. Throws if the file is not a notebook.
+ * replaces no file. Its cells get new ids: the session can have the notebook that it is a copy of.
+ * Throws if the file is not a notebook.
  */
 export async function importNotebook(session: Sandbox, file: File): Promise<string> {
-  const text = await file.text()
-  parseNotebook(text)
-  const stem = file.name.replace(/\.(ipynb|json)$/i, '').replaceAll('/', '_') || 'notebook'
+  return store(session, file.name.replace(/\.(ipynb|json)$/i, '').replaceAll('/', '_') || 'notebook', '', await file.text())
+}
+
+/** Stores a copy of a notebook beside it, and returns its path. text is that of an open notebook. */
+export async function duplicate(session: Sandbox, path: string, text?: string): Promise<string> {
+  return store(session, path.replace(/\.ipynb$/, ''), '-copy', text ?? await (await session.files.open(path)).text())
+}
+
+async function store(session: Sandbox, stem: string, end: string, text: string): Promise<string> {
+  const body = formatNotebook(copied(parseNotebook(text)))
   for (let i = 1; ; i++) {
-    const path = `${stem}${i > 1 ? `-${i}` : ''}.ipynb`
+    const path = `${stem}${end}${i > 1 ? `-${i}` : ''}.ipynb`
     if (await exists(session, path)) continue
     try {
-      await session.files.write(path, text, { over: null })
+      await session.files.write(path, body, { over: null })
       return path
     } catch (e) {
       if ((e as SandgateError).kind !== 'conflict' || i > maxNames) throw e // another page has taken the name

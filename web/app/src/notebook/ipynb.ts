@@ -34,6 +34,12 @@ export class NotNotebook extends Error {}
 
 export const newCellID = (): string => Array.from(crypto.getRandomValues(new Uint8Array(4)), (b) => b.toString(16).padStart(2, '0')).join('')
 
+/** Returns a copy of a notebook. Its cells have ids of their own, and nothing is of a session. */
+export function copied(n: NotebookJSON): NotebookJSON {
+  const { sandgate: _, ...metadata } = n.metadata
+  return { ...n, metadata, cells: n.cells.map((c) => ({ ...c, id: newCellID() })) }
+}
+
 type Raw = Record<string, unknown>
 const isRaw = (v: unknown): v is Raw => typeof v === 'object' && v !== null && !Array.isArray(v)
 const object = (v: unknown): Raw => (isRaw(v) ? v : {})

@@ -50,7 +50,21 @@ interface Step {
   /** The end of the active cell's text that the step has removed, or added. */
   tail?: string
   added?: string
+  /** The step is one half of a move between two notebooks. */
+  move?: Move | undefined
 }
+
+/** A move of cells between two notebooks, which is a step in each of them. */
+export interface Move {
+  /**
+   * Undoes or repeats the step of the other notebook. It returns `later` if the cells run, and `never`
+   * if cells would be lost.
+   */
+  follow(n: Notebook, undo: boolean): 'yes' | 'later' | 'never'
+}
+
+/** Cells that were copied or cut. */
+export type Clipboard = { json: CellJSON; language: string }[]
 
 /** An open notebook: its cells, the selection, its kernels, its file. */
 export class Notebook implements Page {
@@ -100,12 +114,17 @@ export class Notebook implements Page {
   typedAhead = ''
   /** Sets the page's focus as in the model. The page provides this function. */
   focus: () => void = () => {}
+  /** Returns the element of a cell. The page provides this function. */
+  element: (id: string) => HTMLElement | null = () => null
+  /** The ids of the cells' elements begin with this. Two notebooks can have cells with equal ids. */
+  prefix = 'cell-'
+  /** The cells that were copied last in any notebook of the page. */
+  clipboard: { cells: Clipboard } = { cells: [] }
   readonly #store: Store
   #metadata: Object = {}
   #minor = 5
   #undo: Step[] = []
   #redo: Step[] = []
-  #clipboard: CellJSON[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
   #due = 0 // when it fires
   #look: ReturnType<typeof setInterval> | undefined
@@ -591,9 +610,9 @@ export class Notebook implements Page {
   // --- cells ---
 
   /** Remembers the cells before a step, so that it can be undone. Cells keep their output. */
-  #remember(tail?: string): void {
+  #remember(tail?: string, move?: Move): void {
     const before = this.cells.peek()
-    const step = { before, after: before, active: this.active.peek(), ...(tail === undefined ? {} : { tail }) }
+    const step: Step = { before, after: before, active: this.active.peek(), move, ...(tail === undefined ? {} : { tail }) }
     queueMicrotask(() => (step.after = this.cells.peek())) // the step is done
     this.#undo.push(step)
     if (this.#undo.length > maxUndo) this.#undo.shift()
@@ -611,8 +630,24 @@ export class Notebook implements Page {
   }
 
   #revert(from: Step[], to: Step[], nothing: string): void {
-    const u = from.pop()
+    const u = from.at(-1)
     if (!u) return toast(nothing)
+    const may = u.move?.follow(this, from === this.#undo) ?? 'yes'
+    if (may === 'later') return
+    from.pop()
+    if (may === 'yes') this.#apply(u, to)
+  }
+
+  /** Undoes or repeats the step of a move, wherever it is. Returns false if it is no longer there. */
+  revertMove(move: Move, undo: boolean): boolean {
+    const [from, to] = undo ? [this.#undo, this.#redo] : [this.#redo, this.#undo]
+    const at = from.findIndex((s) => s.move === move)
+    if (at < 0 || this.#closed) return false
+    this.#apply(from.splice(at, 1)[0]!, to)
+    return true
+  }
+
+  #apply(u: Step, to: Step[]): void {
     const now = this.cells.peek()
     const next = u.before.filter((c) => now.includes(c) || !u.after.includes(c))
     now.forEach((c, i) => {
@@ -621,7 +656,7 @@ export class Notebook implements Page {
     })
     if (next.length === 0) return
     this.#set(next)
-    to.push({ before: now, after: next, active: u.active, ...(u.tail ? { added: u.tail } : {}), ...(u.added ? { tail: u.added } : {}) })
+    to.push({ before: now, after: next, active: u.active, move: u.move, ...(u.tail ? { added: u.tail } : {}), ...(u.added ? { tail: u.added } : {}) })
     const split = this.find(u.active)
     if (split && u.tail) split.source.value += u.tail
     if (split && u.added && split.source.peek().endsWith(u.added)) split.source.value = split.source.peek().slice(0, -u.added.length)
@@ -664,9 +699,20 @@ export class Notebook implements Page {
     return c
   }
 
-  remove(which = this.selected.peek()): void {
+  /** Puts cells that the notebook does not have before another one, or at the end. */
+  place(fresh: CellModel[], before: string | undefined, move?: Move): void {
+    this.#remember(undefined, move)
+    const cells = this.cells.peek()
+    const at = cells.findIndex((c) => c.id === before)
+    const index = at < 0 ? cells.length : at
+    this.#set([...cells.slice(0, index), ...fresh, ...cells.slice(index)])
+    this.select(fresh.at(-1)!.id)
+    this.touch()
+  }
+
+  remove(which = this.selected.peek(), move?: Move): void {
     if (which.length === 0) return
-    this.#remember()
+    this.#remember(undefined, move)
     const cells = this.cells.peek()
     const first = cells.indexOf(which[0]!)
     let next = cells.filter((c) => !which.includes(c))
@@ -678,20 +724,16 @@ export class Notebook implements Page {
 
   copy(cut = false): void {
     // Comments move with a cell, and are not copied.
-    this.#clipboard = this.selected.peek().map((c) => c.toJSON(this.language.peek()))
-    if (!cut) for (const j of this.#clipboard) delete j.metadata.sandgate
+    this.clipboard.cells = this.selected.peek().map((c) => ({ json: c.toJSON(this.language.peek()), language: c.language.peek() }))
+    if (!cut) for (const { json } of this.clipboard.cells) delete json.metadata.sandgate
     if (cut) this.remove()
   }
 
   paste(where: 'above' | 'below'): void {
-    if (this.#clipboard.length === 0) return
-    this.#remember()
+    const fresh = this.clipboard.cells.map(({ json: { id: _, ...j }, language }) => new CellModel(j, language))
+    if (fresh.length === 0) return
     const cells = this.cells.peek()
-    const i = cells.findIndex((c) => c.id === this.active.peek()) + (where === 'below' ? 1 : 0)
-    const fresh = this.#clipboard.map(({ id: _, ...j }) => new CellModel(j, this.language.peek()))
-    this.#set([...cells.slice(0, i), ...fresh, ...cells.slice(i)])
-    this.select(fresh.at(-1)!.id)
-    this.touch()
+    this.place(fresh, cells[cells.findIndex((c) => c.id === this.active.peek()) + (where === 'below' ? 1 : 0)]?.id)
   }
 
   move(by: -1 | 1, which = this.selected.peek()): void {
@@ -706,14 +748,16 @@ export class Notebook implements Page {
     this.touch()
   }
 
-  /** Moves a cell before another one, or to the end. */
-  moveTo(id: string, before: string | undefined): void {
-    const c = this.find(id)
-    if (!c || id === before) return
+  /** Moves cells before another one, or to the end. */
+  moveTo(which: CellModel[], before: string | undefined): void {
+    const now = this.cells.peek()
+    const moved = which.filter((c) => now.includes(c))
+    const from = now.findIndex((c) => c.id === before)
+    const next = from < 0 ? undefined : now.slice(from).find((c) => !moved.includes(c))
+    const cells = now.filter((c) => !moved.includes(c))
+    cells.splice(next ? cells.indexOf(next) : cells.length, 0, ...moved)
+    if (cells.every((c, i) => c === now[i])) return
     this.#remember()
-    const cells = this.cells.peek().filter((x) => x !== c)
-    const at = before === undefined ? cells.length : cells.findIndex((x) => x.id === before)
-    cells.splice(at < 0 ? cells.length : at, 0, c)
     this.cells.value = cells
     this.touch()
   }

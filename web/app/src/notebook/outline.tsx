@@ -32,7 +32,7 @@ export function Outline({ notebook: n }: PaneProps) {
           n.select(e.cell)
           n.mode.value = 'command'
           n.focus()
-          document.getElementById(`cell-${e.cell}`)?.scrollIntoView({ block: 'start' })
+          n.element(e.cell)?.scrollIntoView({ block: 'start' })
         }}>{e.text}</button>
       ))}
     </nav>

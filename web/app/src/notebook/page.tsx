@@ -111,6 +111,8 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   const FileView = useLoaded(file, () => import('../terminal/file').then((m) => m.FileView))
   const ShareView = useLoaded(sharing, () => import('../ui/share').then((m) => m.Share))
   const writing = touch.matches && !current.value.notebook.readOnly && current.value.notebook.mode.value === 'edit'
+  const sending = desk.sending.value
+  const Send = useLoaded(sending, () => import('./send').then((m) => m.Send))
   const CodeBar = useLoaded(writing, () => import('./codebar').then((m) => m.CodeBar))
   const opener = useRef<HTMLInputElement>(null)
   desk.choose = () => opener.current?.click()
@@ -157,6 +159,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
       </div>
       {sharing && ShareView && <ShareView session={n.session} views={[{ label: t('The notebook'), at: queryOf(n.path) }, { label: t('An app: text and output, with the code hidden'), at: queryOf(n.path, true) }]} onClose={() => (desk.sharing.value = false)} />}
       {file && FileView && <FileView session={n.session} {...file} onClose={() => (desk.file.value = undefined)} />}
+      {sending && Send && <Send desk={desk} {...sending} onClose={() => (desk.sending.value = undefined)} />}
       {writing && CodeBar && <CodeBar view={current.value} />}
       {helping && Help && <Help notebook={current.value.notebook} close={() => (desk.helping.value = false)} />}
       <input ref={opener} type="file" accept=".ipynb,application/x-ipynb+json,application/json" hidden onChange={async (e) => {
@@ -253,7 +256,7 @@ function Toolbar({ desk, presence }: { desk: Desk; presence: Presence | undefine
             </div>
             {!n.readOnly && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={shell.share}>{t('Share for viewing…')}</MenuItem>}
             {item('app')}{['save', 'versions', 'undo', 'redo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
-            {['import', 'export-ipynb', 'export-html', 'export-script', 'print'].filter((id) => allowed(id, n)).map(item)}<hr />
+            {['import', 'duplicate', 'export-ipynb', 'export-html', 'export-script', 'print'].filter((id) => allowed(id, n)).map(item)}<hr />
             <MenuItem onClick={shell.palette} keys={keysOf('palette')[0]!}>{t('Command palette')}</MenuItem>{item('help')}
           </>
         )}

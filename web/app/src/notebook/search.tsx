@@ -61,7 +61,7 @@ export function Search({ notebook: n, editors }: PaneProps) {
       n.mode.value = 'edit'
       n.focus()
     }
-    document.getElementById(`cell-${h.cell.id}`)?.scrollIntoView({ block: 'nearest' })
+    n.element(h.cell.id)?.scrollIntoView({ block: 'nearest' })
     const wait = (left: number) => requestAnimationFrame(() => {
       const e = editors.get(h.cell.id)?.editor
       if (e) e.select(h.from, h.to)

@@ -1,30 +1,21 @@
 // Tests the run button on a page of another origin: the chat of examples/.
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startChat } from './chat.js'
 import { api, barriers, launch, shot, token, url } from './rig.js'
 
 let browser: Browser
-let host: ChildProcess
+let host: Awaited<ReturnType<typeof startChat>>
 let chat: string
 
 beforeAll(async () => {
-  const free = createServer().listen(0, 'localhost')
-  await once(free, 'listening')
-  const { port } = free.address() as AddressInfo
-  await once(free.close(), 'close')
-  chat = `http://localhost:${port}`
-  host = spawn(process.execPath, [new URL('../../../../examples/chat/server.mjs', import.meta.url).pathname], {
-    env: { ...process.env, PORT: String(port), SANDGATE_URL: url, SANDGATE_TOKEN: token }, stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  await new Promise((resolve) => host.stdout!.once('data', resolve))
+  host = await startChat()
+  chat = host.url
   browser = await launch()
 })
 afterAll(async () => {
   await browser?.close()
-  host?.kill()
+  host?.stop()
 })
 
 async function open(path = '/', scheme: 'light' | 'dark' = 'light'): Promise<{ page: Page; errors: string[] }> {

@@ -19,7 +19,7 @@ import { keyOf, shownGroups, type Dock, type DockTab } from './state'
 import { idOf, Tabs } from './tabs'
 import './dock.css'
 
-export { enterTabs, makeNotebook, moveTab, openFile, openPreview, openTerminal } from './open'
+export { enterTabs, makeNotebook, moveTab, newNotebook, openFile, openPreview, openTerminal } from './open'
 export { Dock } from './state'
 
 const whole = { left: 0, top: 0, width: 100, height: 100 }

@@ -70,7 +70,7 @@ function Opened({ desk, view }: { desk: Desk; view: View }) {
             <>
               {items('outline', 'search')}<hr />
               {items('save', 'versions', 'undo', 'redo')}<hr />
-              {items('export-ipynb', 'export-html', 'export-script')}<hr />
+              {items('duplicate', 'export-ipynb', 'export-html', 'export-script')}<hr />
               <MenuItem onClick={() => navigate(notebookPath(n.session.id) + queryOf(n.path))}>{t('Open as the notebook of the page')}</MenuItem>
               <p class="usage muted">{t('The page prints and shares its own notebook, and names it in its address.')}</p>
             </>

@@ -18,10 +18,11 @@ export function openTab(desk: Desk, tab: DockTab): boolean {
   return there
 }
 
-/** Shows a file beside the notebook, or another notebook. */
-export function openFile(desk: Desk, path: string): void {
-  if (path === desk.main.notebook.path) toast(t('This page already shows {name}', { name: path }))
-  else openTab(desk, { kind: path.endsWith('.ipynb') ? 'notebook' : 'file', path })
+/** Shows a file beside the notebook, or another notebook. Returns false, with a message, if not. */
+export function openFile(desk: Desk, path: string): boolean {
+  if (path !== desk.main.notebook.path) return openTab(desk, { kind: path.endsWith('.ipynb') ? 'notebook' : 'file', path })
+  toast(t('This page already shows {name}', { name: path }))
+  return false
 }
 
 /** Opens a terminal beside the notebook. */
