@@ -164,7 +164,7 @@ it('names sessions on the page of all sessions after the content of their notebo
   await row.waitFor()
   expect(await row.locator('.id').getAttribute('title')).toBe(id)
   await page.keyboard.press('Control+k')
-  await page.getByRole('combobox').fill(title)
+  await page.getByRole('combobox', { name: /^Command/ }).fill(title)
   await page.getByRole('option', { name: title }).waitFor()
   expect(complaints).toEqual([])
   await close()
