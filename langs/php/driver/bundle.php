@@ -30,6 +30,11 @@ final class Bundle
         if ($value instanceof \GdImage) {
             $data['image/png'] = base64_encode(self::png($value));
         }
+        if ($value instanceof \Imagick && $value->getNumberImages() > 0) {
+            $copy = clone $value;
+            $copy->setImageFormat('png');
+            $data['image/png'] = base64_encode($copy->getImageBlob());
+        }
         if (method_exists($value, '_repr_mimebundle_')) {
             $data += (array) $value->_repr_mimebundle_();
         }

@@ -37,6 +37,7 @@ final class Engine
     private \FFI\CData $functions;
     private \FFI\CData $classes;
     private \FFI\CData $constants;
+    private \FFI\CData $server;
     private int $ownClasses = 0;
     /** The compiled file of the cell. */
     private ?\FFI\CData $code = null;
@@ -84,6 +85,14 @@ final class Engine
                 uintptr_t *objects; uint32_t objects_top, objects_size;
             } Executor;
             extern Executor executor_globals;
+            typedef struct {
+                void *context, *method, *query, *cookies; int64_t length; void *translated, *uri, *body, *type;
+                bool headers_only, no_headers, headers_read; void *post, *type_copy, *login[3], *zero, *user;
+                int user_length, arguments; void *argument; int protocol; void *first, *last; size_t count, size;
+                void *destructor; uint8_t persistent; void *at; int response; uint8_t send_type; void *mimetype, *status;
+                int64_t read; uint8_t post_read, headers_sent;
+            } Server;
+            extern Server sapi_globals;
             Value *zend_hash_str_find(Table *table, const char *key, size_t length);
             int zend_hash_str_del(Table *table, const char *key, size_t length);
             void *memset(void *at, int byte, size_t length);
@@ -99,6 +108,7 @@ final class Engine
         $this->classes = $this->executor->classes;
         $this->constants = $this->executor->constants;
         $this->execute = $this->c->zend_execute;
+        $this->server = $this->c->sapi_globals;
     }
 
     /**
@@ -163,6 +173,9 @@ final class Engine
         $reporting = error_reporting(E_ALL & ~E_DEPRECATED);
         $ok = $this->executor->error_reporting === (E_ALL & ~E_DEPRECATED);
         error_reporting($reporting);
+        http_response_code(299);
+        $ok = $ok && $this->server->response === 299 && $this->server->headers_sent === (int) headers_sent();
+        $this->server->response = 0;
         eval('namespace Sandgate\Check; function a() { return 1; } function b() { return a(); } class C {}
             const D = 1; function f() { static $f; return $f ??= fn () => a(); } function g(C $c) { return new C; } g(new C);');
         $closure = Check\f();
@@ -196,6 +209,12 @@ final class Engine
         $this->executor->exit_status = 0;
     }
 
+    /** Lets a cell set headers and start a session, although an earlier cell has printed something. */
+    public function forgetHeaders(): void
+    {
+        $this->server->headers_sent = 0;
+    }
+
     /** Makes echo work again after a write to descriptor 1 was interrupted. */
     public function enableOutput(): void
     {
@@ -211,8 +230,8 @@ final class Engine
     public function forgetClass(string $name): void
     {
         $name = strtolower($name);
-        $found = $this->c->zend_hash_str_find($this->classes, $name, \strlen($name));
-        $this->oldClasses[] = $class = $this->c->cast('Class *', $found->value);
+        $class = $this->pointer('Class *', $this->c->zend_hash_str_find($this->classes, $name, \strlen($name)));
+        $this->oldClasses[] = $class;
         // The string of its name may refer to the class.
         $class->name->type &= ~self::REMEMBERS_CLASS;
         $this->delete($this->classes, $name);
@@ -246,7 +265,7 @@ final class Engine
             $lower = strtolower($name);
             $found = str_starts_with($lower, 'sandgate\\') ? null : $this->c->zend_hash_str_find($this->classes, $lower, \strlen($lower));
             if ($found !== null) { // neither an alias in another case nor an anonymous class
-                $this->clearMethods($this->c->cast('Class *', $found->value));
+                $this->clearMethods($this->pointer('Class *', $found));
             }
         }
         foreach ($this->oldClasses as $class) {
@@ -268,7 +287,17 @@ final class Engine
     private function function(string $name): \FFI\CData
     {
         $name = strtolower($name);
-        return $this->c->cast('Function *', $this->c->zend_hash_str_find($this->functions, $name, \strlen($name))->value);
+        return $this->pointer('Function *', $this->c->zend_hash_str_find($this->functions, $name, \strlen($name)));
+    }
+
+    /**
+     * Returns the pointer in an entry of a table. It is copied: cast takes a field by reference, and
+     * its result would be a view of the entry, which moves when the table grows.
+     */
+    private function pointer(string $type, \FFI\CData $entry): \FFI\CData
+    {
+        $address = $entry->value;
+        return $this->c->cast($type, $address);
     }
 
     private function clearMethods(\FFI\CData $class): void
@@ -280,7 +309,7 @@ final class Engine
         $bucket = $this->c->cast('Bucket *', $methods->data);
         for ($i = 0; $i < $methods->used; $i++) {
             if ($bucket[$i]->value->type !== 0) {
-                $this->clear($this->c->cast('Function *', $bucket[$i]->value->value));
+                $this->clear($this->pointer('Function *', $bucket[$i]->value));
             }
         }
     }

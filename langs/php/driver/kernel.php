@@ -202,6 +202,7 @@ final class Kernel
         $this->engine->clearExitStatus();
         $this->left = false;
         $this->engine->enableOutput();
+        $this->engine->forgetHeaders();
         error_clear_last();
         $this->interrupts->begin();
         $this->awaitAnnouncement($shared->cell);

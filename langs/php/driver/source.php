@@ -46,6 +46,8 @@ final class Source
 
     private const OPENERS = ['fopen', 'file_get_contents', 'file', 'file_put_contents', 'readfile'];
 
+    private const PRINTERS = ['printf', 'vprintf', 'fprintf', 'vfprintf', 'fwrite', 'fputs', 'fputcsv', 'readfile', 'fpassthru'];
+
     private Parser $parser;
     /**
      * @var array<string, string> imports of earlier cells: kind and lower-case alias => the text
@@ -487,8 +489,30 @@ final class Source
             case $expr instanceof Expr\YieldFrom:
                 return;
         }
-        $this->insert($expr->getStartFilePos(), 'return new \Sandgate\Value(');
+        $call = $expr instanceof Expr\ErrorSuppress ? $expr->expr : $expr;
+        if ($call instanceof Expr\FuncCall && $call->name instanceof Node\Name && self::isQuiet($call)) {
+            return;
+        }
+        $this->insert($expr->getStartFilePos(), 'new \Sandgate\Value(');
         $this->insert($expr->getEndFilePos() + 1, ')');
+        $this->insert($last->getStartFilePos(), 'return '); // before parentheses around the expression
+    }
+
+    /** Returns whether a function prints, and returns the number of bytes, or always returns true. */
+    private static function isQuiet(Expr\FuncCall $call): bool
+    {
+        $name = strtolower($call->name->toString());
+        if ($name === 'print_r') {
+            return \count($call->args) === 1;
+        }
+        if (\in_array($name, self::PRINTERS, true)) {
+            return true;
+        }
+        if (!\function_exists($name)) {
+            return false;
+        }
+        $type = (new \ReflectionFunction($name))->getReturnType();
+        return $type instanceof \ReflectionNamedType && $type->getName() === 'true';
     }
 
     /** Returns the part that two declarations or imports of one name have in common. */
