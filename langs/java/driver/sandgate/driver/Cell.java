@@ -1,5 +1,7 @@
 package sandgate.driver;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.ForkJoinWorkerThread;
 
 /**
@@ -28,6 +30,8 @@ final class Cell {
     Integer exitCode;
     String[] failure;
 
+    /** Threads that a whole program has asked to run at its end; null in other cells. */
+    private List<Thread> hooks; // guarded by the cell
     private int strikes;
     private long quietUntil;
 
@@ -57,6 +61,32 @@ final class Cell {
 
     void begin() {
         latest = this;
+    }
+
+    /** The cell is a whole program, which may have shutdown hooks. */
+    synchronized void whole() {
+        hooks = new ArrayList<>();
+    }
+
+    /** Adds a shutdown hook. Returns false if the cell is no whole program. */
+    synchronized boolean atEnd(Thread hook) {
+        return hooks != null && hooks.add(hook);
+    }
+
+    /** Runs the shutdown hooks, all at once, and waits for them. */
+    void end() {
+        List<Thread> all;
+        synchronized (this) {
+            all = hooks;
+            hooks = null;
+        }
+        if (all == null) return;
+        all.forEach(Thread::start);
+        try {
+            for (Thread t : all) t.join();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     /** The name of this cell's source in stack traces. */

@@ -23,7 +23,8 @@ final class Compiling {
      * position.
      */
     void add(long start, long position, long end, String message) {
-        String text = Traces.expunge(message.strip()).replaceAll("\\r?\\n\\s*location: class\\s*(?=\\n|$)", "");
+        String text = Traces.expunge(message.strip()).replaceAll("\\r?\\n\\s*location: class\\s*(?=\\n|$)", "")
+            .replace("(use --enable-preview to", "(run /env --enable-preview to");
         if (first == null) first = text.replaceFirst("\\s*\\n\\s*symbol:\\s*", ": ").lines().findFirst().orElse("").replaceAll("\\s+", " ");
         if (++count > MAX_SHOWN) return;
         int at = Math.clamp(position, 0, code.length());

@@ -31,6 +31,7 @@ public final class Hooks {
     /** System.exit: ends the cell, not the kernel. */
     public static void exit(int code) {
         Cell cell = Cell.current();
+        cell.end();
         var stop = new Stop(code & 0xff);
         if (cell.stop == null && !cell.ended) {
             cell.stop = stop;
@@ -60,10 +61,14 @@ public final class Hooks {
         }
     }
 
-    /** Throwable.printStackTrace: without the driver's frames. */
-    public static void printStackTrace(Throwable t) {
-        Traces.clean(t);
-        t.printStackTrace();
+    /** Runtime.addShutdownHook: a whole program's hooks run at its end, not at that of the kernel. */
+    public static void addShutdownHook(Runtime runtime, Thread hook) {
+        if (!Cell.current().atEnd(hook)) runtime.addShutdownHook(hook);
+    }
+
+    /** Called before a trace is printed, read or logged: removes the driver's frames from it. */
+    public static void clean(Object o) {
+        if (o instanceof Throwable t) Traces.clean(t);
     }
 
     /** Called when a class that calls C functions was loaded: their output must keep its place. */

@@ -68,7 +68,10 @@ final class Output {
         }
 
         @Override public void write(byte[] b, int off, int n) {
-            if (!compilation.stopped()) write0(kind, Cell.current().number, b, off, n);
+            if (compilation.stopped()) return;
+            byte[] plain = Traces.expunge(b, off, n);
+            if (plain == null) write0(kind, Cell.current().number, b, off, n);
+            else write0(kind, Cell.current().number, plain, 0, plain.length);
         }
     }
 

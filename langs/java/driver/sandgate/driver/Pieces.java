@@ -17,6 +17,8 @@ final class Pieces {
     private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
     /** An expression that is a statement: a call, an assignment, an increment. */
     private static final Pattern STATEMENT = Pattern.compile("(?s).*(?:\\)|\\+\\+|--)\\s*;\\s*|(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*");
+    /** A line that continues the expression before it. */
+    private static final Pattern CHAIN = Pattern.compile("\\s*\\.\\s*[\\p{L}_<]");
     private static final Pattern PRINTS = Pattern.compile(
         "System\\.(?:out|err)\\.print(?:ln|f)?\\(|IO\\.print(?:ln)?\\(|for\\b|if\\b|try\\b");
 
@@ -111,6 +113,7 @@ final class Pieces {
      */
     private Part line(String code) {
         for (int end = code.indexOf('\n'), n = 0; end >= 0 && n < MAX_LINES; end = code.indexOf('\n', end + 1), n++) {
+            if (CHAIN.matcher(code).region(end, code.length()).lookingAt()) continue;
             Part p = part(code.substring(0, end));
             if (p != null && p.whole && p.end == end && internals.parse(p.source).errors().isEmpty()) return p;
         }

@@ -5,6 +5,7 @@ import com.sun.source.tree.CompilationUnitTree;
 import com.sun.source.tree.MethodTree;
 import com.sun.source.tree.Tree;
 import com.sun.source.util.JavacTask;
+import com.sun.source.util.Trees;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -14,10 +15,12 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.net.URI;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Pattern;
 import javax.lang.model.element.Name;
 import javax.tools.Diagnostic;
@@ -39,8 +42,8 @@ import javax.tools.ToolProvider;
 final class Programs {
     private static final Pattern LIKELY = Pattern.compile("\\bmain\\s*\\(|(?m)^\\s*package\\s");
 
-    /** A program that was recognised. */
-    record Program(String mainClass, CompilationUnitTree tree) {}
+    /** A program that was recognised. names are those of its types, and of methods outside of them. */
+    record Program(String mainClass, CompilationUnitTree tree, Set<String> names) {}
 
     private final JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
     private final StandardJavaFileManager files = compiler.getStandardFileManager(null, Locale.ENGLISH, null);
@@ -62,16 +65,29 @@ final class Programs {
             return null;
         }
         boolean wrong = errors.getDiagnostics().stream().anyMatch(d -> d.getKind() == Diagnostic.Kind.ERROR);
-        if (wrong) return tree.getPackageName() == null ? null : new Program(null, tree);
+        if (wrong) return tree.getPackageName() == null ? null : new Program(null, tree, Set.of());
         String pkg = tree.getPackageName() == null ? "" : tree.getPackageName() + ".";
         String main = null;
+        var names = new HashSet<String>();
+        var places = Trees.instance(task).getSourcePositions();
         for (Tree t : tree.getTypeDecls()) {
             if (!(t instanceof ClassTree c)) continue;
+            int start = (int) Math.max(0, places.getStartPosition(tree, c));
+            if (Session.TYPE.matcher(code).region(start, code.length()).lookingAt()) names.add(named(c.getSimpleName()));
+            else c.getMembers().stream().map(Programs::name).filter(n -> !n.isEmpty() && !n.equals("main")).forEach(names::add);
             boolean has = c.getMembers().stream().anyMatch(Programs::isMain);
             boolean open = c.getModifiers().getFlags().contains(javax.lang.model.element.Modifier.PUBLIC);
             if (has && (main == null || open)) main = pkg + named(c.getSimpleName());
         }
-        return main == null && pkg.isEmpty() ? null : new Program(main, tree);
+        return main == null && pkg.isEmpty() ? null : new Program(main, tree, names);
+    }
+
+    private static String name(Tree member) {
+        return switch (member) {
+            case MethodTree m -> m.getName().toString();
+            case ClassTree c -> c.getSimpleName().toString();
+            default -> "";
+        };
     }
 
     private static String named(Name n) {
@@ -117,9 +133,11 @@ final class Programs {
             var out = System.out;
             var err = System.err;
             try {
+                cell.whole();
                 launch(loader.loadClass(p.mainClass));
                 join(cell, runner);
             } finally {
+                if (cell.stop == null) cell.end();
                 System.setIn(in);
                 System.setOut(out);
                 System.setErr(err);

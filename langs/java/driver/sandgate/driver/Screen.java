@@ -123,6 +123,7 @@ public final class Screen {
                 var form = form(value.getClass());
                 if (form != null && depth < 8) return bundle(form.apply(value), depth + 1);
                 if (value.getClass().getClassLoader() != null) forms(value, data);
+                if (value.getClass().getName().equals("org.jfree.chart.JFreeChart")) data.put("image/png", png(picture(value)));
             }
         }
         data.put("text/plain", Values.text(value));
@@ -138,6 +139,29 @@ public final class Screen {
         return null;
     }
 
+    /** Returns the picture of a chart of JFreeChart. */
+    private static BufferedImage picture(Object chart) {
+        try {
+            return (BufferedImage) chart.getClass().getMethod("createBufferedImage", int.class, int.class).invoke(chart, 640, 400);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("the chart cannot be drawn", e.getCause() == null ? e : e.getCause());
+        }
+    }
+
+    /** Returns a method without parameters that is not private, or null. */
+    private static Method method(Class<?> type, String name) {
+        for (Class<?> c = type; c != null; c = c.getSuperclass()) {
+            for (Method m : c.getDeclaredMethods()) {
+                if (m.getName().equals(name) && m.getParameterCount() == 0 && !Modifier.isPrivate(m.getModifiers())) return m;
+            }
+        }
+        try {
+            return type.getMethod(name); // of an interface
+        } catch (NoSuchMethodException e) {
+            return null;
+        }
+    }
+
     /**
      * Adds the results of toHtml and similar methods. A method that fails only adds a note on
      * stderr.
@@ -145,13 +169,11 @@ public final class Screen {
     private static void forms(Object value, Map<String, Object> data) {
         FORMS.forEach((name, type) -> {
             try {
-                Method m = value.getClass().getMethod(name);
-                if (m.getReturnType() != String.class || Modifier.isStatic(m.getModifiers())) return;
+                Method m = method(value.getClass(), name);
+                if (m == null || m.getReturnType() != String.class || Modifier.isStatic(m.getModifiers())) return;
                 m.setAccessible(true);
                 Object text = m.invoke(value);
                 if (text != null) data.put(type, text);
-            } catch (NoSuchMethodException e) {
-                // the object has no such form
             } catch (java.lang.reflect.InvocationTargetException e) {
                 if (e.getCause() instanceof Stop s) throw s;
                 System.err.println(name + " failed: " + e.getCause());

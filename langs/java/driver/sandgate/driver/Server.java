@@ -286,7 +286,9 @@ final class Server implements Control.Caller {
 
     private Failure program(Cell cell, Programs.Program program) throws Failure {
         try {
-            var outcome = call(session.compiling(cell, () -> programs.compile(program, cell, session, runner)));
+            var compiled = session.compiling(cell, () -> programs.compile(program, cell, session, runner));
+            session.offered.add(cell, program.names());
+            var outcome = call(compiled);
             cell.exitCode = 0;
             if (outcome.thrown() != null) {
                 cell.exitCode = 1;

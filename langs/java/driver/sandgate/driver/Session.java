@@ -55,6 +55,7 @@ final class Session {
     private final Pieces pieces;
     private final Imports imports = new Imports();
     private final Commands commands = new Commands(this);
+    final Offered offered = new Offered(this);
     private final Map<Snippet, Origin> origins = Collections.synchronizedMap(new WeakHashMap<>());
     private final LinkedHashMap<String, String> sources = new LinkedHashMap<>(); // file → text; guarded by itself
     private int sourceSize;
@@ -144,6 +145,7 @@ final class Session {
 
     /** Runs the code of a cell from an offset on. The result is null if there is none. */
     Result run(Cell cell) throws Failure {
+        offered.take(cell);
         List<Pieces.Piece> list;
         try {
             list = compiling(cell, () -> pieces.split(cell.code));
@@ -274,6 +276,17 @@ final class Session {
 
     private boolean isType(String name) {
         return types().stream().anyMatch(t -> t.name().equals(name));
+    }
+
+    /** Returns whether a type, a method or a variable has the name. */
+    boolean has(String name) {
+        return isType(name) || methods().stream().anyMatch(m -> m.name().equals(name)) || variables().stream().anyMatch(v -> v.name().equals(name));
+    }
+
+    /** Drops types and methods of a name. */
+    void forget(String name) {
+        types().stream().filter(t -> t.name().equals(name)).toList().forEach(this::drop);
+        methods().stream().filter(m -> m.name().equals(name)).toList().forEach(this::drop);
     }
 
     /** A type and an import of the same name exclude each other: the later one is used. */
@@ -436,6 +449,7 @@ final class Session {
         for (Snippet s : shell.snippets().filter(s -> shell.status(s).isActive() && s.kind().isPersistent()).toList()) drop(s);
         declared.clear();
         imports.clear();
+        offered.clear();
         resultNumber = 0;
         beginImports();
     }

@@ -1,6 +1,8 @@
 package sandgate.driver;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
@@ -14,7 +16,10 @@ import java.util.regex.Pattern;
 final class Traces {
     static final String WRAPPER = "REPL.$JShell$";
     private static final String DO_IT = "do_it$";
-    private static final Pattern PREFIX = Pattern.compile("\\bREPL\\.\\$JShell\\$\\w+?(?:[$.](?=[\\p{L}_$])|(?=\\s|$))");
+    private static final Pattern PREFIX = Pattern.compile("(?:\\b|(?<=\\[L))REPL\\.\\$JShell\\$\\w+?(?:[$.](?=[\\p{L}_$])|(?=\\s|$))");
+    /** The method of a cell's statements, in a trace or in a line of a log. */
+    private static final Pattern STATEMENTS = Pattern.compile("\\bREPL\\.\\$JShell\\$\\w+[. ]do_it\\$(?:Aux)?");
+    private static final byte[] MARK = WRAPPER.getBytes(StandardCharsets.ISO_8859_1);
     private static final int MAX_FRAMES = 100;
     private static final int MAX_CAUSES = 16;
     /**
@@ -34,6 +39,20 @@ final class Traces {
     /** Returns text without the names of JShell's wrapper classes. */
     static String expunge(String text) {
         return text == null || !text.contains("REPL.$JShell$") ? text : PREFIX.matcher(text).replaceAll("");
+    }
+
+    /** Returns printed text without the names of JShell's wrapper classes; null if it has none. */
+    static byte[] expunge(byte[] b, int off, int n) {
+        if (!marked(b, off, off + n)) return null;
+        String text = new String(b, off, n, StandardCharsets.ISO_8859_1);
+        return expunge(STATEMENTS.matcher(text).replaceAll("cell")).getBytes(StandardCharsets.ISO_8859_1);
+    }
+
+    private static boolean marked(byte[] b, int from, int to) {
+        for (int i = from; i <= to - MARK.length; i++) {
+            if (b[i] == MARK[0] && Arrays.equals(b, i, i + MARK.length, MARK, 0, MARK.length)) return true;
+        }
+        return false;
     }
 
     /** Returns a class's name as the user knows it. */

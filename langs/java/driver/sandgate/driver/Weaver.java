@@ -1,5 +1,6 @@
 package sandgate.driver;
 
+import static java.lang.constant.ConstantDescs.CD_Object;
 import static java.lang.constant.ConstantDescs.CD_int;
 import static java.lang.constant.ConstantDescs.CD_void;
 
@@ -12,6 +13,7 @@ import java.lang.classfile.CodeModel;
 import java.lang.classfile.CodeTransform;
 import java.lang.classfile.Label;
 import java.lang.classfile.MethodModel;
+import java.lang.classfile.Opcode;
 import java.lang.classfile.attribute.SourceFileAttribute;
 import java.lang.classfile.constantpool.ClassEntry;
 import java.lang.classfile.instruction.BranchInstruction;
@@ -38,7 +40,7 @@ final class Weaver {
     private static final ClassDesc RUNTIME = ClassDesc.of("java.lang.Runtime");
     private static final ClassDesc BUILDER = ClassDesc.of("java.lang.ProcessBuilder");
     private static final ClassDesc PROCESS = ClassDesc.of("java.lang.Process");
-    private static final ClassDesc THROWABLE = ClassDesc.of("java.lang.Throwable");
+    private static final ClassDesc THREAD = ClassDesc.of("java.lang.Thread");
     private static final MethodTypeDesc NOTHING = MethodTypeDesc.of(CD_void);
     private static final MethodTypeDesc STATUS = MethodTypeDesc.of(CD_void, CD_int);
     private static final ClassFile PARSER = ClassFile.of(ClassFile.StackMapsOption.DROP_STACK_MAPS);
@@ -124,9 +126,10 @@ final class Weaver {
 
         private static boolean replace(CodeBuilder b, InvokeInstruction i) {
             String owner = i.owner().asInternalName();
-            if (!owner.startsWith("java/")) return false;
             String name = i.name().stringValue();
             String type = i.type().stringValue();
+            trace(b, i, owner, name + type);
+            if (!owner.startsWith("java/")) return false;
             switch (owner + "." + name) {
                 case "java/lang/System.exit" -> b.invokestatic(HOOKS, "exit", STATUS);
                 case "java/lang/Runtime.exit", "java/lang/Runtime.halt" ->
@@ -136,13 +139,27 @@ final class Weaver {
                     if (i.typeSymbol().parameterCount() == 0) return false;
                     b.invokestatic(HOOKS, "readln", i.typeSymbol());
                 }
+                case "java/lang/Runtime.addShutdownHook" ->
+                    b.invokestatic(HOOKS, "addShutdownHook", MethodTypeDesc.of(CD_void, RUNTIME, THREAD));
                 default -> {
-                    if (!name.equals("printStackTrace") || !type.equals("()V")
-                        || i.opcode() != java.lang.classfile.Opcode.INVOKEVIRTUAL) return false;
-                    b.invokestatic(HOOKS, "printStackTrace", MethodTypeDesc.of(CD_void, THROWABLE));
+                    return false;
                 }
             }
             return true;
+        }
+
+        /** Before a call that uses the trace of an exception, the driver's frames are removed. */
+        private static void trace(CodeBuilder b, InvokeInstruction i, String owner, String method) {
+            if (i.opcode() != Opcode.INVOKEVIRTUAL) return;
+            switch (method) {
+                case "printStackTrace()V", "getStackTrace()[Ljava/lang/StackTraceElement;" -> b.dup();
+                case "printStackTrace(Ljava/io/PrintStream;)V", "printStackTrace(Ljava/io/PrintWriter;)V" -> b.dup2().pop();
+                default -> {
+                    if (!owner.equals("java/util/logging/Logger") || !method.endsWith("Ljava/lang/Throwable;)V")) return;
+                    b.dup();
+                }
+            }
+            b.invokestatic(HOOKS, "clean", MethodTypeDesc.of(CD_void, CD_Object));
         }
 
         /** Method references to replaced methods: System::exit. */
