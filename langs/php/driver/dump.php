@@ -151,6 +151,12 @@ final class Dump
     /** Returns the text for an object of PHP's own, or null. */
     private function special(object $value): ?string
     {
+        if ($value instanceof \GMP) {
+            return gmp_strval($value);
+        }
+        if ($value instanceof \BcMath\Number) {
+            return (string) $value;
+        }
         if ($value instanceof \DateTimeInterface) {
             return \DateTime::createFromInterface($value)->format('Y-m-d H:i:s' . ((int) $value->format('u') ? '.u' : '') . ' e');
         }

@@ -346,6 +346,7 @@ final class Kernel
      */
     private function endOutput(): bool
     {
+        $this->libc->flush();
         if ($this->atEnd === [] && ob_get_level() === 0) {
             return true;
         }

@@ -5,6 +5,8 @@ namespace Sandgate;
 final class Libc
 {
     private const EINTR = 4;
+    /** C's text goes out at the end of each line, so that it keeps its place between PHP's. */
+    private const LINES = 1;
     private const FIONREAD = 0x541B;
     private const SYS_CLONE = 56;
     private const CLONE_PARENT = 0x8000;
@@ -32,10 +34,20 @@ final class Libc
             void *mmap(void *at, size_t n, int protection, int flags, int fd, long offset);
             long syscall(long number, ...);
             int *__errno_location(void);
+            int fflush(void *stream);
+            int setvbuf(void *stream, char *buffer, int mode, size_t size);
+            extern void *stdout;
         ');
         $this->buffer = $this->c->new('char[65536]');
         $this->count = $this->c->new('int');
         $this->poll = $this->c->new('Poll[1]');
+        $this->c->setvbuf($this->c->stdout, null, self::LINES, 0);
+    }
+
+    /** Writes what C code has printed and not yet written. */
+    public function flush(): void
+    {
+        $this->c->fflush(null);
     }
 
     /** Reads at most $n bytes; '' at the end, null if a signal came first. */
