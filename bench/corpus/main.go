@@ -94,6 +94,9 @@ func run(ctx context.Context, s settings) error {
 	}
 	// An interrupted run prints its table too.
 	defer func() { r.report.print(os.Stdout, s.corpus) }()
+	if err := r.references(ctx, programs); err != nil {
+		return err
+	}
 	for _, p := range programs {
 		if err := r.program(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)

@@ -73,6 +73,9 @@ type corpus struct {
 	language string
 	// read finds the programs in a folder.
 	read func(dir string) ([]*program, error)
+	// references, unless nil, runs all programs without a kernel, before the others. It may set the
+	// fields check and skip of their cells.
+	references func(ctx context.Context, b *box, programs []*program) error
 	// prepare, unless nil, runs before the cells of a program. It may set their fields check and skip.
 	prepare func(ctx context.Context, b *box, p *program) error
 	// applies, unless nil, runs a cell that failed without a kernel. It returns the reason why the cell
@@ -83,8 +86,8 @@ type corpus struct {
 // corpora returns the corpora by their names.
 func corpora() map[string]corpus {
 	return map[string]corpus{
-		"bash": bashCorpus(), "go": goCorpus(), "java": javaCorpus(), "jshell": jshellCorpus(),
-		"node": nodeCorpus(), "php": phpCorpus(), "python": pythonCorpus(), "sql": sqlCorpus(),
+		"bash": bashCorpus(), "go": goCorpus(), "java": javaCorpus(), "jdk": jdkCorpus(),
+		"jshell": jshellCorpus(), "node": nodeCorpus(), "php": phpCorpus(), "python": pythonCorpus(), "sql": sqlCorpus(),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sandgate/sandgate/client/wire"
@@ -25,6 +26,24 @@ type runner struct {
 	box    *box
 	used   int
 	report report
+}
+
+// references runs programs without a kernel, if the corpus compares with such runs.
+func (r *runner) references(ctx context.Context, programs []*program) error {
+	if r.source.references == nil {
+		return nil
+	}
+	for part := range slices.Chunk(programs, sessionPrograms) {
+		b, err := open(ctx, r.client, r.source.language)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(r.source.references(ctx, b, part), b.close(ctx))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // program runs a program in the kernel of the programs before it. If a cell fails, the program
