@@ -29,6 +29,10 @@ func phpReasons() []reason {
 		because("includes or compiles its own file, which declares its names again",
 			`(include|require)(_once)?[ (]*__FILE__`, ""),
 		because("prints the memory in use", `memory_(limit|get_usage)`, ""),
+		because("destroys objects at the end of the process, which a kernel does not reach",
+			`__destruct`, `during shutdown`),
+		because("has an output handler that changes the text of its error, which a kernel reports",
+			`ob_start`, `got ".*Uncaught`),
 		because("destroys objects of static properties, which a kernel keeps",
 			`static `, `Uncaught Error: Object not`),
 	}
@@ -133,6 +137,7 @@ func phpText(s string) string {
 		{`( in (cell \d+|[^ \n]+)( on)? line (\d+|%d))`, ""},
 		{`(?m)(, line \d+| on line (\d+|%d))$`, ""},
 		{`#(\d+|%d)\b`, "#N"},
+		{`(?m), called and defined$`, ", called"},
 		{`(?m)Uncaught ([\w\\]+):[ \t]*$`, "Uncaught $1"},
 		{`[ \t]*\n\s*`, "\n"},
 	} {

@@ -97,6 +97,8 @@ final class Engine
             int zend_hash_str_del(Table *table, const char *key, size_t length);
             void *memset(void *at, int byte, size_t length);
             void php_output_set_status(int status);
+            void php_output_end_all(void);
+            void php_output_discard_all(void);
             Function *compile_filename(int type, void *name);
             void zend_execute(Function *code, Value *result);
             void zend_destroy_static_vars(Function *code);
@@ -219,6 +221,12 @@ final class Engine
     public function enableOutput(): void
     {
         $this->c->php_output_set_status(0);
+    }
+
+    /** Ends all output buffers, also those that PHP code cannot remove. */
+    public function endBuffers(bool $print): void
+    {
+        $print ? $this->c->php_output_end_all() : $this->c->php_output_discard_all();
     }
 
     public function forgetFunction(string $name): void

@@ -358,13 +358,13 @@ final class Kernel
                     $this->left = true;
                 }
             }
-            while (ob_get_level() > 0) {
-                ob_end_flush();
+            if (!ExitGuard::call(fn () => $this->engine->endBuffers(true))) {
+                $this->left = true;
             }
             return true;
         } catch (\Throwable $e) {
             $this->atEnd = [];
-            while (ob_get_level() > 0 && @ob_end_clean());
+            $this->engine->endBuffers(false);
             $this->failed(Errors::of($e));
             return false;
         }
