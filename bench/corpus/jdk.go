@@ -53,3 +53,12 @@ func appliesJDK(ctx context.Context, b *box, _ *program, c *cell) (string, error
 	}
 	return "", nil
 }
+
+// jdkReasons explains the differences between a program in a cell and in a file.
+func jdkReasons() []reason {
+	return []reason{
+		because("reads the name of its source file, which is that of the cell", `^\S*ChainedExceptions`, ""),
+		because("expects parameters without names, which a kernel keeps, as JShell does",
+			`^\S*WithoutParameters`, ""),
+	}
+}

@@ -5,7 +5,7 @@ import "regexp"
 // reasons returns the causes of failures that are known, by corpus.
 func reasons() map[string][]reason {
 	return map[string][]reason{
-		"go": goReasons(), "java": javaReasons(), "jshell": jshellReasons(),
+		"go": goReasons(), "java": javaReasons(), "jdk": jdkReasons(), "jshell": jshellReasons(),
 		"node": nodeReasons(), "php": phpReasons(), "python": pythonReasons(),
 	}
 }

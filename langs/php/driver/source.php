@@ -70,7 +70,7 @@ final class Source
 
     public function __construct(private Engine $engine)
     {
-        $this->parser = (new ParserFactory())->createForHostVersion();
+        $this->parser = ParserLoader::with(static fn () => (new ParserFactory())->createForHostVersion());
     }
 
     /** Returns whether the cell is a program or a page: it has its own tags. */
@@ -90,6 +90,11 @@ final class Source
 
     /** Returns the file for a cell. */
     public function prepare(string $code): string
+    {
+        return ParserLoader::with(fn () => $this->edited($code));
+    }
+
+    private function edited(string $code): string
     {
         [$ast, $tagged] = $this->parse($code);
         [$this->edits, $this->used, $this->declared, $this->defined] = [[], [], [], []];
@@ -127,7 +132,7 @@ final class Source
     public function isComplete(string $code): string
     {
         try {
-            $this->parse($code);
+            ParserLoader::with(fn () => $this->parse($code));
             return 'complete';
         } catch (CompileError $e) {
             return $e->kind === 'EOF' || preg_match('/unexpected EOF|Unterminated comment|unexpected .*T_ENCAPSED_AND_WHITESPACE/', $e->getMessage())
@@ -312,7 +317,7 @@ final class Source
     public function renewAll(string $text): void
     {
         try {
-            $names = self::declarations($this->parser->parse($text) ?? [], '');
+            $names = ParserLoader::with(fn () => self::declarations($this->parser->parse($text) ?? [], ''));
         } catch (SyntaxError) {
             return;
         }
