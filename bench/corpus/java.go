@@ -243,6 +243,10 @@ func jshellReasons() []reason {
 			code: regexp.MustCompile(`/(testRedefine|testDrop|testReplaceClassToVar)/`),
 		},
 		{
+			name: "waits between its cells, which the corpus does not",
+			code: regexp.MustCompile(`checkTimestampCheck`),
+		},
+		{
 			name: "asserts false: assertions are on in a kernel, and off in the test",
 			code: regexp.MustCompile(`syntheticVariables`),
 		},

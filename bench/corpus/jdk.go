@@ -60,5 +60,6 @@ func jdkReasons() []reason {
 		because("reads the name of its source file, which is that of the cell", `^\S*ChainedExceptions`, ""),
 		because("expects parameters without names, which a kernel keeps, as JShell does",
 			`^\S*WithoutParameters`, ""),
+		because("computes for long; the kernel has only the first compiler", `FinalizeHalf`, "no end"),
 	}
 }
