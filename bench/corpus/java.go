@@ -116,10 +116,11 @@ func checkSnippet(want verdict, o outcome) string {
 	if o.failed {
 		return o.name + ": " + o.value
 	}
-	if strings.TrimSpace(want.text) != strings.TrimSpace(o.stdout) && !strings.Contains(want.text, "@") {
+	address := func(text string) bool { return strings.Contains(text, "@") }
+	if strings.TrimSpace(want.text) != strings.TrimSpace(o.stdout) && !address(want.text) {
 		return wanted(want.text, o.stdout)
 	}
-	if n := len(o.values); n > 0 && o.values[n-1] != want.value && !strings.Contains(want.value, "@") {
+	if n := len(o.values); n > 0 && o.values[n-1] != want.value && !address(want.value) {
 		return "value: " + wanted(want.value, o.values[n-1])
 	}
 	return ""

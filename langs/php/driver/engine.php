@@ -211,7 +211,7 @@ final class Engine
         $this->executor->exit_status = 0;
     }
 
-    /** Lets a cell set headers and start a session, although an earlier cell has printed something. */
+    /** Lets a cell set headers and start a session after an earlier cell has printed something. */
     public function forgetHeaders(): void
     {
         $this->server->headers_sent = 0;

@@ -11,8 +11,8 @@ final class ParserLoader
     private static int $depth = 0;
 
     /**
-     * Calls a function that uses the parser. Only meanwhile is its loader among PHP's, as the first one:
-     * a program can remove all loaders, and a loader of the program is not asked for these classes.
+     * Calls a function that uses the parser. Only meanwhile is its loader among PHP's, as the first
+     * one: a program can remove all loaders, and one of the program is not asked for these classes.
      */
     public static function with(\Closure $function): mixed
     {

@@ -42,7 +42,9 @@ import javax.tools.ToolProvider;
 final class Programs {
     private static final Pattern LIKELY = Pattern.compile("\\bmain\\s*\\(|(?m)^\\s*package\\s");
 
-    /** A program that was recognised. names are those of its types, and of methods outside of them. */
+    /**
+     * A program that was recognised. names are those of its types, and of methods outside of them.
+     */
     record Program(String mainClass, CompilationUnitTree tree, Set<String> names) {}
 
     private final JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
