@@ -23,7 +23,7 @@ final class Offered {
         this.session = session;
     }
 
-    /** A program has been compiled. What the session has from an earlier one is replaced. */
+    /** A program has been compiled. It replaces declarations of an earlier one. */
     void add(Cell cell, Set<String> names) {
         for (String n : names) {
             programs.put(n, cell);
