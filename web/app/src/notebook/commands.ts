@@ -3,7 +3,7 @@ import { castPath, navigate } from '../router'
 import { lineNumbers } from '../settings'
 import { viewing } from '../token'
 import { confirm } from '../ui/dialog'
-import { failed, toast } from '../ui/toast'
+import { toast } from '../ui/toast'
 import { appView } from './appview'
 import type { Notebook } from './notebook'
 import type { PaneName } from './pane'
@@ -125,8 +125,8 @@ export const commands = (): Record<string, Command> => ({
   redo: { name: t('Redo cell change'), run(n) { n.redo(); show(n) } },
   'move-up': { name: t('Move cells up'), run(n) { n.move(-1); show(n) } },
   'move-down': { name: t('Move cells down'), run(n) { n.move(1); show(n) } },
-  'move-to': { name: t('Move cells to another notebook…'), words: t('send transfer'), run: (_, s) => s.send(false) },
-  'copy-to': { name: t('Copy cells to another notebook…'), words: t('send transfer'), run: (_, s) => s.send(true) },
+  'move-to': { name: t('Move cells to another notebook…'), run: (_, s) => s.send(false) },
+  'copy-to': { name: t('Copy cells to another notebook…'), run: (_, s) => s.send(true) },
   'to-code': { name: t('Change to code'), run(n) { n.setType('code'); show(n) } },
   'to-markdown': { name: t('Change to text (Markdown)'), words: t('text prose'), run(n) { n.setType('markdown'); show(n) } },
   'to-raw': { name: t('Change to raw'), run(n) { n.setType('raw'); show(n) } },
@@ -162,7 +162,7 @@ export const commands = (): Record<string, Command> => ({
   versions: { name: t('Versions'), words: t('history restore compare'), run: (_, s) => s.pane('versions') },
   'export-ipynb': { name: t('Download as notebook (.ipynb)'), words: t('export jupyter'), run: (_, s) => s.export('ipynb') },
   'export-html': { name: t('Download as page (.html)'), words: t('export html web'), run: (_, s) => s.export('html') },
-  duplicate: { name: t('Make a copy of the notebook'), words: t('duplicate clone'), run: (n, s) => void import('./import').then((m) => m.duplicate(n.session, n.path, n.export())).then((path) => s.beside(path), (e: unknown) => failed(t('The notebook was not copied'), e)) },
+  duplicate: { name: t('Make a copy of the notebook'), words: t('duplicate clone'), run: (n, s) => void import('./import').then((m) => m.makeCopy(n, s)) },
   'terminal-beside': { name: t('Open a terminal beside the notebook'), words: t('shell split pane dock'), run: (_, s) => s.beside() },
   print: { name: t('Print or save as PDF…'), words: t('export paper pdf'), run: (_, s) => s.print() },
   app: { name: t('Show or hide the code (app view)'), words: t('report presentation results only'), run: (_, s) => s.app() },

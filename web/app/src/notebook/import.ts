@@ -1,5 +1,9 @@
 import type { Sandbox, SandgateError } from '@sandgate/client/base'
+import { t } from '../language/texts'
+import { failed } from '../ui/toast'
+import type { Shell } from './commands'
 import { copied, formatNotebook, parseNotebook } from './ipynb'
+import type { Notebook } from './notebook'
 
 /** How often another name is tried when other pages take the names that were found. */
 const maxNames = 100
@@ -16,6 +20,15 @@ export async function importNotebook(session: Sandbox, file: File): Promise<stri
 /** Stores a copy of a notebook beside it, and returns its path. text is that of an open notebook. */
 export async function duplicate(session: Sandbox, path: string, text?: string): Promise<string> {
   return store(session, path.replace(/\.ipynb$/, ''), '-copy', text ?? await (await session.files.open(path)).text())
+}
+
+/** Stores a copy of an open notebook, and shows it beside it. */
+export async function makeCopy(n: Notebook, shell: Shell): Promise<void> {
+  try {
+    shell.beside(await duplicate(n.session, n.path, n.export()))
+  } catch (e) {
+    failed(t('The notebook was not copied'), e)
+  }
 }
 
 async function store(session: Sandbox, stem: string, end: string, text: string): Promise<string> {

@@ -27,7 +27,6 @@ export const notebook: Texts = {
   'Drag to move the cell, with Ctrl to copy it': 'Ziehen, um die Zelle zu verschieben; mit Strg, um sie zu kopieren',
   'Move cells to another notebook…': 'Zellen in ein anderes Notebook verschieben…',
   'Copy cells to another notebook…': 'Zellen in ein anderes Notebook kopieren…',
-  'send transfer': 'senden übertragen',
   'Move cells to': 'Zellen verschieben nach',
   'Copy cells to': 'Zellen kopieren nach',
   'The cells were not moved': 'Die Zellen wurden nicht verschoben',
