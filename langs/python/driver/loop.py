@@ -36,7 +36,7 @@ def set_aside():
 
 
 def allow_nesting():
-    """Wrap asyncio.run and asyncio.Runner.run."""
+    """Wrap asyncio.run, asyncio.Runner.run, and the methods that run another loop."""
     def nested(real):
         @functools.wraps(real)
         def run(*args, **kwargs):
@@ -47,6 +47,8 @@ def allow_nesting():
     asyncio.run = asyncio.runners.run = nested(asyncio.run)
     asyncio.Runner.run = nested(asyncio.Runner.run)
     asyncio.Runner.close = nested(asyncio.Runner.close)
+    base = asyncio.BaseEventLoop
+    base.run_until_complete, base.run_forever = nested(base.run_until_complete), nested(base.run_forever)
 
 
 class _Ready(collections.deque):

@@ -14,7 +14,7 @@ from collections import deque
 from importlib import machinery
 
 from . import (
-    cells, children, clib, comms, debugger, help, loop, program, reseed, safejson, stdin, streams, variables)
+    adapt, cells, children, clib, comms, debugger, help, loop, program, reseed, safejson, stdin, streams, variables)
 from .guard import Guard
 from .interrupt import Interrupts
 from .memory import Memory, limit_recursion
@@ -101,6 +101,7 @@ class Server:
                 (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES))
         self._shell = make_shell(self._messages, self._output, self._memory, self._guard)
         sys.meta_path.insert(0, comms.Hook(self._messages))
+        adapt.Finder().install()
         faulthandler.enable(self._plain[1])
         limit_recursion()
         self._memory.keep_small()

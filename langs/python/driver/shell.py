@@ -1,5 +1,6 @@
 """IPython's InteractiveShell with output as messages."""
 import asyncio
+import codeop
 import os
 import re
 import sys
@@ -234,10 +235,10 @@ class ZMQInteractiveShell(InteractiveShell):
         super().showtraceback((type(error), error, error.__traceback__), filename, 0,
                               exception_only, running_compiled_code)
 
-    def _named(self, text):
+    def _named(self, text, pattern=r'File "(<ipython-input-[^">]*>)"'):
         """Replace the names of the compiler's files by those that users know."""
         cells = self.compile._filename_map
-        return re.sub(r'File "(<ipython-input-[^">]*>)"', lambda m: f"Cell In[{cells[m[1]]}]" if m[1] in cells else m[0], text)
+        return re.sub(pattern, lambda m: f"Cell In[{cells[m[1]]}]" if m[1] in cells else m[0], text)
 
     def _let_go(self, error):
         """Release what the functions of the failure before this one hold: %debug shows the last one
@@ -265,7 +266,10 @@ class ZMQInteractiveShell(InteractiveShell):
     def _showtraceback(self, etype, evalue, stb):
         if isinstance(stb, str):
             stb = stb.splitlines()
-        self.fail(getattr(etype, "__name__", str(etype)), text_of(evalue), stb)
+        text = text_of(evalue)
+        if isinstance(evalue, SyntaxError):
+            text = self._named(text, r"(?<=\()(<ipython-input-[^>]*>)(?=, line \d+\)$)")
+        self.fail(getattr(etype, "__name__", str(etype)), text, stb)
 
     def show_usage_error(self, exc):
         self.fail("UsageError", text_of(exc), [f"UsageError: {text_of(exc)}"])
@@ -300,6 +304,8 @@ def make_shell(messages, output, memory, guard):
     config.IPCompleter.use_jedi = False
     config.IPKernelApp.parent_appname = "sandgate"  # libraries ask whether config has an IPKernelApp
     shell = ZMQInteractiveShell.instance(config=config, messages=messages, output=output, memory=memory, guard=guard)
+    # A cell is complete: its errors are those of a file.
+    shell.compile.flags &= ~codeop.PyCF_ALLOW_INCOMPLETE_INPUT
     shell.kernel = comms.Kernel()
     shell.display_pub.messages = shell.displayhook.messages = messages
     return shell
