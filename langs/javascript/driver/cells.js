@@ -22,7 +22,9 @@ class Cell {
     this.abandoned = false; // it was abandoned and must not continue
     this.exitCode = undefined;
     this.uncaught = null; // takes errors that it does not catch
-    this.waits = new Set(); // functions that reject the promises that it awaits
+    this.waits = new Map(); // the promises that it awaits, and functions that reject them
+    this.asks = 0; // questions that it may ask in the next round of the event loop
+    this.rest = null; // ends it when its questions are answered
     this.timers = new Set();
     this.disposals = []; // functions that dispose of the values of its using declarations
     this.abort = null; // an AbortController for its timers

@@ -2,10 +2,15 @@
 // Rich forms of values, and the function display.
 const process = require('node:process');
 const fs = require('node:fs');
+const module_ = require('node:module');
+const path = require('node:path');
 const { types } = require('node:util');
 const { text } = require('./errors.js');
 const { current } = require('./cells.js');
 const { MIME, tables } = require('./tables.js');
+
+// A package is looked for where a cell would find it.
+const require_ = (name) => module_.createRequire(path.join(process.cwd(), 'cell.js'))(name);
 
 // A value may have a method that returns a MIME bundle, or a promise of one.
 const CONVENTIONS = [Symbol.for('sandgate.display'), Symbol.for('Jupyter.display'), '$display'];
@@ -35,14 +40,57 @@ function bundle(value) {
   if (!types.isProxy(value) && /^(Timeout|Immediate)$/.test(value.constructor?.name) && typeof value.hasRef === 'function') {
     return { 'text/plain': text(value, { depth: -1, customInspect: false }) };
   }
-  const html = typeof value === 'object' && element(value);
-  return html ? { 'text/html': html, 'text/plain': text(value, INSPECT) } : plain(value);
+  const drawn = typeof value === 'object' && (markup(value) ?? canvas(value));
+  return drawn ? { ...drawn, 'text/plain': long(value) } : plain(value);
 }
 
 // plain returns the text of a value, and the table of an array of objects.
 function plain(value) {
   const table = tables.form(value);
-  return { 'text/plain': text(value, INSPECT), ...(table && { [MIME]: table }) };
+  return { 'text/plain': long(value), ...(table && { [MIME]: table }) };
+}
+
+const MOST = 20_000; // characters of a text, above which it has fewer levels
+const LEVELS = [2, 1, 0];
+
+// long returns the text of a value. A large object, such as process or a server, has fewer levels.
+function long(value) {
+  let made = text(value, INSPECT);
+  if (typeof value === 'string') return made;
+  for (const depth of LEVELS) {
+    if (made.length <= MOST) break;
+    const less = text(value, { ...INSPECT, depth });
+    if (less.length < made.length) made = less;
+  }
+  return made;
+}
+
+const REACT = new Set([Symbol.for('react.transitional.element'), Symbol.for('react.element')]);
+
+// markup returns the HTML of a DOM element, as jsdom and other libraries provide it, or of an
+// element of React.
+function markup(value) {
+  const html = element(value);
+  if (html) return { 'text/html': html };
+  if (types.isProxy(value) || !REACT.has(value.$$typeof)) return null;
+  let render;
+  try {
+    render = require_('react-dom/server').renderToStaticMarkup;
+  } catch {
+    return null; // the package is not installed
+  }
+  return { 'text/html': render(value) };
+}
+
+// canvas returns the picture of a canvas.
+function canvas(value) {
+  if (types.isProxy(value) || !method(value, 'getContext') || !method(value, 'toDataURL')) return null;
+  try {
+    const [, type, data] = /^data:(image\/[\w+.-]+);base64,(.+)$/s.exec(value.toDataURL('image/png')) ?? [];
+    return type ? { [type]: data } : null;
+  } catch {
+    return null;
+  }
 }
 
 // element returns the HTML of a DOM element, as jsdom and other libraries provide it.

@@ -84,6 +84,7 @@ const runtime = Object.freeze({
   constants,
   import: modules.importFrom,
   module: modules.importNames,
+  typed: modules.importTyped,
   meta: modules.meta,
   stop: stopping(memory),
 });

@@ -7,6 +7,7 @@ class Edits {
   #source;
   #list = []; // {at, end, text}: text replaces the source from at to end
   #head = []; // pieces at the beginning: text, or [from, to] of the source
+  #tail = ''; // text at the end
 
   constructor(source) {
     this.#source = source;
@@ -50,8 +51,13 @@ class Edits {
     this.#head.unshift(text);
   }
 
+  // last puts text after everything else.
+  last(text) {
+    this.#tail += text;
+  }
+
   get empty() {
-    return this.#list.length === 0 && this.#head.length === 0;
+    return this.#list.length === 0 && this.#head.length === 0 && this.#tail === '';
   }
 
   // apply returns the result and the pieces of the source in it: [start in the result, start in the
@@ -81,7 +87,7 @@ class Edits {
       else render(piece[0], piece[1], true);
     }
     render(0, this.#source.length, false);
-    return { code: out, kept };
+    return { code: out + this.#tail, kept };
   }
 }
 

@@ -11,6 +11,8 @@
 //	let, class, var, function    assignments, if the name is already of the other kind
 //	using                        let; the value is disposed of at the end of the cell
 //	{ a: 1 }                     ({ a: 1 })
+//	a declaration or loop at     void 0 after it: the values of earlier statements are not
+//	the end                      the cell's
 //	a name of Node, declared     another name: every module sees a script's declarations, and
 //	                             fetch would not work with a setTimeout that returns promises
 const acorn = require('./acorn.js');
@@ -142,9 +144,21 @@ class Rewriting {
     this.#constants();
     this.#rename();
     if (/\b(await|import)\b/.test(this.#source)) children(this.#tree, (node) => this.#inner(node, false));
+    this.#withoutValue();
     if (this.#needed.size > 0) this.#edits.veryFirst(`let ${[...this.#needed].map((name) => this.#inside(name)).join(', ')};`);
     const result = this.#edits.empty ? { code: this.#source } : this.#edits.apply();
     return { ...result, declared: this.#declared };
+  }
+
+  // #withoutValue keeps a cell whose last statement is no expression from having the value of an
+  // earlier one. Functions, imports and var without a value are moved to the top, and do not count.
+  #withoutValue() {
+    const moved = ({ type, kind, declaration, declarations, specifiers }) => /^(Empty|Debugger)Statement$|^FunctionDeclaration$|^ImportDeclaration$|^ExportAll/.test(type) ||
+      declaration?.type === 'FunctionDeclaration' || (specifiers && !declaration) || (kind === 'var' && declarations.every((d) => !d.init));
+    const last = this.#tree.body.findLast((node) => !moved(node));
+    let node = last?.declaration ?? last;
+    while (node?.type === 'LabeledStatement') node = node.body;
+    if (/^(Variable|Class)Declaration$|^(For|While|DoWhile)/.test(node?.type)) this.#edits.last('\n;void 0;');
   }
 
   #inside(name) {
@@ -173,7 +187,7 @@ class Rewriting {
       case 'ExportDefaultDeclaration':
         this.#edits.blank(node.start, node.declaration.start);
         if (node.declaration.id) this.#statement(node.declaration);
-        else if (/^(Function|Class)Declaration$/.test(node.declaration.type)) {
+        else if (/^(Function|Class)Declaration$|^ObjectExpression$/.test(node.declaration.type)) {
           this.#edits.wrap(node.declaration, '(', ')');
         }
         return;
@@ -280,8 +294,9 @@ class Rewriting {
       this.#declare(name, 'lexical', true);
       if (!this.#session.kept(name)) this.#needed.add(name);
     }
-    const wanted = this.#typescript ? '[]' : `[${asked.map(([imported]) => imported)}]`;
-    const module = `await $sandgate.hold($sandgate.module(${node.source.raw}, ${wanted}${attributes}))`;
+    const wanted = `[${asked.map(([imported]) => imported)}]`;
+    const load = this.#typescript ? '$sandgate.typed' : '$sandgate.module';
+    const module = `await $sandgate.hold(${load}(${node.source.raw}, ${wanted}${attributes}))`;
     const pattern = asked.map(([imported, local]) => `${imported}: ${this.#inside(local)}`);
     if (whole) whole = this.#inside(whole);
     // void, because an import has no value.

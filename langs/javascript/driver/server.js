@@ -18,7 +18,7 @@ const { dumps } = require('./safejson.js');
 const { Origin } = require('./positions.js');
 const { types } = require('node:util');
 const { bundle } = require('./display.js');
-const { Interrupted, hold } = require('./waits.js');
+const { Interrupted, hold, release } = require('./waits.js');
 const { STDERR } = require('./output.js');
 const { reseed } = require('./reseed.js');
 const { Uncaught, listeners } = require('./uncaught.js');
@@ -342,6 +342,11 @@ class Server {
 
   #finish(cell, reply) {
     if (cell.done) return;
+    release(cell);
+    if (reply.status === 'ok' && !cell.program && cell.exitCode === undefined && this.#lines.open(cell)) {
+      cell.rest = () => cells.storage.run(cell, () => this.#finish(cell, reply));
+      return;
+    }
     if (cell.disposals.length > 0) {
       this.#dispose(cell, cell.disposals.splice(0), () => this.#finish(cell, reply));
       return;
@@ -377,9 +382,10 @@ class Server {
     if (!cell || cell.serial !== serial || cell.done) return;
     cell.interrupts++;
     timers.stop(cell);
-    if (cell.interrupts === 1 && cell.waits.size > 0) {
+    const waits = release(cell);
+    if (cell.interrupts === 1 && waits.length > 0) {
       // The cell awaits: its finally blocks run, and then it ends.
-      for (const cancel of [...cell.waits]) cancel(new Interrupted());
+      for (const cancel of waits) cancel(new Interrupted());
       return;
     }
     this.#abandon(cell);

@@ -30,7 +30,9 @@ class Lines {
     port.on('message', (answer) => {
       const asked = this.#waiting.shift();
       if (this.#waiting.length === 0) port.unref();
-      if (asked) storage.run(asked.cell, asked.take, line(answer));
+      if (!asked) return;
+      storage.run(asked.cell, asked.take, line(answer));
+      this.#rest(asked.cell);
     });
     port.unref();
   }
@@ -60,6 +62,34 @@ class Lines {
     this.#port.ref(); // a program that reads has not ended
   }
 
+  // soon calls ask in the next round of the event loop, as the present cell.
+  soon(ask) {
+    const cell = current();
+    cell.asks++;
+    setImmediate(() => {
+      cell.asks--;
+      ask();
+      this.#rest(cell);
+    });
+  }
+
+  // open reports whether a cell has a question without an answer, or may ask one at once.
+  open(cell) {
+    return cell.asks > 0 || this.#waiting.some((asked) => asked.cell === cell);
+  }
+
+  // #rest ends a cell that only its questions have kept from ending.
+  #rest(cell) {
+    if (!cell.rest) return;
+    // The stream asks again in the round after the next.
+    setImmediate(() => setImmediate(() => {
+      const { rest } = cell;
+      if (!rest || this.open(cell)) return;
+      cell.rest = null;
+      rest();
+    }));
+  }
+
   // clear forgets lines that were typed for an earlier cell.
   clear() {
     this.#waiting.length = 0;
@@ -87,16 +117,16 @@ class Stdin extends Readable {
   adopt(rl) {
     this.#interfaces.push(rl);
     rl.on('close', () => { this.#interfaces = this.#interfaces.filter((other) => other !== rl); });
-    rl.on('newListener', (event) => { if (event === 'line') setImmediate(() => this.#ask()); });
+    rl.on('newListener', (event) => { if (event === 'line') this.#lines.soon(() => this.#ask()); });
   }
 
   _read() {
     this.#wanted = true;
-    setImmediate(() => this.#ask());
+    this.#lines.soon(() => this.#ask());
   }
 
   on(event, listener) {
-    if (event === 'readable') setImmediate(() => this.#ask());
+    if (event === 'readable') this.#lines.soon(() => this.#ask());
     return super.on(event, listener);
   }
 
@@ -105,7 +135,7 @@ class Stdin extends Readable {
   }
 
   resume() {
-    setImmediate(() => this.#ask());
+    this.#lines.soon(() => this.#ask());
     return super.resume();
   }
 

@@ -47,11 +47,15 @@ const OLD = /\bPropertyDescriptor\b|\bdescriptor\b|\bpropertyKey\b|@(Injectable|
 const STANDARD = /\bClass\w*DecoratorContext\b|\bcontext\.(name|kind|addInitializer)\b/;
 const legacy = (source) => OLD.test(source) && !STANDARD.test(source);
 
+// REACT matches a declaration of the name React, or a setting of JSX. Types such as React.ReactNode
+// need no such name.
+const REACT = /\b(import\s+(\*\s+as\s+)?|const\s+|let\s+|var\s+)React\b|@jsx\b/;
+
 // build is like strip, but uses esbuild. JSX imports React's own functions, unless the source has a
 // name for them, or own says that there is such a name.
 function build(source, own = false) {
   const old = legacy(source);
-  const automatic = !own && !/\bReact\b|@jsx\b/.test(source);
+  const automatic = !own && !REACT.test(source);
   const config = { compilerOptions: { experimentalDecorators: old, useDefineForClassFields: !old, preserveValueImports: true } };
   const run = spawnSync(ESBUILD, [
     `--loader=${/<\/|\/>/.test(source) ? 'tsx' : 'ts'}`,

@@ -19,12 +19,14 @@ const PENDING = { depth: 0, customInspect: false, maxArrayLength: 0, maxStringLe
 const pending = (promise) => /^(?:\w+ )?(?:\[\w+\] )?Promise(?: \[.*\])? \{\s*<pending>/.test(inspect(promise, PENDING));
 
 // hold returns a promise for value that the cell may await. A value that is not a promise, or has
-// settled, is returned unchanged: it needs no hold, and awaiting it takes no additional turns.
+// settled, is returned unchanged: it needs no hold, and awaiting it takes no additional turns. The
+// promise has no reaction but the cell's: V8 then finds the cell's line for the stack of an error.
 function hold(value) {
   const cell = current();
   if (cell.abandoned) return forever();
   if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return value;
   if (types.isPromise(value) && !pending(value)) return value;
+  release(cell);
   let cancel;
   const promise = new Promise((resolve, reject) => {
     cancel = reject;
@@ -32,13 +34,17 @@ function hold(value) {
     else resolve(value);
   });
   held.add(promise);
-  cell.waits.add(cancel);
-  const over = () => {
-    held.delete(promise);
-    cell.waits.delete(cancel);
-  };
-  Reflect.apply(then, promise, [over, over]);
+  cell.waits.set(promise, cancel);
   return promise;
+}
+
+// release lets the promises go that have settled. It returns the functions that reject the others.
+function release(cell) {
+  for (const promise of cell.waits.keys()) if (!pending(promise)) {
+    cell.waits.delete(promise);
+    held.delete(promise);
+  }
+  return [...cell.waits.values()];
 }
 
 // holdEach does the same for each step of for await.
@@ -59,4 +65,4 @@ function forever() {
   return promise;
 }
 
-module.exports = { Interrupted, hold, holdEach };
+module.exports = { Interrupted, hold, holdEach, release };
