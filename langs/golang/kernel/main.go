@@ -4,7 +4,8 @@
 //
 //	kernel                      a session
 //	kernel -check               runs two cells and reports whether they work
-//	kernel -program FILE PATH   runs an object as a program; descriptor 3 gets
+//	kernel -program FILE PATH [ARGUMENT]...
+//	                            runs an object as a program; descriptor 3 gets
 //	                            a byte for each line that it wants to read
 package main
 
@@ -21,8 +22,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == "-program" {
-		runProgram(os.Args[2], os.Args[3])
+	if len(os.Args) >= 4 && os.Args[1] == "-program" {
+		runProgram(os.Args[2], os.Args[3], os.Args[4:]...)
 		return
 	}
 	if err := serve(); err != nil {

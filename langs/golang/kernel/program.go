@@ -10,10 +10,10 @@ import (
 )
 
 // runProgram loads an object and runs its main, in a separate process.
-func runProgram(file, path string) {
+func runProgram(file, path string, args ...string) {
 	asks := os.NewFile(3, "asks")
 	input := os.NewFile(0, "input")
-	os.Args = []string{"main"}
+	os.Args = append([]string{"main"}, args...)
 	var left []byte
 	host.Install(host.Runtime{}, host.Files{Read: func(b []byte) (int, error) {
 		if len(left) == 0 {

@@ -41,6 +41,7 @@ type Session struct {
 	order    []*Unit
 	latest   map[string]*Unit // the cell that declared a name last
 	decls    map[string]*decl // types and functions, for cells that have to declare them again
+	main     *Unit            // the cell that declared func main last
 	// local has what errors say about variables that only their cell knows.
 	local map[string]string
 }
@@ -61,7 +62,11 @@ type Unit struct {
 	// Imports are the paths of the packages that it imports, without cells.
 	Imports []string
 
+	// Tests reports whether a program has no main, and runs its tests.
+	Tests bool
+
 	pkg     *types.Package
+	isMain  bool // it declares func main
 	decls   []*decl
 	methods []*decl
 	imports map[string]imported
@@ -122,6 +127,9 @@ func (s *Session) Import(path string) (*types.Package, error) {
 func (s *Session) Accept(u *Unit) {
 	s.units[u.Path] = u
 	s.order = append(s.order, u)
+	if u.isMain {
+		s.main = u
+	}
 	for name := range u.local {
 		s.local[name] = kept(u.File, name, u.local)
 		delete(s.latest, name)

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -17,11 +18,12 @@ type draft struct {
 	s      *Session
 	u      *Unit
 	errs   *Errors
-	decls  []string          // source of types, constants, functions, methods
-	own    map[string]bool   // names that the declarations declare
-	steps  []step            // the statements
-	hoist  []string          // names of := and var, in order
-	isMain bool              // it declares func main
+	decls  []string        // source of types, constants, functions, methods
+	own    map[string]bool // names that the declarations declare
+	steps  []step          // the statements
+	hoist  []string        // names of := and var, in order
+	isMain bool            // it declares func main
+	tests  tests
 	vars   map[string]string // hoisted variables to declare, with their types
 	local  map[string]string // variables that stay in the function of the cell, and why
 	extra  map[string]string // further imports: path to name
@@ -103,6 +105,11 @@ func (s *Session) draft(seq int, file, code string) *draft {
 		own:  map[string]bool{}, vars: map[string]string{}, extra: map[string]string{},
 		local: map[string]string{},
 	}
+	if errs := embedErrors(file, code); len(errs) > 0 {
+		d.errs.Name = "CompileError"
+		d.errs.syntax(errs)
+		return d
+	}
 	pieces := split(code)
 	for i, p := range pieces {
 		fset := token.NewFileSet()
@@ -151,8 +158,7 @@ func (d *draft) addImports(fset *token.FileSet, decls []ast.Decl) {
 				d.errs.add(fset.Position(i.Path.Pos()), msg)
 			}
 			if path == "C" {
-				fail(
-					`import "C" is not possible in a cell: there is no C compiler; run cgo code as a program`)
+				fail(noC)
 				continue
 			}
 			pkg, err := d.s.packages.Import(path)
@@ -189,6 +195,7 @@ func (d *draft) addDecls(p piece, decls []ast.Decl, offset func(token.Pos) int) 
 				d.u.methods = append(d.u.methods, e)
 				continue
 			}
+			d.tests.add(x)
 			if e.name == "main" {
 				d.isMain = true
 			} else if e.name != "init" && e.name != "_" {
@@ -474,10 +481,10 @@ func (d *draft) secondPass(first *pass) {
 		}
 		b.WriteString("\n")
 	}
-	if d.isMain {
-		b.WriteString("main()\n}\n")
+	if d.u.isMain = d.isMain; d.isMain {
+		b.WriteString("main()\n}\nfunc Main__() { main() }\n")
 	} else {
-		b.WriteString("\n}\nfunc main() {}\n")
+		b.WriteString(d.tests.settings() + d.tests.call() + "\n}\n" + d.mainFunc())
 	}
 	b.WriteString("func init() { Keep__(Cell__) }\n")
 	p := d.check(d.source()+vars.String(), b.String(),
@@ -636,15 +643,7 @@ func (d *draft) imports(f *ast.File, p *pass) string {
 	for _, id := range f.Unresolved {
 		used[id.Name] = true
 	}
-	selected := map[string]bool{}
-	ast.Inspect(f, func(n ast.Node) bool {
-		if sel, ok := n.(*ast.SelectorExpr); ok {
-			if id, ok := sel.X.(*ast.Ident); ok {
-				selected[id.Name] = true
-			}
-		}
-		return true
-	})
+	selections := selected(f)
 	cells := map[*Unit]bool{}
 	var packages []string
 	add := func(name, path string) {
@@ -661,12 +660,16 @@ func (d *draft) imports(f *ast.File, p *pass) string {
 				ok = false
 			}
 		}
+		path := cmp.Or(i.path, d.s.std[n])
+		isSelected := len(selections.members[n]) > 0
 		switch {
-		case ok && selected[n]:
+		case ok && isSelected:
 			add(n, i.path)
+		case cell != nil && isSelected && d.hidden(cell, n, path, selections):
+			add(n, path)
 		case cell != nil:
 			cells[cell] = true
-		case selected[n] && d.s.std[n] != "" && types.Universe.Lookup(n) == nil:
+		case isSelected && d.s.std[n] != "" && types.Universe.Lookup(n) == nil:
 			add(n, d.s.std[n])
 		}
 	}

@@ -55,6 +55,7 @@ func (b Bundle) methods(v any) {
 				r)
 		}
 	}()
+	b.drawing(v)
 	if x, ok := v.(interface{ HTML() string }); ok {
 		b[htmlType] = x.HTML()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -159,6 +160,7 @@ func (s *Session) drive(r *run, f func()) *failure {
 	go func() {
 		defer close(done)
 		host.Enter(r.id)
+		debug.SetPanicOnFault(true) // its goroutines have the setting too
 		defer func() {
 			// A Goexit of the cell, or a stop, gets here without a panic.
 			if v := recover(); v != nil {

@@ -20,7 +20,7 @@ func (s *Session) program(r *run, seq int, file, code string) *failure {
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	r.cancel.Store(&cancel)
-	o, err := s.buildProgram(ctx, seq, file, code)
+	u, o, err := s.buildProgram(ctx, seq, file, code)
 	if err != nil {
 		if r.stopped.Load() {
 			return s.stopReason(r)
@@ -29,7 +29,7 @@ func (s *Session) program(r *run, seq int, file, code string) *failure {
 	}
 	defer s.chain.Drop(o)
 	s.chain.Ready()
-	if err := s.spawn(r, o); err != nil {
+	if err := s.spawn(r, o, arguments(u)...); err != nil {
 		return &failure{"KernelError", err.Error(), nil}
 	}
 	if r.stopped.Load() {
@@ -41,32 +41,40 @@ func (s *Session) program(r *run, seq int, file, code string) *failure {
 
 func (s *Session) buildProgram(ctx context.Context, seq int,
 	file, code string,
-) (o *tools.Object, err error) {
+) (u *front.Unit, o *tools.Object, err error) {
 	defer guard(&err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.modules.Begin(ctx)
-	u, err := s.front.Program(seq, file, code)
-	if err != nil {
-		return nil, err
+	if u, err = s.front.Program(seq, file, code); err != nil {
+		return nil, nil, err
 	}
-	o, err = s.chain.Build(ctx, u.Path, file, u.Source,
+	o, err = s.chain.BuildProgram(ctx, u.Path, file, u.Source,
 		s.modules.Needed(u.Imports, func(string) bool { return false }))
 	var c *tools.CompileError
 	if errors.As(err, &c) {
-		return nil, front.CompilerErrors(c.Output, code)
+		return nil, nil, front.CompilerErrors(c.Output, code)
 	}
-	return o, err
+	return u, o, err
+}
+
+// arguments returns the arguments of a program.
+func arguments(u *front.Unit) []string {
+	if u.Tests {
+		return []string{"-test.v", "-test.bench=."}
+	}
+	return nil
 }
 
 // spawn runs an object as a process and waits for its end.
-func (s *Session) spawn(r *run, o *tools.Object) error {
+func (s *Session) spawn(r *run, o *tools.Object, args ...string) error {
 	asks, asked, err := os.Pipe() // the program writes a byte for each line it wants
 	if err != nil {
 		return err
 	}
 	defer asks.Close()
-	cmd := exec.Command(filepath.Join(string(s.dir), "bin/kernel"), "-program", o.File, o.Path)
+	cmd := exec.Command(filepath.Join(string(s.dir), "bin/kernel"),
+		append([]string{"-program", o.File, o.Path}, args...)...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		asked.Close()

@@ -141,6 +141,22 @@ func (c *Chain) Build(ctx context.Context, path, file, source string,
 	return o, nil
 }
 
+// BuildProgram is Build for a program. Its process has the standard library, and nothing of the
+// session: neither modules nor types of cells.
+func (c *Chain) BuildProgram(ctx context.Context, path, file, source string,
+	also []Package,
+) (o *Object, err error) {
+	if c.patch {
+		if err := os.WriteFile(c.moreFile(), nil, 0o600); err != nil {
+			return nil, err
+		}
+		defer func() {
+			err = errors.Join(err, os.WriteFile(c.moreFile(), c.more.Bytes(), 0o600))
+		}()
+	}
+	return c.Build(ctx, path, file, source, also)
+}
+
 // Compile makes the archive of a package that a cell needs. flags are additional flags, imports the
 // packages that it may import.
 func (c *Chain) Compile(ctx context.Context, path, archive string, imports []Package,

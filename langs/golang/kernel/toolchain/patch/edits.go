@@ -180,7 +180,7 @@ var library = map[string][]edit{
 		// After the check whether it is one of the runtime's own.
 		{
 			in: "newproc1", at: "newg.bubble = callergp.bubble", how: after,
-			text: "; newg.cell = callergp.cell",
+			text: "; newg.cell = callergp.cell; newg.paniconfault = callergp.paniconfault",
 		},
 	},
 	// The function of a timer has no caller.
