@@ -200,12 +200,12 @@ func prepareGo(ctx context.Context, b *box, p *program) error {
 	return nil
 }
 
-// goReasons explains examples that depend on their own file.
+// goReasons explains examples that depend on their own file, or on the set-up of its tests.
 func goReasons() []reason {
 	return []reason{
-		{
-			name: "names a line of its own file",
-			why:  regexp.MustCompile(`\w+_test\.go|cell\d+\.go`),
-		},
+		because("reads a file of its package", `example_test\.go`, `function not found|open example_test`),
+		because("names a line of its own file", "", `wanted.*\w+_test\.go:\d+`),
+		because("prints the name of its function", "", `Cell__`),
+		because("has the time zone of the tests of package time", "", `PST`),
 	}
 }

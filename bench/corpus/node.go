@@ -37,7 +37,10 @@ func readNode(dir string) ([]*program, error) {
 
 // nodeReasons are differences that the kernel has on purpose.
 func nodeReasons() []reason {
-	return []reason{because("prints the groups of its process", `getgroups`, "")}
+	return []reason{
+		because("prints the groups of its process", `getgroups`, ""),
+		because("prints numbers of asynchronous operations", `executionAsyncId`, `eid \d+`),
+	}
 }
 
 // nodeReference removes the example before, and runs a file twice. Its first line of output has both

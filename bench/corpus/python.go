@@ -125,7 +125,7 @@ func checkExamplePython(e example, o outcome) string {
 	if o.failed {
 		return wanted(e.Want, o.String())
 	}
-	address := regexp.MustCompile(`0x[0-9a-f]{6,}`)
+	address := regexp.MustCompile(`0x[0-9a-f]{6,}|\bid='\d+'`)
 	squeeze := func(s string) string {
 		return address.ReplaceAllString(strings.Join(strings.Fields(s), ""), "0x…")
 	}
@@ -143,6 +143,7 @@ func checkExamplePython(e example, o outcome) string {
 // pythonReasons explains the differences between the kernel and Python's interactive mode.
 func pythonReasons() []reason {
 	return []reason{
+		because("the session keeps the values of cells in Out", `automatically removed`, ""),
 		{
 			name: "only the last expression of a cell is shown, and none inside of a statement",
 			code: regexp.MustCompile(`\n(for|with|while|if|try)\b[^\n]*:`),

@@ -8,9 +8,11 @@ import json
 import re
 import sys
 import textwrap
+import types
 
 from IPython.lib.pretty import pretty
 
+own = sys.modules["__main__"]  # else Python would clear its names
 page, name, target = sys.argv[1:]
 with open(page, encoding="utf-8") as f:
     text = f.read()
@@ -26,7 +28,9 @@ if name.endswith(".py"):
 else:
     blocks = re.findall(r"(?m)^\.\. testsetup::.*\n((?:[ \t]*\n|[ \t]+.*\n)+)", text)
     setup = "\n".join(textwrap.dedent(re.sub(r"(?m)^\s+:\w+:.*$", "", b)) for b in blocks)
-globs = {"__name__": "__main__"}
+# Examples may import __main__, or patch its names.
+main = sys.modules["__main__"] = types.ModuleType("__main__")
+globs = vars(main)
 try:
     exec(setup, globs)
 except Exception:
