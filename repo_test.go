@@ -271,6 +271,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/profile":       {},
 		"internal/sandbox":       {},
 		"internal/edition":       {"internal/atomicfile"},
+		"internal/edition/share": {"internal/edition", "internal/atomicfile"},
 		"internal/edition/survey": {
 			"kernel", "stream", "protocol", "kernel/queue", "pty", "internal/agent/client",
 			"internal/agent/wire", "internal/atomicfile", "internal/cluster", "internal/pool",

@@ -215,9 +215,8 @@ func TestUpgradeOfGVisor(t *testing.T) {
 	}
 }
 
-// TestUpgradeCarriesFiles upgrades a server, and ends the window of the earlier edition. A durable
-// session is carried over before the edition is removed: its files stay, and its variables are lost.
-// Another session ends.
+// TestUpgradeCarriesFiles upgrades a server, and ends the window of the earlier edition. Sessions are
+// carried over before the edition is removed: their files stay, and their variables are lost.
 func TestUpgradeCarriesFiles(t *testing.T) {
 	t.Parallel() // most of the time it waits for the next look at the editions
 	ctx, srv, now := startEarlier(t)
@@ -227,7 +226,7 @@ func TestUpgradeCarriesFiles(t *testing.T) {
 	v := s.terminal(protocol.ChannelOpen{Argv: []string{}}) // a shell, which may be idle
 	v.do("mkdir -p work && echo fr''om >work/shell; sync; echo rea''dy", "ready")
 	volatile := open(t, srv)
-	volatile.run("ok", "y = 1")
+	volatile.run("ok", "y = 1; n = open('file', 'w').write('kept, too')")
 	about, err := s.client.Session(ctx, s.id)
 	check(t, err)
 
@@ -257,9 +256,9 @@ func TestUpgradeCarriesFiles(t *testing.T) {
 	if after.Name != "kept" || after.Edition == about.Edition || after.Edition == "" {
 		t.Errorf("the session: %+v, was of %s", after, about.Edition)
 	}
-	if _, err := volatile.client.ResumeSession(ctx, volatile.id); !fault.Is(err,
-		fault.SandboxLost) {
-		t.Errorf("a session that is not durable: %v", err)
+	if got := volatile.on(srv).run("ok", "'y' in globals(), open('file').read()").result(t); got !=
+		"(False, 'kept, too')" {
+		t.Errorf("a session that is not durable: %s", got)
 	}
 	_, err = s.client.HibernateSession(ctx, s.id)
 	check(t, err)

@@ -2,8 +2,7 @@ package protocol
 
 import "github.com/sandgate/sandgate/protocol/fault"
 
-// The operations on files. Operations with Data frames use a link of their own. Clients can use
-// these only over HTTP.
+// The operations on files. Those with Data frames use a link of their own, and clients use HTTP.
 const (
 	OpFileWrite  = "file.write"
 	OpFileRead   = "file.read"

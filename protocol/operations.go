@@ -317,8 +317,7 @@ func processOperations() []Operation {
 			Params:  SessionRef{}, Result: PortList{}, Scope: ScopeRead,
 			Target: SessionNode, Unaudited: true, REST: get(one + "/ports"),
 		},
-		// Data frames follow in both directions on this request's own link. FlagEnd ends one
-		// direction.
+		// Data frames follow in both directions on its own link. FlagEnd ends one direction.
 		{
 			Name: OpPortOpen, Summary: "Connect to a TCP port in the session",
 			Params: PortRef{}, Scope: ScopeWrite, Transport: HTTPOnly,

@@ -7,8 +7,7 @@ const (
 	// OpDocumentJoin opens a document of a session. document.Join with ch is answered by
 	// document.Joined. Events follow until ch is detached.
 	OpDocumentJoin = "document.join"
-	// OpDocumentUpdate adds an update to a document, or changes what the other members see of this
-	// one.
+	// OpDocumentUpdate adds an update, or changes what the other members see of this one.
 	OpDocumentUpdate = "document.update"
 	// EventDocument reports updates and members of a document. Params is document.News.
 	EventDocument = "document"

@@ -282,6 +282,9 @@ type Snapshot struct {
 	PauseMS float64 `json:"pause_ms"`
 	// State is stored, uploading, or local if only one node can use it; empty without a blob store.
 	State string `json:"state,omitempty"`
+	// Edition is as in Session. UpgradedMS is when only the files were kept, after an upgrade.
+	Edition    string `json:"edition,omitempty"`
+	UpgradedMS int64  `json:"upgraded_ms,omitempty"`
 }
 
 // SnapshotRef names a snapshot by its id or its name.

@@ -78,6 +78,8 @@ type NodeInfo struct {
 	Image string `json:"image,omitempty"`
 	// Earlier are the earlier editions whose sessions the node can resume.
 	Earlier []string `json:"earlier,omitempty"`
+	// Ending are those of them whose time is over there.
+	Ending []string `json:"ending,omitempty"`
 	// Memory is the number of bytes that all sandboxes may have; 0 for unknown. MemoryUsed is the
 	// number that they have.
 	Memory     int64 `json:"memory,omitempty"`

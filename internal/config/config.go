@@ -195,7 +195,8 @@ type Cluster struct {
 
 // Upgrade configures the use of earlier runtimes and images.
 type Upgrade struct {
-	Window Duration `yaml:"window" default:"168h" min:"0" max:"8760h" doc:"How long a node keeps its earlier runtimes and images after an upgrade, at most 8760h. Sessions and snapshots of them can be resumed for as long. After that, durable sessions are carried over to the current ones with their files, and other sessions end with the reason upgraded. 0 keeps none, and carries none over."`
+	Window Duration `yaml:"window" default:"168h" min:"0" max:"8760h" doc:"How long a node keeps its earlier runtimes and images after an upgrade, at most 8760h. Sessions and snapshots of them can be resumed for as long. After that, sessions and snapshots are carried over to the current ones with their files, durable sessions first; those for which an hour is not enough are lost. 0 keeps none, and carries none over."`
+	Share  Size     `yaml:"share" default:"4GiB" min:"0" doc:"The largest image that a node puts into cluster.blobs. While sessions or snapshots need an earlier runtime and image, nodes keep both there, so that a node that lacks them, such as a new machine, fetches them. A larger image is left out, and only nodes that have it resume its sessions. 0 leaves out all images, but not the runtimes, of about 80 MiB each."`
 	Keep   int      `yaml:"keep" default:"3" min:"0" max:"20" doc:"The most earlier pairs of a runtime and an image that a node keeps, 0 to 20. The oldest ones are removed first. Each is a hard link in data_dir, or a copy if the files are on another file system."`
 }
 

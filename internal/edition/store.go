@@ -83,8 +83,12 @@ type Store struct {
 	// checking is held while files are checked. It is taken before mu.
 	checking sync.Mutex
 
-	mu  sync.Mutex // guards all; a leaf
+	mu  sync.Mutex // guards all below; a leaf
 	all []*record  // the newest first; the first one is current
+	// source has editions that this node lacks; nil for none. arrivals are those that are fetched, or
+	// were not fetched some seconds ago.
+	source   Source
+	arrivals map[ID]*arrival
 }
 
 // Open makes the runtime and the image in two files the current edition, and puts them into the
@@ -102,6 +106,9 @@ func Open(runsc, image string, o Options) (*Store, error) {
 
 func (s *Store) open(runsc, image string) (err error) {
 	if err := makeFolder(s.o.Dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(s.o.Dir, arrivalsName)); err != nil {
 		return err
 	}
 	if s.current.ID, err = identify(runsc, image); err != nil {
@@ -199,11 +206,15 @@ func (s *Store) drop(r *record, why string) {
 // Current returns the edition for new sessions.
 func (s *Store) Current() Files { return s.current }
 
-// Find returns the files of an edition. With own, the image is not one of the store, but that of a
-// template: then the files have only the runtime. Errors: Unavailable if the store lacks an edition
-// whose window has not ended, or if this program cannot use its runtime; Conflict after the window.
+// Find returns the files of an edition. It fetches an edition that the store lacks. With own, the
+// image is not one of the store, but that of a template: then the files have only the runtime.
+// Errors: Unavailable if the store lacks an edition whose window has not ended, or if this program
+// cannot use its runtime; Conflict after the window.
 func (s *Store) Find(ctx context.Context, id ID, own bool) (Files, error) {
 	const op = "edition.find"
+	if err := s.bring(ctx, id, own); err != nil {
+		return Files{}, err
+	}
 	s.checking.Lock()
 	defer s.checking.Unlock()
 	s.mu.Lock()
@@ -260,7 +271,7 @@ func describe(id ID) string {
 }
 
 // unusable returns the error for an edition that this node cannot use now.
-func unusable(op, what string, err error) error {
+func unusable(op, what string, err error) *fault.Error {
 	return &fault.Error{
 		Kind: fault.Unavailable, Op: op, Field: "edition", RetryAfter: retryAfter, Err: err,
 		Message: "this needs " + what,
@@ -303,7 +314,9 @@ type Edition struct {
 	// sessions of them have to be carried over then.
 	Current bool
 	Began   time.Time
-	End     time.Time
+	// Replaced is when another edition became the current one.
+	Replaced time.Time
+	End      time.Time
 	// Bytes is the size of its files. Editions share equal files.
 	Bytes int64
 }
@@ -324,7 +337,7 @@ func (s *Store) List() []Edition {
 		e := Edition{ID: r.ID, Current: i == 0, Began: r.Began, Bytes: sizeOf(f)}
 		e.GVisor, _ = GVisor(f.Runsc) // a file that is damaged has none
 		if i > 0 {
-			e.End = r.Replaced.Add(s.o.Window)
+			e.Replaced, e.End = r.Replaced, r.Replaced.Add(s.o.Window)
 		}
 		if !r.Ending.IsZero() {
 			e.End = r.Ending.Add(s.o.Carry)
@@ -334,16 +347,20 @@ func (s *Store) List() []Edition {
 	return all
 }
 
-// Earlier returns the texts of the IDs of the earlier editions.
-func (s *Store) Earlier() (all []string) {
+// Earlier returns the texts of the IDs of the earlier editions, and of those that are beyond their
+// limits.
+func (s *Store) Earlier() (all, ending []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.all[1:] {
 		if !r.Gone {
 			all = append(all, r.String())
+			if !r.Ending.IsZero() {
+				ending = append(ending, r.String())
+			}
 		}
 	}
-	return all
+	return all, ending
 }
 
 // Survey removes the editions that nothing has named in this and the last survey, those whose window

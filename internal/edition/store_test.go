@@ -107,7 +107,7 @@ func TestEarlierEditions(t *testing.T) {
 	if got := f.want(s, first.ID, ""); got != first {
 		t.Errorf("%+v, want %+v", got, first)
 	}
-	if got := s.Earlier(); !slices.Equal(got, []string{first.String()}) {
+	if got, _ := s.Earlier(); !slices.Equal(got, []string{first.String()}) {
 		t.Errorf("earlier: %v", got)
 	}
 	f.install("runtime 2", "image 2")

@@ -22,9 +22,9 @@ type Meter struct {
 	// Dir is a folder on the file system of the sessions.
 	Dir string
 	// Image is the edition of the node's new sessions, and Earlier returns the earlier ones that it
-	// keeps. Earlier may be nil.
+	// keeps, and those of them that are ending. Earlier may be nil.
 	Image   string
-	Earlier func() []string
+	Earlier func() (all, ending []string)
 	// Zone is the label of the node's place.
 	Zone string
 }
@@ -34,7 +34,7 @@ type Meter struct {
 func (m Meter) Describe(info *cluster.NodeInfo) {
 	info.Zone, info.Image = m.Zone, m.Image
 	if m.Earlier != nil {
-		info.Earlier = m.Earlier()
+		info.Earlier, info.Ending = m.Earlier()
 	}
 	if m.Memory > 0 {
 		info.Memory, info.MemoryUsed = m.Memory, m.Used()

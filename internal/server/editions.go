@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/edition"
+	"github.com/sandgate/sandgate/internal/edition/share"
 	"github.com/sandgate/sandgate/internal/edition/survey"
 )
 
@@ -30,4 +31,19 @@ func openEditions(given *config.Config, try func(context.Context, edition.Files)
 		cfg.Runsc = runsc
 	}
 	return s, cfg, nil
+}
+
+// shareEditions makes a node of a cluster with a blob store put its editions there, and fetch others.
+func shareEditions(n *node, counter share.Counter) (survey.Stored, error) {
+	if n.membership.blobs == nil || n.cfg.Upgrade.Window == 0 {
+		return nil, nil
+	}
+	s, err := share.New(share.Options{
+		Blobs: n.membership.blobs, Secret: n.membership.secret, Counter: counter,
+		MaxImage: int64(n.cfg.Upgrade.Share),
+	})
+	if err == nil {
+		n.editions.UseSource(s)
+	}
+	return s, err
 }

@@ -50,7 +50,8 @@ type membership struct {
 	// others reports whether another node takes sessions; nil without a cluster.
 	others func(context.Context) bool
 	// room reports whether another node has a place for a session; nil without a cluster.
-	room func(context.Context) bool
+	room     func(context.Context) bool
+	editions cluster.Editions
 
 	mu      sync.Mutex // guards all below
 	manager *session.Manager
@@ -136,6 +137,7 @@ func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logg
 		ms.room = func(ctx context.Context) bool {
 			return hasRoom(ctx, remote.Directory(), ms.name, time.Duration(cfg.Cluster.Lease))
 		}
+		ms.editions = cluster.Editions{Nodes: remote.Directory().Nodes, Self: ms.name}
 		ms.webhooks, ms.snapshotNames = remote.WebhookStore(), remote
 		if ms.secret, err = noderpc.ReadSecret(cfg.ClusterDir()); err != nil {
 			return errors.Join(err, remote.Close())

@@ -239,15 +239,19 @@ func (n *node) openAPI() error {
 	api.Notebooks = n.notebooks
 	api.Reports = n.reports()
 	moves := n.manager.Migration()
+	carrier, err := session.NewCarrier(n.manager), error(nil)
 	kept := &survey.Survey{
 		Store: n.editions, Needed: migrate.EditionsOf(moves), Shared: moves.Shared(), Log: n.log,
-		Carrier: session.NewCarrier(n.manager), Window: time.Duration(n.cfg.Upgrade.Window),
+		Carrier: carrier, Others: n.membership.editions,
+		Window: time.Duration(n.cfg.Upgrade.Window),
+	}
+	if kept.Stored, err = shareEditions(n, carrier.Stats()); err != nil {
+		return err
 	}
 	api.Self = newSelf(n.membership, n.manager, n.version, kept)
 	surveying, end := context.WithCancel(context.Background())
 	n.cleanup.do(end)
 	go kept.Run(surveying)
-	var err error
 	api.Repeats, err = idempotency.Open(idempotency.Options{
 		Dir: filepath.Join(n.cfg.NodeDir(), "idempotency"), Log: n.log,
 	})

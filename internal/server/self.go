@@ -33,7 +33,9 @@ func newSelf(place *membership, m *session.Manager, version string,
 
 // List describes the node. Routers join the lists of all nodes.
 func (s *self) List() nodes.NodeList {
-	return nodes.NodeList{Nodes: []nodes.NodeInfo{s.info()}, Parked: s.editions.Parked()}
+	list := nodes.NodeList{Nodes: []nodes.NodeInfo{s.info()}}
+	list.Parked, list.Stored = s.editions.InStore()
+	return list
 }
 
 // Change drains the node, or lets it take sessions again. Errors: NotFound for the name of another

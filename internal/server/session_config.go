@@ -39,6 +39,7 @@ func (n *node) sessionConfig() (session.Config, error) {
 		Blobs:          n.membership.blobs,
 		SnapshotNames:  n.membership.snapshotNames,
 		Room:           n.membership.room,
+		Elsewhere:      n.membership.editions.Elsewhere,
 		Checkpoints:    cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "",
 		CheckpointRate: int64(cfg.Cluster.CheckpointRate),
 

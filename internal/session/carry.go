@@ -15,6 +15,7 @@ func NewCarrier(m *Manager) *carry.Carrier {
 		Sandboxes: carry.Pools{
 			Manager: m.warm, Admission: m.admission, Templates: m.templates, Use: m.cfg.SandboxUse,
 		},
+		Parked: migrate.Again{Migrator: m.migration}, Snapshots: m.snapshots,
 		Volumes: m.volumes, Folder: m.dirs.Session, Temporary: m.dirs.NewTemporary,
 		Context: m.ctx, Stats: m.stats, Log: m.log,
 	})
@@ -46,8 +47,8 @@ func (n carryNode) Reopen(ctx context.Context, old migrate.Movable, copied int) 
 		return err
 	}
 	defer s.lifecycle.Unlock()
-	if !s.is(hibernated) {
-		return nil // it is copied when it is idle
+	if !s.is(hibernated) || !s.spec.Durable {
+		return nil // a durable one is copied when it is idle
 	}
 	return rest{s}.keep(ctx)
 }

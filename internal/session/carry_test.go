@@ -220,3 +220,72 @@ func TestGVisorCarryKilled(t *testing.T) {
 		t.Errorf("%q %+v", text, reply)
 	}
 }
+
+// TestGVisorCarrySnapshot carries a session over that is not durable, and a snapshot of it. A session
+// that starts from the snapshot has its files, and its log reports that its variables are lost.
+func TestGVisorCarrySnapshot(t *testing.T) {
+	data := t.TempDir()
+	r := newGVisor(t, data)
+	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{})
+	ref := protocol.SessionRef{Session: s.ID}
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "x = 41; n = open('kept', 'w').write('in a file')")
+	shell := must[protocol.Channel](r, protocol.OpChannelOpen,
+		protocol.ChannelOpen{Session: s.ID, Kind: "terminal"})
+	made := must[protocol.Snapshot](r, protocol.OpSnapshot,
+		protocol.SnapshotCreate{Session: s.ID, Name: "base"})
+	if made.Edition == "" || made.Edition != s.Edition {
+		t.Errorf("the snapshot is of %q, the session of %q", made.Edition, s.Edition)
+	}
+	p.run(1, "n = open('kept', 'w').write('later')")
+	p.must(protocol.OpHibernate, 0, ref, nil)
+
+	c := NewCarrier(r.m)
+	if left := c.Carry(r.ctx, func(string) bool { return true }, false); left != 0 {
+		t.Fatalf("%d are left", left)
+	}
+	if n := r.m.Status().Counters; n["carried"] != 2 || n["carry_failed"] != 0 {
+		t.Errorf("counters: %v", n)
+	}
+	const look = "print('x' in globals(), open('kept').read())"
+	o := r.open()
+	o.attach(1, s.ID, "k1")
+	if text, reply := o.run(1, look); text != "False later\n" {
+		t.Errorf("the session: %q %+v", text, reply)
+	}
+	uses := func(name string) {
+		t.Helper()
+		var v protocol.Snapshot
+		o := r.open()
+		o.must(protocol.OpSnapshotGet, 0, protocol.SnapshotRef{Snapshot: "base"}, &v)
+		if v.ID != made.ID || v.UpgradedMS == 0 || v.CreatedMS != made.CreatedMS {
+			t.Errorf("%s: %+v", name, v)
+		}
+		from := must[protocol.Session](r, protocol.OpSessionCreate,
+			protocol.SessionCreate{Snapshot: "base"})
+		o.attach(2, from.ID, "k1")
+		if text, reply := o.run(2, look); text != "False in a file\n" {
+			t.Errorf("%s: a session from the snapshot: %q %+v", name, text, reply)
+		}
+		o.attachAt(3, protocol.Attach{Session: from.ID, Channel: shell.ID, Writer: "w"}, true)
+		if e := o.exit(3); e.Reason != "upgraded" {
+			t.Errorf("%s: the terminal: %+v", name, e)
+		}
+		o.mu.Lock()
+		events := o.view[2].text(frame.KindEvent, 0)
+		o.mu.Unlock()
+		for _, part := range []string{
+			`"event":"upgraded","kept":["/home/user"`, `"event":"started"`,
+		} {
+			if !strings.Contains(events, part) {
+				t.Errorf("%s: the log does not say %s: %s", name, part, events)
+			}
+		}
+		o.must(protocol.OpSessionDelete, 0, protocol.SessionRef{Session: from.ID}, nil)
+	}
+	uses("at once")
+	r.stop()
+	r = newGVisor(t, data)
+	uses("in the next process")
+}

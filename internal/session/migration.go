@@ -17,8 +17,8 @@ func newMigrator(m *Manager) *migrate.Migrator {
 		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend,
 		Quotas: m.admission, Halt: migrationNode{m}.halt, Room: m.cfg.Room,
 		Snapshots: func(ctx context.Context) int { return m.snapshots.UploadAll(ctx) },
-		Templates: m.templates.UploadAll,
-		Blobs:     m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
+		Templates: m.templates.UploadAll, Elsewhere: m.cfg.Elsewhere,
+		Blobs: m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
 		Folders: migrate.Folders{
 			Sessions: m.dirs.Sessions(), Logs: m.dirs.Logs(), Temporary: m.dirs.Temporary(),
 			Kept: m.dirs.Kept(),

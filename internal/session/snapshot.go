@@ -23,6 +23,7 @@ func openSnapshots(m *Manager) (*snapshot.Store, error) {
 			m.emit(event.About{Tenant: tenant, Session: session, Labels: l}.Snapshot(made))
 		},
 		Go: m.work.Go, Context: m.ctx, Log: m.log, Names: m.cfg.SnapshotNames, Moved: m.stats,
+		Edition: m.cfg.Backend.Edition,
 	}
 	return replica.OpenSnapshots(m.cfg.SharedBlobs(), cfg, replica.Maintenance{
 		Delay: migrate.SweepDelay(m.cfg.Node), Verify: []func(context.Context){m.templates.Verify},

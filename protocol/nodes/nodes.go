@@ -89,6 +89,8 @@ type NodeList struct {
 	Nodes []NodeInfo `json:"nodes"`
 	// Parked counts the sessions in the blob store by their edition, at most 10,000 of them.
 	Parked map[string]int `json:"parked,omitempty"`
+	// Stored are the editions in the blob store, from where a node that lacks one fetches it.
+	Stored []string `json:"stored,omitempty"`
 }
 
 // NodeUpdate drains a node, or lets a drained node take sessions again.

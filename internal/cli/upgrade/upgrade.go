@@ -49,8 +49,9 @@ func status(a program) *cobra.Command {
 		Use: "status", Short: "List the runtimes and images of all nodes, and what still needs them",
 		Long: `
 An edition is a runtime and an image. The table has the editions that each node keeps, and those that
-a session or a snapshot on it needs. The row of the node "-" has the sessions in the blob store. It
-needs a key with the scope admin.`,
+a session or a snapshot on it needs. The rows of the node "-" have the sessions and the editions in the
+blob store, from where a node that lacks an edition fetches it. The command needs a key with the scope
+admin.`,
 		Example: "  sandgate cluster upgrade status",
 	}
 	printer := a.list(c)
@@ -76,6 +77,8 @@ needs a key with the scope admin.`,
 type row struct {
 	nodes.Edition
 	node, state string
+	// stored is true for an edition in the blob store.
+	stored bool
 }
 
 // store is the node of the sessions in the blob store.
@@ -97,10 +100,22 @@ func rowsOf(list nodes.NodeList) (rows []row) {
 			rows = append(rows, r)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(list.Parked)) {
-		r := row{node: store, state: "parked"}
-		r.ID, r.Hibernated = id, list.Parked[id]
+	others := map[string]bool{}
+	for _, id := range list.Stored {
+		others[id] = true
+	}
+	for id := range list.Parked {
+		others[id] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(others)) {
+		r := row{node: store, state: "stored"}
+		if r.ID, r.Hibernated = id, list.Parked[id]; r.Hibernated > 0 {
+			r.state = "parked"
+		}
 		rows = append(rows, r)
+	}
+	for i := range rows {
+		rows[i].stored = slices.Contains(list.Stored, rows[i].ID)
 	}
 	return rows
 }
@@ -123,6 +138,12 @@ func columns() []output.Column[row] {
 		count("HIBERNATED", func(r row) int { return r.Hibernated }),
 		count("COPIES", func(r row) int { return r.Copies }),
 		count("SNAPSHOTS", func(r row) int { return r.Snapshots }),
+		{Name: "STORED", Text: func(r row) string {
+			if r.stored {
+				return "yes"
+			}
+			return "-"
+		}},
 		{Name: "MIB", Wide: true, Text: func(r row) string {
 			return strconv.FormatInt(r.Bytes>>20, 10)
 		}},
@@ -171,7 +192,7 @@ func plan(list nodes.NodeList, now time.Time) (lines []string) {
 		}
 	}
 	for id, n := range list.Parked {
-		if !kept[id] {
+		if !kept[id] && !slices.Contains(list.Stored, id) {
 			missing += n
 		} else if id != newest.ID {
 			need += n

@@ -29,7 +29,8 @@ func rolling(end time.Time) nodes.NodeList {
 			{Name: "n2", Editions: []nodes.Edition{{ID: earlier, Current: true, BeganMS: 1}}},
 			{Name: "n3", State: nodes.Unreachable},
 		},
-		Parked: map[string]int{earlier: 5, "lost-lost": 6},
+		Parked: map[string]int{earlier: 5, "lost-lost": 6, "stored-parked": 1},
+		Stored: []string{earlier, "stored-parked", "stored-only"},
 	}
 }
 
@@ -48,13 +49,15 @@ func TestStatus(t *testing.T) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"NODE EDITION STATE SESSIONS HIBERNATED COPIES SNAPSHOTS ENDS",
-		"n1 33333333-22222222 current 4 0 0 0 -",
-		"n1 11111111-22222222 earlier 0 2 1 0 2026-12-02 10:00:00",
-		"n2 11111111-22222222 current 0 0 0 0 -",
-		"n3 - unreachable 0 0 0 0 -",
-		"- 11111111-22222222 parked 0 5 0 0 -",
-		"- lost-lost parked 0 6 0 0 -",
+		"NODE EDITION STATE SESSIONS HIBERNATED COPIES SNAPSHOTS STORED ENDS",
+		"n1 33333333-22222222 current 4 0 0 0 - -",
+		"n1 11111111-22222222 earlier 0 2 1 0 yes 2026-12-02 10:00:00",
+		"n2 11111111-22222222 current 0 0 0 0 yes -",
+		"n3 - unreachable 0 0 0 0 - -",
+		"- 11111111-22222222 parked 0 5 0 0 yes -",
+		"- lost-lost parked 0 6 0 0 - -",
+		"- stored-only stored 0 0 0 0 yes -",
+		"- stored-parked parked 0 1 0 0 yes -",
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("%s", strings.Join(lines, "\n"))
@@ -62,13 +65,13 @@ func TestStatus(t *testing.T) {
 	got := plan(list, now)
 	want = []string{
 		"1 of 3 nodes have another edition than 33333333-22222222 for new sessions: n2",
-		"8 sessions, copies and snapshots need an earlier edition. Nodes keep it until 2026-12-02 10:00:00 at the latest.",
+		"9 sessions, copies and snapshots need an earlier edition. Nodes keep it until 2026-12-02 10:00:00 at the latest.",
 		"6 sessions, copies and snapshots need an edition that their node, or every node, lacks.",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
-	list.Nodes, list.Parked = list.Nodes[:1], nil
+	list.Nodes, list.Parked, list.Stored = list.Nodes[:1], nil, nil
 	list.Nodes[0].Editions = list.Nodes[0].Editions[:1]
 	if got := plan(list, now); len(got) != 1 || !strings.HasPrefix(got[0], "All nodes have") {
 		t.Errorf("at the end: %v", got)

@@ -39,6 +39,9 @@ func listNodes(r *Router, ctx context.Context, who noderpc.Principal, _ json.Raw
 		if list.Parked == nil { // all nodes count the same sessions
 			list.Parked = one.Parked
 		}
+		if list.Stored == nil {
+			list.Stored = one.Stored
+		}
 	}
 	slices.SortFunc(list.Nodes, func(a, b nodes.NodeInfo) int {
 		return cmp.Compare(a.Name, b.Name)

@@ -135,6 +135,6 @@ func (r snapshotRouter) nodeFor(
 	if len(found) == 0 {
 		return nil, err
 	}
-	need.Language, need.Near = found[0].Language, have
+	need.Language, need.Near, need.Image = found[0].Language, have, found[0].Edition
 	return r.place(ctx, need)
 }

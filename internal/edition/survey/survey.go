@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/edition"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/protocol/nodes"
@@ -30,15 +31,27 @@ const (
 	parkedLimit  = 10 * time.Second
 )
 
-// CarryTime is how much longer than its window an edition is kept at most, while durable sessions of
-// it are carried over to the current edition. In the first half, sessions that run are left alone.
+// CarryTime is how much longer than its window an edition is kept at most, while sessions of it are
+// carried over to the current edition. In the first half, sessions that run are left alone.
 const CarryTime = time.Hour
 
 // Carrier carries sessions over to the current edition. carry.Carrier implements it.
 type Carrier interface {
-	// Carry carries over the durable sessions whose edition ends, until ctx ends. Unless it is urgent,
-	// it leaves those that run. It returns how many have to be carried over still.
+	// Carry carries over the sessions and snapshots whose edition ends, until ctx ends. Unless it is
+	// urgent, it leaves sessions that run. It returns how many have to be carried over still.
 	Carry(ctx context.Context, ends func(edition string) bool, urgent bool) (left int)
+	// Needed returns the editions that sessions and snapshots in the blob store need.
+	Needed(ctx context.Context) (map[string]bool, error)
+}
+
+// Stored is the editions in the blob store. share.Share implements it.
+type Stored interface {
+	// Put puts an edition there, unless it is there.
+	Put(ctx context.Context, f edition.Files, replaced time.Time) error
+	// List returns the editions that are there.
+	List(ctx context.Context) ([]string, error)
+	// Sweep removes those that are not needed and were put there before a time.
+	Sweep(ctx context.Context, needed map[string]bool, before time.Time) (int, error)
 }
 
 // Survey reports which editions a node keeps and what needs them.
@@ -51,16 +64,22 @@ type Survey struct {
 	// Window is how long the node keeps earlier editions.
 	Window  time.Duration
 	Carrier Carrier
-	Log     *slog.Logger
+	// Stored is the editions in the blob store, nil without one, and Others those of all nodes.
+	Stored Stored
+	Others cluster.Editions
+	Log    *slog.Logger
+
+	sharedAt time.Time // when share ran last; one goroutine uses it
 
 	mu      sync.Mutex // guards use and counted, and is held while they are counted
 	counted time.Time
 	use     map[string]nodes.EditionUse
 
 	parkedMu sync.Mutex // guards all below in the same way
-	// parkedUntil is the time until which the last count of the sessions in the blob store is used.
+	// parkedUntil is the time until which the last look into the blob store is used.
 	parkedUntil time.Time
 	parked      map[string]int
+	stored      []string
 }
 
 // every returns how often the node looks which editions are needed.
@@ -79,8 +98,9 @@ func (e *Survey) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		e.share(ctx)
 		waiting := e.carry(ctx)
-		named := e.Store.Earlier()
+		named, _ := e.Store.Earlier()
 		if !e.Shared {
 			named = nil
 			for id := range e.Needed.EditionUse() {
@@ -156,22 +176,26 @@ func (e *Survey) counts() map[string]nodes.EditionUse {
 	return e.use
 }
 
-// Parked counts the sessions in the blob store; nil without one.
-func (e *Survey) Parked() map[string]int {
+// InStore counts the sessions in the blob store, and lists the editions there; nil without one.
+func (e *Survey) InStore() (parked map[string]int, stored []string) {
 	e.parkedMu.Lock()
 	defer e.parkedMu.Unlock()
 	begin := time.Now()
 	if e.parked != nil && begin.Before(e.parkedUntil) {
-		return e.parked
+		return e.parked, e.stored
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), parkedLimit)
 	defer cancel()
 	parked, err := e.Needed.ParkedEditions(ctx)
+	if err == nil && e.Stored != nil {
+		stored, err = e.Stored.List(ctx)
+	}
 	if err != nil {
 		e.Log.Warn("the sessions in the blob store were not counted", "error", err)
-		return e.parked
+		return e.parked, e.stored
 	}
 	now := time.Now()
-	e.parked, e.parkedUntil = parked, now.Add(max(parkedFactor*now.Sub(begin), countLife))
-	return parked
+	e.parked, e.stored = parked, stored
+	e.parkedUntil = now.Add(max(parkedFactor*now.Sub(begin), countLife))
+	return parked, stored
 }

@@ -1,6 +1,6 @@
-// Package carry moves durable sessions of an earlier edition, whose time is over, to the current one.
-// The memory of a session cannot be moved, so its files are: from the session's sandbox to a new one.
-// Package edition determines which editions end.
+// Package carry moves sessions and snapshots of an earlier edition, whose time is over, to the current
+// one. Memory cannot be moved, so the files are: from the earlier sandbox to a new one. Package edition
+// determines which editions end.
 package carry
 
 import (
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/sandbox"
@@ -69,6 +70,9 @@ type Config struct {
 	Sandboxes Sandboxes
 	Backend   Backend
 	Volumes   *volume.Store
+	// Parked has the sessions in the blob store, and Snapshots those of users.
+	Parked    Parked
+	Snapshots Snapshots
 	// Folder returns the folder of a hibernated session. Temporary returns the name of a new folder
 	// on the same file system.
 	Folder    func(id string) string
@@ -82,58 +86,108 @@ type Config struct {
 // Carrier carries sessions over. One goroutine uses it.
 type Carrier struct {
 	cfg Config
-	// renew makes a frozen session one of the current edition. Tests replace it.
-	renew func(ctx context.Context, id string) error
-	// tries counts the failures of sessions.
+	// renew makes a frozen session one of the current edition, and renewSnapshot a snapshot. Tests
+	// replace them.
+	renew         func(ctx context.Context, id string) error
+	renewSnapshot func(ctx context.Context, dir, work string) error
+	// tries counts the failures of sessions and snapshots.
 	tries map[string]int
 }
 
 // New returns a Carrier.
 func New(cfg Config) *Carrier {
 	c := &Carrier{cfg: cfg, tries: map[string]int{}}
-	c.renew = c.renewFolder
+	c.renew, c.renewSnapshot = c.renewFolder, c.renewCopy
 	return c
 }
 
-// Carry carries over the durable sessions whose edition ends, one after another, until ctx ends.
-// Unless it is urgent, it leaves sessions that run. It returns how many have to be carried over
-// still. A session that has failed maxTries times is not among them.
+// Stats returns the counters of the node.
+func (c *Carrier) Stats() *stats.Stats { return c.cfg.Stats }
+
+// Carry moves sessions and snapshots whose edition ends to the current one, one after another, until
+// ctx ends: first the sessions of this node, the durable ones before the others, then the sessions in
+// the blob store, then snapshots. Unless it is urgent, it leaves sessions that run. It returns how many
+// have to be carried over still. Those that have failed maxTries times are not counted.
 func (c *Carrier) Carry(ctx context.Context, ends func(edition string) bool,
 	urgent bool,
 ) (left int) {
-	all, open := c.cfg.Sessions.All()
-	before := c.tries
+	w := work{Carrier: c, ends: ends, urgent: urgent, before: c.tries}
 	c.tries = map[string]int{}
+	w.sessions(ctx)
+	w.parked(ctx)
+	w.snapshots(ctx)
+	return w.left
+}
+
+// work is one call of Carry.
+type work struct {
+	*Carrier
+	ends   func(edition string) bool
+	urgent bool
+	// before are the failures of earlier calls.
+	before map[string]int
+	left   int
+}
+
+// sessions carries over the sessions of this node.
+func (w *work) sessions(ctx context.Context) {
+	all, open := w.cfg.Sessions.All()
+	slices.SortStableFunc(all, func(a, b migrate.Movable) int {
+		return first(a.Describe().Durable, b.Describe().Durable)
+	})
 	for _, s := range all {
 		d, v := s.Describe(), s.View()
-		tries := before[d.ID]
-		if tries > 0 {
-			c.tries[d.ID] = tries
-		}
-		if !d.Durable || s.Life().Err() != nil || tries >= maxTries || !ends(c.edition(v)) {
+		if s.Life().Err() != nil || !w.ends(w.edition(v)) {
 			continue
 		}
-		left++
-		if d.Moving || !open || v.State == "running" && !urgent || ctx.Err() != nil {
-			continue
-		}
-		begin := time.Now()
-		if err := c.carry(ctx, s, d); err != nil {
-			if !temporary(err) {
-				tries++
-				c.tries[d.ID] = tries
-			}
-			c.cfg.Stats.CarryFailed.Add(1)
-			c.cfg.Log.Warn("a durable session was not carried over to the current runtime and image",
-				"session", d.ID, "tries", tries, "most", maxTries, "error", err)
-			continue
-		}
-		left--
-		c.cfg.Stats.Carried.Add(1)
-		c.cfg.Log.Info("a durable session was carried over to the current runtime and image",
-			"session", d.ID, "took", time.Since(begin))
+		ready := open && !d.Moving && (v.State != "running" || w.urgent)
+		w.one(ctx, d.ID, ready, func() error { return w.carry(ctx, s, d) })
 	}
-	return left
+}
+
+// first orders true before false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// one carries a session or a snapshot over, unless it has failed too often. It counts what is left.
+func (w *work) one(ctx context.Context, id string, ready bool, do func() error) {
+	tries := w.before[id]
+	if tries > 0 {
+		w.tries[id] = tries
+	}
+	if tries >= maxTries {
+		return
+	}
+	w.left++
+	if !ready || ctx.Err() != nil {
+		return
+	}
+	begin := time.Now()
+	err := do()
+	switch {
+	case errors.Is(err, errElsewhere):
+		w.left--
+	case err != nil:
+		if !temporary(err) {
+			tries++
+			w.tries[id] = tries
+		}
+		w.cfg.Stats.CarryFailed.Add(1)
+		w.cfg.Log.Warn("not carried over to the current runtime and image", "id", id, "tries",
+			tries, "most", maxTries, "error", err)
+	default:
+		w.left--
+		w.cfg.Stats.Carried.Add(1)
+		w.cfg.Log.Info("carried over to the current runtime and image", "id", id, "took",
+			time.Since(begin))
+	}
 }
 
 // temporary reports whether an error may be gone at the next try: the node is full, or the session is

@@ -78,6 +78,69 @@ func (n *node) Reopen(_ context.Context, old migrate.Movable, copied int) error 
 	return nil
 }
 
+// parked is a blob store with sessions.
+type parked struct {
+	n     *node
+	known map[string]*session
+	// elsewhere is an edition that another node keeps.
+	elsewhere string
+	again     []string
+}
+
+func (p *parked) Ending(_ context.Context, ends func(string) bool, all bool) (
+	ids []string, err error,
+) {
+	for id, s := range p.known {
+		if ends(s.edition) && (all || s.state != "failed") {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+func (p *parked) Fetch(_ context.Context, id string) (migrate.Movable, error) {
+	s := p.known[id]
+	if s.stays != nil {
+		return nil, s.stays
+	}
+	delete(p.known, id)
+	return s, nil
+}
+
+func (p *parked) Park(_ context.Context, id string) error {
+	p.again = append(p.again, id)
+	return nil
+}
+
+func (p *parked) Elsewhere(_ context.Context, edition string) bool { return edition == p.elsewhere }
+
+// kept are snapshots, by their ids, with their editions.
+type kept struct {
+	all map[string]string
+	err error
+}
+
+func (k *kept) Ending(_ context.Context, ends func(string) bool, all bool) (
+	list []*snapshot.Manifest, err error,
+) {
+	for id, of := range k.all {
+		if ends(of) && (all || !strings.HasPrefix(id, "other")) {
+			list = append(list, &snapshot.Manifest{ID: id})
+		}
+	}
+	return list, nil
+}
+
+func (k *kept) Carry(ctx context.Context, c *snapshot.Manifest,
+	renew func(ctx context.Context, dir, work string) error,
+) error {
+	if k.err != nil {
+		return k.err
+	}
+	k.all[c.ID] = "new"
+	return renew(ctx, c.ID, "")
+}
+
 // backend knows the editions of hibernated sessions, which are the names of their folders.
 type backend struct{ Backend }
 
@@ -92,12 +155,13 @@ func (backend) Edition(dir string) (string, error) {
 func newCarrier(t *testing.T, n *node) *Carrier {
 	t.Helper()
 	return New(Config{
-		Sessions: n, Backend: backend{}, Folder: func(id string) string { return "/" + id },
+		Sessions: n, Backend: backend{}, Parked: &parked{}, Snapshots: &kept{},
+		Folder:  func(id string) string { return "/" + id },
 		Context: t.Context(), Stats: stats.New(stats.Config{}), Log: slog.New(slog.DiscardHandler),
 	})
 }
 
-// TestCarry carries over the durable sessions whose edition ends, and no others.
+// TestCarry carries over the sessions whose edition ends, the durable ones first, and no others.
 func TestCarry(t *testing.T) {
 	t.Parallel()
 	ended, end := context.WithCancel(t.Context())
@@ -110,11 +174,11 @@ func TestCarry(t *testing.T) {
 		}
 		n.sessions = append(n.sessions, &s)
 	}
+	add(session{id: "volatile-old", state: "hibernated"})
 	add(session{id: "asleep-old", state: "hibernated", edition: "new", durable: true})
 	add(session{id: "paused", state: "paused", edition: "old", durable: true})
 	add(session{id: "busy", state: "running", edition: "old", durable: true})
 	add(session{id: "new-new", state: "hibernated", edition: "old", durable: true})
-	add(session{id: "volatile-old", state: "hibernated"})
 	add(session{id: "lost-old", state: "lost", edition: "old", durable: true, life: ended})
 	add(session{id: "leaving-old", state: "hibernated", durable: true, moving: true})
 	c := newCarrier(t, n)
@@ -125,24 +189,24 @@ func TestCarry(t *testing.T) {
 	}
 	ends := func(edition string) bool { return edition == "old" }
 	n.closing = true
-	if left := c.Carry(t.Context(), ends, true); left != 4 || renewed != nil {
+	if left := c.Carry(t.Context(), ends, true); left != 5 || renewed != nil {
 		t.Errorf("a closing node: %d %v", left, renewed)
 	}
 	n.closing = false
-	if left := c.Carry(ended, ends, true); left != 4 || renewed != nil {
+	if left := c.Carry(ended, ends, true); left != 5 || renewed != nil {
 		t.Errorf("after the end of the time: %d %v", left, renewed)
 	}
 	if left := c.Carry(t.Context(), ends, false); left != 2 {
 		t.Errorf("%d are left", left)
 	}
-	if want := []string{"asleep-old", "paused"}; !slices.Equal(renewed, want) ||
+	if want := []string{"asleep-old", "paused", "volatile-old"}; !slices.Equal(renewed, want) ||
 		!slices.Equal(n.frozen, want) || !slices.Equal(n.reopened, want) {
 		t.Errorf("%v %v %v", renewed, n.frozen, n.reopened)
 	}
-	if n := c.cfg.Stats.Carried.Load(); n != 2 {
+	if n := c.cfg.Stats.Carried.Load(); n != 3 {
 		t.Errorf("%d are counted", n)
 	}
-	n.sessions, renewed = n.sessions[2:3], nil
+	n.sessions, renewed = n.sessions[3:4], nil
 	if left := c.Carry(t.Context(), ends, true); left != 0 || !slices.Equal(renewed, []string{"busy"}) {
 		t.Errorf("urgent: %d %v", left, renewed)
 	}
@@ -176,6 +240,63 @@ func TestCarryFails(t *testing.T) {
 	}
 	if failed := c.cfg.Stats.CarryFailed.Load(); failed != 2*maxTries+1 {
 		t.Errorf("%d failures are counted", failed)
+	}
+}
+
+// TestCarryStored carries over the sessions in the blob store and the snapshots, unless another node
+// keeps their edition. Those of failed nodes come in the end.
+func TestCarryStored(t *testing.T) {
+	t.Parallel()
+	n := &node{}
+	store := &parked{n: n, known: map[string]*session{}, elsewhere: "kept"}
+	add := func(id, state, edition string, stays error) {
+		store.known[id] = &session{
+			n: n, id: id, state: state, edition: edition, life: t.Context(), stays: stays,
+		}
+	}
+	add("parked", "hibernated", "old", nil)
+	add("failed", "failed", "old", nil)
+	add("taken", "hibernated", "old", fault.New(fault.Conflict, "test", "another node has it"))
+	add("away", "hibernated", "old", fault.New(fault.Unavailable, "test", "it is away"))
+	add("later", "hibernated", "kept", nil)
+	add("new", "hibernated", "new", nil)
+	snapshots := &kept{all: map[string]string{
+		"mine": "old", "other": "old", "later": "kept", "fresh": "new",
+	}}
+	c := newCarrier(t, n)
+	c.cfg.Parked, c.cfg.Snapshots = store, snapshots
+	var renewed []string
+	c.renew = func(_ context.Context, id string) error {
+		renewed = append(renewed, id)
+		return nil
+	}
+	c.renewSnapshot = func(_ context.Context, dir, _ string) error {
+		renewed = append(renewed, dir)
+		return nil
+	}
+	ends := func(edition string) bool { return edition != "new" }
+	if left := c.Carry(t.Context(), ends, false); left != 1 {
+		t.Errorf("%d are left", left)
+	}
+	if want := []string{"parked", "mine"}; !slices.Equal(renewed, want) {
+		t.Errorf("carried over: %v, want %v", renewed, want)
+	}
+	renewed = nil
+	snapshots.err = fault.New(fault.Unavailable, "test", "it is used")
+	if left := c.Carry(t.Context(), ends, true); left != 2 {
+		t.Errorf("%d are left in the end", left)
+	}
+	snapshots.err = nil
+	delete(store.known, "away")
+	if left := c.Carry(t.Context(), ends, true); left != 0 {
+		t.Errorf("%d are left after that", left)
+	}
+	if want := []string{"failed", "other"}; !slices.Equal(renewed, want) ||
+		!slices.Equal(store.again, []string{"parked", "failed"}) {
+		t.Errorf("carried over: %v, want %v; parked again: %v", renewed, want, store.again)
+	}
+	if n := c.cfg.Stats.CarryFailed.Load(); n != 3 {
+		t.Errorf("%d failures are counted", n)
 	}
 }
 
@@ -353,7 +474,7 @@ func TestExchange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := exchange(a, b); err != nil {
+	if err := snapshot.Exchange(a, b); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{a: b, b: a} {
@@ -361,7 +482,7 @@ func TestExchange(t *testing.T) {
 			t.Errorf("%s has %q, %v", name, text, err)
 		}
 	}
-	if err := exchange(a, filepath.Join(dir, "none")); err == nil {
+	if err := snapshot.Exchange(a, filepath.Join(dir, "none")); err == nil {
 		t.Error("a folder that is missing was exchanged")
 	}
 }

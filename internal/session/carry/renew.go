@@ -3,13 +3,10 @@ package carry
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/sandbox"
@@ -38,17 +35,51 @@ func (c *Carrier) renewFolder(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	work := c.cfg.Temporary()
+	defer func() { _ = os.RemoveAll(work) }() // the next start removes what remains
+	if err := c.rebuild(ctx, dir, work, &v); err != nil {
+		return err
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	if err := snapshot.WriteRecord(work, &v, data); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	return fault.Wrap(fault.Host, op, snapshot.Exchange(work, dir))
+}
+
+// renewCopy writes the snapshot of a user in the folder dir to the folder work, as one of the current
+// edition.
+func (c *Carrier) renewCopy(ctx context.Context, dir, work string) error {
+	v, err := snapshot.ReadManifest(dir)
+	if err != nil {
+		return err
+	}
+	if err := c.rebuild(ctx, dir, work, &v.Record); err != nil {
+		return err
+	}
+	if v.Edition, err = c.cfg.Backend.Edition(filepath.Join(work, "snapshot")); err != nil {
+		return err
+	}
+	return fault.Wrap(fault.Host, op, snapshot.WriteCarried(work, dir, v))
+}
+
+// rebuild moves the files of the saved session in the folder dir to a new sandbox, saves the sandbox
+// to the folder work, and makes v the record of the session with it.
+func (c *Carrier) rebuild(ctx context.Context, dir, work string, v *snapshot.Record) error {
 	hold, err := c.cfg.Volumes.Hold(v.Tenant, v.Volumes, len(v.Volumes))
 	if err != nil {
 		return err
 	}
 	defer hold.Release()
-	release, err := c.cfg.Sandboxes.Place(ctx, &v)
+	release, err := c.cfg.Sandboxes.Place(ctx, v)
 	if err != nil {
 		return err
 	}
 	defer release()
-	fresh, err := c.cfg.Sandboxes.Claim(ctx, &v)
+	fresh, err := c.cfg.Sandboxes.Claim(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -57,13 +88,22 @@ func (c *Carrier) renewFolder(ctx context.Context, id string) error {
 	if err := hold.Mount(ctx, fresh.Machine, fresh.Agent.Files, live); err != nil {
 		return err
 	}
-	moved, err := c.moveFiles(ctx, dir, &v, hold, fresh)
+	moved, err := c.moveFiles(ctx, dir, v, hold, fresh)
 	if err != nil {
 		return err
 	}
-	work := c.cfg.Temporary()
-	defer func() { _ = os.RemoveAll(work) }() // the next start removes what remains
-	return c.replace(ctx, &v, fresh, moved, work, dir)
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	agent, err := save(ctx, fresh, filepath.Join(work, "snapshot"))
+	if err != nil {
+		return err
+	}
+	event, err := note(moved)
+	if err == nil {
+		replaceSandbox(v, fresh, agent, event)
+	}
+	return err
 }
 
 // moveFiles restores the session's own sandbox, ends all programs in it, and moves the files to the
@@ -110,33 +150,6 @@ func endPrograms(ctx context.Context, agent *client.Client, all map[uint32]clien
 	wg.Wait()
 }
 
-// replace saves the new sandbox, and a record of the session with it, to the folder work, and puts this
-// folder in the place of dir.
-func (c *Carrier) replace(ctx context.Context, v *snapshot.Record, fresh *warm.Instance,
-	moved Moved, work, dir string,
-) error {
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		return fault.Wrap(fault.Host, op, err)
-	}
-	agent, err := save(ctx, fresh, filepath.Join(work, "snapshot"))
-	if err != nil {
-		return err
-	}
-	event, err := note(moved)
-	if err != nil {
-		return err
-	}
-	replaceSandbox(v, fresh, agent, event)
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
-	}
-	if err := snapshot.WriteRecord(work, v, data); err != nil {
-		return fault.Wrap(fault.Host, op, err)
-	}
-	return fault.Wrap(fault.Host, op, exchange(work, dir))
-}
-
 // save writes a new sandbox to a folder, which ends it, and returns the state of its agent. Its warm
 // kernel does not belong to the session, and is ended first.
 func save(ctx context.Context, i *warm.Instance, dir string) (s client.Saved, err error) {
@@ -157,21 +170,4 @@ func save(ctx context.Context, i *warm.Instance, dir string) (s client.Saved, er
 		return s, err
 	}
 	return i.Agent.Save(ctx)
-}
-
-// exchange exchanges two folders in one step. If the file system cannot do that, it takes two: a
-// process that is killed between them leaves the session with its last copy.
-func exchange(a, b string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
-	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
-		return err
-	}
-	aside := a + ".earlier"
-	if err := os.Rename(b, aside); err != nil {
-		return err
-	}
-	if err := os.Rename(a, b); err != nil {
-		return errors.Join(err, os.Rename(aside, b))
-	}
-	return os.Rename(aside, a)
 }

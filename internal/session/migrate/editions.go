@@ -63,9 +63,18 @@ func (e Editions) checkEdition(ctx context.Context, from stored) error {
 		}
 	}
 	return &fault.Error{
-		Kind: fault.Unavailable, Op: op, RetryAfter: 60, Err: err,
+		Kind: fault.Unavailable, Op: op, RetryAfter: waitFor(err), Err: err,
 		Message: "the session stays in the store: " + fault.PublicOf(err).Message,
 	}
+}
+
+// waitFor returns after how many seconds a client may ask again.
+func waitFor(err error) int {
+	var known *fault.Error
+	if errors.As(err, &known) && known.RetryAfter > 0 {
+		return known.RetryAfter
+	}
+	return 60
 }
 
 // Marks are empty objects that show how many parked sessions need an edition. They are a derived

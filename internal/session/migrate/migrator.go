@@ -126,6 +126,8 @@ type Config struct {
 	Snapshots, Templates func(ctx context.Context) int
 	// Room reports whether another node has room for a session; nil means that there is none.
 	Room func(context.Context) bool
+	// Elsewhere reports whether another node has an edition that does not end there; nil for no.
+	Elsewhere func(ctx context.Context, edition string) bool
 	// Copies has the copies of durable sessions on disk.
 	Copies durable.Store
 	// Node is this node's name.
@@ -171,6 +173,9 @@ type Migrator struct {
 	leftovers map[string]bool
 	// leaving has the sessions that MoveToRoom moves.
 	leaving map[string]bool
+	// editionOf has the editions of the newest checkpoints in the store, by their names, as far as they
+	// were read.
+	editionOf map[string]string
 	// last reports that the node is about to end.
 	last atomic.Bool
 }

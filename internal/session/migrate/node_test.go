@@ -359,7 +359,9 @@ func (s *fake) Describe() Description {
 	return d
 }
 
-func (s *fake) View() protocol.Session { return protocol.Session{ID: s.record.ID} }
+func (s *fake) View() protocol.Session {
+	return protocol.Session{ID: s.record.ID, State: "hibernated"}
+}
 
 func (s *fake) Life() context.Context { return s.life }
 

@@ -49,16 +49,22 @@ const (
 
 // Store implements snapshot.Shared. A snapshot has two objects: its state, an archive of its
 // folder, and its description, without which it is not there. They are written in this order and
-// removed in the opposite order, and are never changed.
+// removed in the opposite order. Both change when the snapshot is carried over to another edition.
 type Store struct {
 	blobs Blobs
 
 	mu    sync.Mutex // guards known; a leaf
-	known map[string]*snapshot.Manifest
+	known map[string]known
+}
+
+// known is a description. changed is when its object was written, as a list has reported it.
+type known struct {
+	*snapshot.Manifest
+	changed time.Time
 }
 
 // New returns the snapshots in a blob store.
-func New(b Blobs) *Store { return &Store{blobs: b, known: map[string]*snapshot.Manifest{}} }
+func New(b Blobs) *Store { return &Store{blobs: b, known: map[string]known{}} }
 
 // folder returns the folder of a tenant. It is named by a hash, because a tenant's name may contain
 // any character.
@@ -83,8 +89,8 @@ func (s *Store) Put(ctx context.Context, c *snapshot.Manifest, dir string) error
 			return json.NewEncoder(w).Encode(described)
 		})
 	}
-	if err == nil {
-		return nil
+	if err == nil || !c.Carried.IsZero() { // the earlier one is complete
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
 	defer cancel()
@@ -94,7 +100,7 @@ func (s *Store) Put(ctx context.Context, c *snapshot.Manifest, dir string) error
 // Find returns the description of a tenant's snapshot, by id or name.
 func (s *Store) Find(ctx context.Context, tenant, ref string) (*snapshot.Manifest, error) {
 	if snapshot.IsID(ref) {
-		return s.read(ctx, folder(tenant)+"/"+ref+"/"+about)
+		return s.read(ctx, folder(tenant)+"/"+ref+"/"+about, time.Time{})
 	}
 	all, err := s.List(ctx, tenant)
 	if err != nil {
@@ -110,21 +116,28 @@ func (s *Store) Find(ctx context.Context, tenant, ref string) (*snapshot.Manifes
 
 // List returns the descriptions of a tenant's snapshots. It reads only those that it does not know.
 func (s *Store) List(ctx context.Context, tenant string) (all []*snapshot.Manifest, err error) {
-	var unknown []string
-	err = s.blobs.Walk(ctx, folder(tenant), func(name string, _ time.Time) error {
+	return s.list(ctx, folder(tenant))
+}
+
+// All returns the descriptions of the snapshots of all tenants.
+func (s *Store) All(ctx context.Context) ([]*snapshot.Manifest, error) { return s.list(ctx, root) }
+
+func (s *Store) list(ctx context.Context, below string) (all []*snapshot.Manifest, err error) {
+	unknown := map[string]time.Time{}
+	err = s.blobs.Walk(ctx, below, func(name string, changed time.Time) error {
 		if !strings.HasSuffix(name, "/"+about) {
 			return nil
 		}
 		if len(all)+len(unknown) == maxListed {
 			return fault.New(fault.Unavailable, "snapshot.list",
-				"the tenant has more than %d snapshots, which is too many for a list", maxListed)
+				"there are more than %d snapshots, which is too many for a list", maxListed)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if c := s.known[name]; c == nil {
-			unknown = append(unknown, name)
+		if c, is := s.known[name]; !is || !c.changed.Equal(changed) {
+			unknown[name] = changed
 		} else if !c.Expired(time.Now()) {
-			all = append(all, c)
+			all = append(all, c.Manifest)
 		}
 		return nil
 	})
@@ -134,11 +147,11 @@ func (s *Store) List(ctx context.Context, tenant string) (all []*snapshot.Manife
 	var mu sync.Mutex // guards all and err
 	var work sync.WaitGroup
 	turns := make(chan struct{}, reads)
-	for _, name := range unknown {
+	for name, changed := range unknown {
 		turns <- struct{}{}
 		work.Go(func() {
 			defer func() { <-turns }()
-			c, rerr := s.read(ctx, name)
+			c, rerr := s.read(ctx, name, changed)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -153,8 +166,11 @@ func (s *Store) List(ctx context.Context, tenant string) (all []*snapshot.Manife
 	return all, err
 }
 
-// read reads a description. Errors: NotFound, also for an expired snapshot.
-func (s *Store) read(ctx context.Context, name string) (*snapshot.Manifest, error) {
+// read reads a description. changed is when its object was written, if a list has reported it.
+// Errors: NotFound, also for an expired snapshot.
+func (s *Store) read(ctx context.Context, name string, changed time.Time) (
+	*snapshot.Manifest, error,
+) {
 	r, err := s.blobs.Get(ctx, name)
 	if fault.Is(err, fault.NotFound) {
 		return nil, none()
@@ -183,7 +199,9 @@ func (s *Store) read(ctx context.Context, name string) (*snapshot.Manifest, erro
 		}
 		delete(s.known, other)
 	}
-	s.known[name] = c
+	if !changed.IsZero() {
+		s.known[name] = known{c, changed}
+	}
 	if c.Expired(time.Now()) {
 		return nil, none()
 	}

@@ -23,7 +23,10 @@ const (
 // Sweep removes what interrupted uploads and removals have left before a time, and the snapshots
 // that have expired. It returns the number of objects that it has removed.
 func (s *Store) Sweep(ctx context.Context, before time.Time) (removed int, err error) {
-	type found struct{ about, old bool }
+	type found struct {
+		about, old bool
+		changed    time.Time // the time of the description
+	}
 	all := map[string]found{}
 	err = s.blobs.Walk(ctx, root, func(name string, changed time.Time) error {
 		one, part, ok := cutLast(name)
@@ -33,7 +36,7 @@ func (s *Store) Sweep(ctx context.Context, before time.Time) (removed int, err e
 		}
 		switch part {
 		case about:
-			f.about = true
+			f.about, f.changed = true, changed
 		case state:
 			f.old = changed.Before(before)
 		}
@@ -45,7 +48,7 @@ func (s *Store) Sweep(ctx context.Context, before time.Time) (removed int, err e
 	}
 	for one, f := range all {
 		if f.about {
-			_, err := s.read(ctx, one+"/"+about)
+			_, err := s.read(ctx, one+"/"+about, f.changed)
 			if err == nil || !fault.Is(err, fault.NotFound) {
 				continue // a node of another version may read it
 			}
@@ -90,7 +93,8 @@ func OpenSnapshots(b Blobs, cfg snapshot.StoreConfig, m Maintenance) (*snapshot.
 	if b == nil {
 		return snapshot.OpenStore(cfg)
 	}
-	cfg.Shared = New(b)
+	shared := New(b)
+	cfg.Shared, cfg.All = shared, shared.All
 	store, err := snapshot.OpenStore(cfg)
 	if err == nil {
 		m.Verify = append(m.Verify, store.Verify)

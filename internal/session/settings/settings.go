@@ -177,6 +177,8 @@ type Config struct {
 	// Room reports whether another node has room for a session; nil means that there is none. A
 	// hibernated session that cannot be resumed here then moves.
 	Room func(context.Context) bool
+	// Elsewhere reports whether another node has an edition that does not end there; nil for no.
+	Elsewhere func(ctx context.Context, edition string) bool
 	// Node is this node's name in the directory.
 	Node cluster.NodeID
 	// Checkpoints uploads the copies of durable sessions to Blobs, with at most

@@ -33,6 +33,10 @@ type Manifest struct {
 	Ends    time.Time     `json:"ends,omitzero"`
 	Session string        `json:"of"`
 	Bytes   int64         `json:"bytes"`
+	// Edition is the edition of a snapshot; empty in those of earlier releases. Carried is when the
+	// snapshot was carried over to it.
+	Edition string    `json:"edition,omitempty"`
+	Carried time.Time `json:"carried,omitzero"`
 	// Stored reports that Shared has the snapshot, Copy that another node has taken it, and Bound
 	// that only the node that took it can use it.
 	Stored bool `json:"-"`
@@ -217,10 +221,14 @@ func (c *Manifest) View() protocol.Snapshot {
 	v := protocol.Snapshot{
 		ID: c.ID, Name: c.Label, Session: c.Session, Language: c.Language,
 		CreatedMS: c.At.UnixMilli(),
+		Edition:   c.Edition,
 		Bytes:     c.Bytes, PauseMS: float64(c.Pause.Microseconds()) / 1000,
 	}
 	if !c.Ends.IsZero() {
 		v.ExpiresMS = c.Ends.UnixMilli()
+	}
+	if !c.Carried.IsZero() {
+		v.UpgradedMS = c.Carried.UnixMilli()
 	}
 	return v
 }

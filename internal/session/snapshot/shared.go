@@ -158,7 +158,7 @@ func (cfg StoreConfig) freeName(ctx context.Context, tenant, name, id string) {
 	_ = cfg.Names.HoldSnapshotName(ctx, tenant, name, id, 0)
 }
 
-// current returns a snapshot of this node that was not deleted on another node. A copy of a deleted
+// current returns a snapshot of this node that was not changed on another node. A copy of a changed
 // one is removed.
 func (h *Store) current(ctx context.Context, p noderpc.Principal, ref string) (*Manifest, error) {
 	for {
@@ -172,15 +172,15 @@ func (h *Store) current(ctx context.Context, p noderpc.Principal, ref string) (*
 	}
 }
 
-// isGone reports whether a snapshot was deleted on another node.
+// isGone reports whether a snapshot was deleted, or carried over, on another node.
 func (h *Store) isGone(ctx context.Context, c *Manifest) bool {
 	if h.cfg.Shared == nil || !c.Stored {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	_, err := h.cfg.Shared.Find(ctx, c.Tenant, c.ID)
-	return fault.Is(err, fault.NotFound)
+	found, err := h.cfg.Shared.Find(ctx, c.Tenant, c.ID)
+	return fault.Is(err, fault.NotFound) || err == nil && !found.Carried.Equal(c.Carried)
 }
 
 // reportStored reports until when a snapshot in Shared counts for quotas without this node.
@@ -210,7 +210,7 @@ func (h *Store) Verify(ctx context.Context) {
 			}
 			continue
 		}
-		h.cfg.Log.Info("removed the copy of a deleted snapshot", "snapshot", c.ID)
+		h.cfg.Log.Info("removed the copy of a deleted or carried snapshot", "snapshot", c.ID)
 		if err := h.dropCopy(c); err != nil {
 			h.cfg.Log.Warn("a snapshot was not removed", "snapshot", c.ID, "error", err)
 		}

@@ -84,6 +84,10 @@ type StoreConfig struct {
 	Shared Shared
 	Names  Names
 	Moved  Moved
+	// All returns the headers of all snapshots in Shared; nil without Shared.
+	All func(ctx context.Context) ([]*Manifest, error)
+	// Edition returns the edition of the sandbox that was saved to a folder.
+	Edition func(dir string) (string, error)
 }
 
 // storeRank is the place of Store.mu in the order of locks: see locks.go of
@@ -141,6 +145,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 		c, err := ReadManifest(h.Dir(e.Name()))
 		if err == nil && c.ID == e.Name() && !c.Expired(time.Now()) {
 			c = c.Header()
+			cfg.setEdition(c, h.Dir(c.ID))
 			c.Stored, c.Copy = readMark(h.Dir(c.ID))
 			h.all[c.ID], h.uses[c.ID] = c, &use{}
 			h.bytes += c.Bytes
@@ -152,6 +157,16 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 		}
 	}
 	return h, nil
+}
+
+// setEdition sets the edition of a snapshot in a folder; it stays empty if it is not known.
+func (cfg StoreConfig) setEdition(c *Manifest, dir string) {
+	if c.Edition != "" || cfg.Edition == nil {
+		return
+	}
+	if of, err := cfg.Edition(filepath.Join(dir, "snapshot")); err == nil {
+		c.Edition = of
+	}
 }
 
 // IsID reports whether a reference has the form of an id, and not that of a name.
@@ -194,6 +209,7 @@ func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source,
 		if r.ExpiresSeconds > 0 {
 			c.Ends = c.At.Add(time.Duration(r.ExpiresSeconds) * time.Second)
 		}
+		h.cfg.setEdition(c, dir+Partial)
 		err = Commit(dir, c)
 	}
 	if err == nil {

@@ -11,8 +11,19 @@ func (s *Stats) addMoves() {
 	s.StoreSwept = s.counter("store_swept",
 		"Objects and unfinished uploads without an owner that were removed from the blob store.")
 	s.Carried = s.counter("carried",
-		"Durable sessions whose files were moved to a sandbox of the current runtime and image "+
+		"Sessions and snapshots whose files were moved to a sandbox of the current runtime and image "+
 			"at the end of the window of their own.")
 	s.CarryFailed = s.counter("carry_failed",
-		"Attempts to do so that failed. The session stays hibernated with its runtime and image.")
+		"Attempts to do so that failed. They stay as they are, with their runtime and image.")
+	s.editionsStored = s.counter("editions_stored",
+		"Earlier runtimes and images that this node has put into the blob store.")
+	s.editionsFetched = s.counter("editions_fetched",
+		"Earlier runtimes and images that this node has fetched from the blob store.")
+	s.editionsFailed = s.counter("editions_failed", "Attempts to put one there, or to fetch one, that failed.")
 }
+
+// EditionStored counts an edition that was put into the blob store, or that was not.
+func (s *Stats) EditionStored(err error) { count(s.editionsStored, s.editionsFailed, err) }
+
+// EditionFetched counts an edition that was fetched from the blob store, or that was not.
+func (s *Stats) EditionFetched(err error) { count(s.editionsFetched, s.editionsFailed, err) }

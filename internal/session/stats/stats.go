@@ -43,6 +43,7 @@ type Stats struct {
 	Carried, CarryFailed                               *Counter
 	SnapshotsStored, SnapshotsFetched, snapshotsFailed *Counter
 	templatesStored, templatesFetched, templatesFailed *Counter
+	editionsStored, editionsFetched, editionsFailed    *Counter
 	hibernations, wakes                                *Counter
 	lost                                               map[string]*Counter // by reason
 	claimSeconds, cellSeconds                          *prometheus.HistogramVec

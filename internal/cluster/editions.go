@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+)
+
+// Editions are the editions that the nodes of a cluster keep, as their heartbeats report them. Without
+// Nodes there are none.
+type Editions struct {
+	// Nodes lists the nodes.
+	Nodes func(ctx context.Context) ([]Node, error)
+	Self  NodeID
+}
+
+// Elsewhere reports whether a node other than Self has an edition that does not end there.
+func (e Editions) Elsewhere(ctx context.Context, edition string) bool {
+	if e.Nodes == nil {
+		return false
+	}
+	all, err := e.Nodes(ctx)
+	return err == nil && slices.ContainsFunc(all, func(n Node) bool {
+		return n.ID != e.Self && (n.Image == edition ||
+			slices.Contains(n.Earlier, edition) && !slices.Contains(n.Ending, edition))
+	})
+}
+
+// All returns the editions that some node has.
+func (e Editions) All(ctx context.Context) (map[string]bool, error) {
+	known := map[string]bool{}
+	if e.Nodes == nil {
+		return known, nil
+	}
+	all, err := e.Nodes(ctx)
+	for _, n := range all {
+		known[n.Image] = true
+		for _, one := range n.Earlier {
+			known[one] = true
+		}
+	}
+	return known, err
+}
