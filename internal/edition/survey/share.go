@@ -36,8 +36,8 @@ func (e *Survey) share(ctx context.Context) {
 		if n.Sessions+n.Hibernated+n.Copies+n.Snapshots > 0 {
 			needed[id] = true
 		}
-		if one.Current || !needed[id] {
-			continue
+		if one.Current || !needed[id] || e.Store.Ends(id) {
+			continue // the sessions of one that ends are carried over
 		}
 		f, err := e.Store.Find(ctx, one.ID, false)
 		if err == nil {

@@ -169,6 +169,11 @@ func TestShareNeeded(t *testing.T) {
 			t.Errorf("%v: put %v, kept %v", test.needed, s.put, s.needed)
 		}
 		s.put = nil
+		e.Store, e.sharedAt = open("four", time.Nanosecond), time.Time{}
+		e.share(t.Context())
+		if s.put != nil {
+			t.Errorf("%v: put editions that end: %v", test.needed, s.put)
+		}
 		e.share(t.Context())
 		if s.put != nil {
 			t.Error("it looked again at once")
