@@ -90,8 +90,9 @@ it('types in a terminal, splits it, and shows all of it after a reload', async (
   await page.keyboard.type('echo second-$((2*4))')
   await page.keyboard.press('Enter')
   await shows('second-8')
-  await page.keyboard.type('sleep 600')
+  await page.keyboard.type('echo begun-$((1)); sleep 600')
   await page.keyboard.press('Enter')
+  await shows('begun-1') // bash ignores the key while it starts a command
   await page.keyboard.press('Control+c')
   await page.keyboard.type('echo after-$((1+1))')
   await page.keyboard.press('Enter')
