@@ -27,7 +27,6 @@ func oversized() map[string]string {
 		"client.Sandbox":                  "a method for each verb of a session, which users call on one value",
 		"client/wire.Client":              "a method for each operation of the REST interface, which users call on one value",
 		"client/clienttest.Server.do":     "one case for each operation of the scripted server",
-		"internal/session":                "the steps of a session's life share its locks; all else is in packages below it",
 		"internal/sandbox/gvisor.Sandbox": "the interface of a machine plus the steps of its life, which share one lock",
 
 		"langs/golang/kernel/front/translate.go": "one pass over the syntax tree of a cell",

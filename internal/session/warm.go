@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/admission"
+	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/event"
+	"github.com/sandgate/sandgate/internal/session/buildnetwork"
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/replica"
 	"github.com/sandgate/sandgate/internal/session/request"
@@ -106,4 +108,11 @@ func (s *Session) instance() *warm.Instance {
 		Machine: s.machine, Agent: s.agent, Sink: s.channels.Router(),
 		Layout: s.spec.Layout,
 	}
+}
+
+// OpenNetwork implements warm.Host.
+func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client,
+	def *warm.TemplateDef,
+) (*warm.BuildNetwork, error) {
+	return buildnetwork.Open(ctx, h.m.egress, h.m.cfg.Egress, agent, def)
 }

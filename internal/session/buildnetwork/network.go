@@ -1,4 +1,5 @@
-package session
+// Package buildnetwork connects the builds of templates with the network.
+package buildnetwork
 
 import (
 	"context"
@@ -10,14 +11,13 @@ import (
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
-// OpenNetwork connects the build of a template with the outside, as far as its
-// tenant may. It implements warm.Host.
-func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client,
-	def *warm.TemplateDef,
+// Open connects the build of a template with the outside, as far as its
+// tenant may. It returns nil if the template asks for no network.
+func Open(ctx context.Context, proxies *proxy.Service, cfg proxy.Config,
+	agent *client.Client, def *warm.TemplateDef,
 ) (*warm.BuildNetwork, error) {
 	const op = "template.build"
-	m := h.m
-	n, err := m.cfg.Egress.Check(op, "build_network", def.Tenant, def.Spec.BuildNetwork)
+	n, err := cfg.Check(op, "build_network", def.Tenant, def.Spec.BuildNetwork)
 	if err != nil {
 		// The server allows less than when the template was stored.
 		p := fault.PublicOf(err)
@@ -30,7 +30,7 @@ func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client,
 		return nil, nil
 	}
 	life, end := context.WithCancel(ctx)
-	p, err := m.egress.New(proxy.Owner{
+	p, err := proxies.New(proxy.Owner{
 		Kind: "build", Tenant: def.Tenant, Subject: def.Subject, Name: def.Name,
 		Life: life, Touch: func() {}, In: new(atomic.Int64), Out: new(atomic.Int64),
 	}, *n, 0)
@@ -39,12 +39,12 @@ func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client,
 		return nil, err
 	}
 	agent.Egress.Handle(p.Handle)
-	env := m.cfg.Egress.Env(nil)
-	if url := m.cfg.Egress.Gate.MavenRepository(); url != "" {
+	env := cfg.Env(nil)
+	if url := cfg.Gate.MavenRepository(); url != "" {
 		env["MAVEN_REPOSITORY"] = url // the sandbox has no Maven that knows its default
 	}
 	return &warm.BuildNetwork{
-		Port: m.cfg.Egress.Port, Env: env,
+		Port: cfg.Port, Env: env,
 		Close: func() {
 			p.Close()
 			end()
