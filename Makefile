@@ -192,7 +192,7 @@ CHAOS ?= 10m
 SEED  ?=
 chaos: build
 	@$(SUDO) env "PATH=$$PATH" SANDGATE_CHAOS=$(CHAOS) SANDGATE_CHAOS_SEED=$(SEED) \
-		$(GO) test -count=1 -v -timeout 0 -run 'TestChaosSuite$$|TestRollingUpgrade$$|TestKilledUpgrade$$' ./e2e
+		$(GO) test -count=1 -v -timeout 0 -run 'TestChaosSuite$$|TestRollingUpgrade$$|TestKilledUpgrade$$|TestUpgradeFetchesEdition$$' ./e2e
 
 SOAK      ?= 1h
 SOAKUSERS ?= 1

@@ -89,13 +89,25 @@ func (s *Server) configure(t *testing.T, r release, window string) {
 	s.program = r.program
 }
 
-// configure writes the settings of a version, and others, to the end of a file.
+// configure writes the settings of a version, and others, to the end of a file. Lines with the same
+// keys that follow the mark of an earlier version are removed.
 func configure(t *testing.T, file string, r release, more string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	check(t, err)
-	before, _, _ := strings.Cut(string(text), "# the version\n")
-	check(t, os.WriteFile(file, []byte(before+version(r)+more), 0o644))
+	before, after, _ := strings.Cut(string(text), "# the version\n")
+	fresh := version(r) + more
+	keys := map[string]bool{}
+	for line := range strings.Lines(fresh) {
+		key, _, _ := strings.Cut(line, ":")
+		keys[key] = true
+	}
+	for line := range strings.Lines(after) {
+		if key, _, _ := strings.Cut(line, ":"); !keys[key] {
+			before += line
+		}
+	}
+	check(t, os.WriteFile(file, []byte(strings.TrimSuffix(before, "\n")+"\n"+fresh), 0o644))
 }
 
 func version(r release) string {
@@ -336,4 +348,130 @@ func TestUpgradeOfCluster(t *testing.T) {
 	if got := s.on(fresh).run("ok", "x").result(t); got != "42" || c.owner(s.id) != 0 {
 		t.Errorf("after the move: %s on node %d", got, c.owner(s.id))
 	}
+}
+
+// knowsTwo waits until a server knows two nodes.
+func knowsTwo(t *testing.T, srv *Server) {
+	t.Helper()
+	eventually(t, "a node knows the other one", func() bool {
+		var list nodes.NodeList
+		code, err := srv.Get(t.Context(), "/v1/nodes", &list)
+		return err == nil && code == 200 && len(list.Nodes) == 2
+	})
+}
+
+// TestUpgradeCarriesParked upgrades a node of a cluster. Its sessions and snapshots are in the blob
+// store when the window of their edition ends. They are carried over there, and another node, which
+// never had the edition, uses them with their files.
+func TestUpgradeCarriesParked(t *testing.T) {
+	t.Parallel() // most of the time it waits for the next look at the editions
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	now := currentRelease(t)
+	before := earlierRelease(t, now)
+	all, err := NewCluster(ctx)
+	check(t, err)
+	c := &cluster{all, t}
+	t.Cleanup(func() { check(t, c.Stop()) })
+	const settings = "pool: {size: 1, spare: 0}\ngateway: {self_check: 0}\n"
+	c.Program = before.program
+	old, err := c.Start(ctx, clusterLease, settings+version(before))
+	check(t, err)
+	yes := true
+	s := openAs(t, old, protocol.SessionCreate{Durable: &yes})
+	s.run("ok", "x = 41; n = open('file', 'w').write('in a file')")
+	taken, err := s.client.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.id, Name: "kept"})
+	check(t, err)
+	s.run("ok", "n = open('file', 'w').write('later')")
+	about, err := s.client.Session(ctx, s.id)
+	check(t, err)
+	check(t, s.conn.Close())
+
+	c.Program = ""
+	fresh, err := c.Start(ctx, clusterLease, settings+version(now))
+	check(t, err)
+	knowsTwo(t, old)
+	knowsTwo(t, fresh)
+	old.installed(ctx, t, now, "1s") // its sessions move to the store when it stops
+	contains(t, old.Log(), "session parked")
+	eventually(t, "the earlier edition is removed", func() bool {
+		files, err := filepath.Glob(old.Dir + "/data/editions/*/*")
+		return err == nil && len(files) == 2
+	})
+	knowsTwo(t, old)
+	check(t, old.Halt(syscall.SIGTERM))
+	other, err := wire.New(fresh.URL, fresh.Token, wire.Options{})
+	check(t, err)
+	eventually(t, "the session continues on the other node", func() bool {
+		_, err := other.ResumeSession(ctx, s.id)
+		if err != nil && !fault.Is(err, fault.Unavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	const look = "'x' in globals(), open('file').read()"
+	on := s.on(fresh)
+	if got := on.run("ok", look).result(t); got != "(False, 'later')" {
+		t.Errorf("the session on the other node: %s", got)
+	}
+	if v, err := other.Session(ctx, s.id); err != nil || v.Edition == about.Edition {
+		t.Errorf("%+v %v", v, err)
+	}
+	v, err := other.Snapshot(ctx, "kept")
+	if err != nil || v.ID != taken.ID || v.UpgradedMS == 0 || v.Edition == taken.Edition {
+		t.Errorf("the snapshot: %+v %v", v, err)
+	}
+	from, err := other.CreateSession(ctx, protocol.SessionCreate{Snapshot: "kept"})
+	check(t, err)
+	if got := on.at(from.ID).run("ok", look).result(t); got != "(False, 'in a file')" {
+		t.Errorf("a session from the snapshot: %s", got)
+	}
+}
+
+// TestUpgradeFetchesEdition kills the only node that has the edition of a parked session. Another node,
+// which never had it, fetches the runtime and the image from the blob store, and continues the session
+// with its variables.
+func TestUpgradeFetchesEdition(t *testing.T) {
+	inChaos(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	now := currentRelease(t)
+	before := earlierRelease(t, now)
+	all, err := NewCluster(ctx)
+	check(t, err)
+	c := &cluster{all, t}
+	defer c.Stop() // with the error of the server that is killed
+	const settings = "pool: {size: 1, spare: 0}\ngateway: {self_check: 0}\n"
+	c.Program = before.program
+	old, err := c.Start(ctx, clusterLease, settings+version(before))
+	check(t, err)
+	s := openAs(t, old, protocol.SessionCreate{})
+	s.run("ok", "x = 41")
+	check(t, s.conn.Close())
+	c.Program = ""
+	fresh, err := c.Start(ctx, clusterLease, settings+version(now))
+	check(t, err)
+	knowsTwo(t, old)
+	old.installed(ctx, t, now, "10m") // its session moves to the store when it stops
+	contains(t, old.Log(), "session parked")
+	eventually(t, "the earlier edition is in the store", func() bool {
+		stored, err := filepath.Glob(c.Dir + "/blobs/kept/editions/*")
+		return err == nil && len(stored) == 1
+	})
+	syscall.Kill(old.PID(), syscall.SIGSTOP) // so that it does not start the node again
+	old.Signal(syscall.SIGKILL)
+	old.Halt(syscall.SIGKILL)
+	other, err := wire.New(fresh.URL, fresh.Token, wire.Options{})
+	check(t, err)
+	eventually(t, "the other node has fetched the edition", func() bool {
+		_, err := other.ResumeSession(ctx, s.id)
+		if err != nil && !fault.Is(err, fault.Unavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if got := s.on(fresh).run("ok", "x + 1").result(t); got != "42" {
+		t.Errorf("the session on the other node: %s", got)
+	}
+	contains(t, fresh.status(t), "earlier", "yes")
 }
