@@ -155,7 +155,7 @@ it('shows small tables, rows of SQL, lists of objects and long values as a grid'
   const { page, complaints, close } = await notebook()
   await run(page, 'import pandas as pd\npd.DataFrame({"a": [1, None], "long": ["x" * 1000, "y"]}, index=["p", "q"])')
   await grid(page).waitFor()
-  expect(await page.getByRole('rowheader').allInnerTexts()).toEqual(['p', 'q'])
+  await expect.poll(() => page.getByRole('rowheader').allInnerTexts()).toEqual(['p', 'q'])
   expect(await page.getByRole('gridcell', { name: 'null' }).count()).toBe(1)
   await page.locator('.grid-cell[data-row="0"][data-column="2"]').dblclick()
   await expect.poll(async () => (await page.getByRole('dialog', { name: 'Value' }).locator('pre').innerText()).length).toBe(1000)
