@@ -432,7 +432,6 @@ func TestUpgradeCarriesParked(t *testing.T) {
 // which never had it, fetches the runtime and the image from the blob store, and continues the session
 // with its variables.
 func TestUpgradeFetchesEdition(t *testing.T) {
-	inChaos(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	now := currentRelease(t)

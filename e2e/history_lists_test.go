@@ -47,19 +47,7 @@ func (l *ledger) change(id string, change func(*life)) {
 	l.lives[id] = one
 }
 
-func (l *ledger) made(id string)   { l.change(id, func(o *life) { o.made = time.Now() }) }
-func (l *ledger) ending(id string) { l.change(id, func(o *life) { o.ending = time.Now() }) }
-func (l *ledger) ended(id string)  { l.change(id, func(o *life) { o.ended = time.Now() }) }
-
-func (l *ledger) lost(id, reason string) {
-	l.change(id, func(o *life) { o.ending, o.loss = time.Now(), reason })
-}
-
-func (l *ledger) listed(one listing) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lists = append(l.lists, one)
-}
+func (l *ledger) made(id string) { l.change(id, func(o *life) { o.made = time.Now() }) }
 
 // check returns what is wrong with the lists, and how much it has read:
 //

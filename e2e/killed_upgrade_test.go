@@ -1,3 +1,5 @@
+//go:build chaos
+
 package e2e
 
 import (
@@ -89,7 +91,6 @@ func (k *killing) upgrade(t *testing.T, n *part, when string) {
 // nodes that carry durable sessions over to the new runtime, at each step of that. Each acknowledged
 // cell of a durable session is there once, or its log names it as lost.
 func TestKilledUpgrade(t *testing.T) {
-	inChaos(t)
 	t.Parallel()
 	seed, err := strconv.ParseUint(os.Getenv("SANDGATE_CHAOS_SEED"), 10, 64)
 	if err != nil {

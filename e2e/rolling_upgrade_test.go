@@ -1,8 +1,9 @@
+//go:build chaos
+
 package e2e
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -32,19 +33,10 @@ type step struct {
 	began, ended time.Time
 }
 
-// inChaos skips a test that takes minutes, unless make chaos runs it.
-func inChaos(t *testing.T) {
-	t.Helper()
-	if os.Getenv("SANDGATE_CHAOS") == "" {
-		t.Skip("make chaos runs it")
-	}
-}
-
 // TestRollingUpgrade restarts three nodes one after another, and then upgrades them one after
 // another to another runtime and image, while users of all kinds work. No session and no list is
 // lost, and the status shows the progress.
 func TestRollingUpgrade(t *testing.T) {
-	inChaos(t)
 	t.Parallel()
 	now := currentRelease(t)
 	before := earlierRelease(t, now)

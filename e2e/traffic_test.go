@@ -1,3 +1,5 @@
+//go:build chaos
+
 package e2e
 
 import (
@@ -118,7 +120,7 @@ func (u *traffic) sleeps() *worker {
 		u.mu.Lock()
 		u.slept++
 		u.mu.Unlock()
-		time.Sleep(creatorPause)
+		sleep(u.ctx, creatorPause)
 		return nil
 	}
 	return w
@@ -280,4 +282,17 @@ func (u *traffic) report(t *testing.T) {
 	t.Logf("%d users, %d cells, %d lines; %d sessions created and deleted, %d of them refused at "+
 		"first; %d hibernated; %d lists of nodes", len(u.users), cells, lines, u.made, u.waits,
 		u.slept, len(u.polls))
+}
+
+func (l *ledger) ending(id string) { l.change(id, func(o *life) { o.ending = time.Now() }) }
+func (l *ledger) ended(id string)  { l.change(id, func(o *life) { o.ended = time.Now() }) }
+
+func (l *ledger) lost(id, reason string) {
+	l.change(id, func(o *life) { o.ending, o.loss = time.Now(), reason })
+}
+
+func (l *ledger) listed(one listing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists = append(l.lists, one)
 }
