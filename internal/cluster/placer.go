@@ -91,11 +91,11 @@ func (p *Placer) Nodes(ctx context.Context) ([]Node, error) {
 	if !listed.IsZero() && time.Since(listed) < NodesLife {
 		return nodes, nil
 	}
-	return p.refresh(ctx)
+	return p.Refresh(ctx)
 }
 
-// refresh lists the nodes now.
-func (p *Placer) refresh(ctx context.Context) ([]Node, error) {
+// Refresh lists the nodes now.
+func (p *Placer) Refresh(ctx context.Context) ([]Node, error) {
 	fresh, err := p.dir.Nodes(ctx)
 	var absent []NodeID
 	if err == nil {

@@ -60,7 +60,7 @@ func (r *Resolver) Run(ctx context.Context) {
 		r.notice(e)
 		if e.Session == "" {
 			// A node that joined must be known in case its lease expires before the next request.
-			_, _ = r.placer.refresh(ctx)
+			_, _ = r.placer.Refresh(ctx)
 		}
 	}
 }

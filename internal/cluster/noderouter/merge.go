@@ -119,6 +119,10 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 	if err != nil {
 		return nil, err
 	}
+	// A node that has just joined may have adopted a session before the parked ones were listed.
+	if _, err = r.placer.Refresh(ctx); err != nil {
+		return nil, err
+	}
 	absent := r.placer.Absent()
 	answers, err := r.ask(ctx, who, op, asked)
 	if err != nil {

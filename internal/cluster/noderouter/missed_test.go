@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/testenv"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -35,4 +36,28 @@ func TestMissedMayHaveMoved(t *testing.T) {
 		return err == nil && len(nodes) == 1
 	})
 	wantKind("another node without a lease has it", fault.Unavailable)
+}
+
+// TestListsHaveJoined: a list has the sessions of a node that joined after the nodes were listed last.
+func TestListsHaveJoined(t *testing.T) {
+	var dir lapsing
+	f, all := startNodesSeen(t, func(l cluster.Lookup) cluster.Lookup {
+		dir.Lookup = l
+		dir.gone.Store(cluster.NodeID("b"), true)
+		return &dir
+	}, "a", "b")
+	ctx := within(t)
+	id := all[1].make(t)
+	for joined := range 2 {
+		if joined == 1 {
+			dir.gone.Delete(all[1].id)
+		}
+		var list protocol.SessionList
+		if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Sessions) != joined || joined == 1 && list.Sessions[0].ID != id {
+			t.Errorf("%d joined: %+v", joined, list)
+		}
+	}
 }
