@@ -137,23 +137,38 @@ export async function session(language = 'python'): Promise<{ id: string; end: (
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** Returns the problems that axe reports, in light and dark. Output in frames is excluded. */
+/**
+ * Returns the problems that axe reports, in light and dark. Output in frames is excluded. axe fails if the
+ * page removes an element meanwhile, so it then looks again.
+ */
 export async function barriers(page: Page, schemes: readonly ('light' | 'dark')[] = ['light', 'dark']): Promise<string[]> {
   await page.evaluate(axe)
   const found: string[] = []
   for (const colorScheme of schemes) {
     await page.emulateMedia({ colorScheme })
-    await page.evaluate(async () => {
-      await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))
-      await Promise.allSettled(document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished))
-    })
-    found.push(...await page.evaluate(async (scheme) => {
-      const run = (window as unknown as { axe: { run: (c: unknown, o: unknown) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe.run
-      const r = await run({ exclude: [['iframe']] }, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], iframes: false })
-      return r.violations.map((v) => `${scheme} ${v.id}: ${v.nodes.map((n) => `${n.html.slice(0, 160)} ${n.failureSummary.slice(0, 200)}`).join(' | ')}`)
-    }, colorScheme))
+    for (let looks = 1; ; looks++) {
+      try {
+        found.push(...await axeReport(page, colorScheme))
+        break
+      } catch (e) {
+        if (looks === 5 || !String(e).includes('dqElmToSpec')) throw e
+      }
+    }
   }
   return found
+}
+
+/** Returns what axe reports of a page whose transitions have ended. */
+async function axeReport(page: Page, scheme: string): Promise<string[]> {
+  await page.evaluate(async () => {
+    await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))
+    await Promise.allSettled(document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished))
+  })
+  return page.evaluate(async (scheme) => {
+    const run = (window as unknown as { axe: { run: (c: unknown, o: unknown) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe.run
+    const r = await run({ exclude: [['iframe']] }, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], iframes: false })
+    return r.violations.map((v) => `${scheme} ${v.id}: ${v.nodes.map((n) => `${n.html.slice(0, 160)} ${n.failureSummary.slice(0, 200)}`).join(' | ')}`)
+  }, scheme)
 }
 
 export async function hinder(page: Page): Promise<void> {
