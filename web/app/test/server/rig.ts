@@ -138,8 +138,8 @@ export async function session(language = 'python'): Promise<{ id: string; end: (
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 /**
- * Returns the problems that axe reports, in light and dark. Output in frames is excluded. axe fails if the
- * page removes an element meanwhile, so it then looks again.
+ * Returns the problems that axe reports, in light and dark. Output in frames is excluded. axe fails
+ * if the page removes an element meanwhile, so it then looks again.
  */
 export async function barriers(page: Page, schemes: readonly ('light' | 'dark')[] = ['light', 'dark']): Promise<string[]> {
   await page.evaluate(axe)
