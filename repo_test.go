@@ -331,8 +331,10 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/session/snapshot", "internal/session/stats", "internal/tenant",
 			"internal/trace", "internal/usage", "internal/warm",
 		},
-		"internal/session/activity":  {},
-		"internal/session/ownership": {"internal/cluster", "internal/lockorder"},
+		"internal/session/activity": {},
+		"internal/session/ownership": {
+			"internal/cluster", "internal/lockorder", "internal/session/listing", "protocol",
+		},
 		"internal/session/totals": {
 			"stream", "protocol", "pty", "internal/admission", "internal/cluster",
 			"internal/lockorder", "internal/noderpc", "internal/sandbox", "internal/pool",

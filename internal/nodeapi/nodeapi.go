@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/notebook"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -36,7 +37,7 @@ type Sessions interface {
 	// Find returns a session of the principal. Errors: NotFound, also for a session of another
 	// tenant.
 	Find(p noderpc.Principal, id string) (*session.Session, error)
-	List(p noderpc.Principal, r protocol.SessionQuery) (protocol.SessionList, error)
+	List(p noderpc.Principal, r protocol.SessionQuery) (listing.Answer, error)
 	Update(ctx context.Context, p noderpc.Principal, s *session.Session,
 		r protocol.SessionUpdate) error
 	Delete(s *session.Session)

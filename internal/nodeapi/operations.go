@@ -44,6 +44,16 @@ func handle[P, R any](name string, do func(ctx context.Context, c *call, p P) (R
 	}
 }
 
+// handleMore is handle for a result that has the fields of an R, as in the table, and others for
+// gateways.
+func handleMore[R, P, M any](
+	name string, do func(ctx context.Context, c *call, p P) (M, error),
+) handler {
+	h := handle(name, do)
+	h.result = reflect.TypeFor[R]()
+	return h
+}
+
 // answered is the result of an operation that sends its reply itself.
 type answered struct{}
 
@@ -189,7 +199,7 @@ func sessionHandlers() []handler {
 		handle(protocol.OpSessionFind, sessionFind),
 		handle(protocol.OpSessionGet, sessionGet),
 		handle(protocol.OpSessionSeries, sessionSeries),
-		handle(protocol.OpSessionList, sessionList),
+		handleMore[protocol.SessionList](protocol.OpSessionList, sessionList),
 		handle(protocol.OpSessionDelete, sessionDelete),
 		handle(protocol.OpSessionUpdate, sessionUpdate),
 		handle(protocol.OpSessionPause, sessionPause),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/internal/session/names"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -66,9 +67,7 @@ func sessionFind(ctx context.Context, c *call, p protocol.SessionName) (protocol
 	return v, nil
 }
 
-func sessionList(_ context.Context, c *call, p protocol.SessionQuery) (protocol.SessionList,
-	error,
-) {
+func sessionList(_ context.Context, c *call, p protocol.SessionQuery) (listing.Answer, error) {
 	return c.server.cfg.Sessions.List(c.principal, p)
 }
 

@@ -22,14 +22,20 @@ const (
 // durable keeps the copies.
 type autosaver struct{ s *Session }
 
-// recordNew records a session that has no copy yet. After a failure a killed server does not know it.
-func (a autosaver) recordNew() {
-	s := a.s
-	v := s.header()
-	s.channels.Outline(v)
-	m := &snapshot.Manifest{Record: *v, At: time.Now(), Session: s.spec.ID}
-	if err := s.copies.Record(m); err != nil {
-		s.m.log.Warn("a durable session could not be recorded", "session", s.spec.ID, "error", err)
+// recordNew records a session that has no copy yet.
+func (a autosaver) recordNew() { a.recorded(a.s.copies.Record(a.record())) }
+
+// record returns the record of a session that has no copy.
+func (a autosaver) record() *snapshot.Manifest {
+	v := a.s.header()
+	a.s.channels.Outline(v)
+	return &snapshot.Manifest{Record: *v, At: time.Now(), Session: a.s.spec.ID}
+}
+
+// recorded logs that a session is not on disk: the next process after a kill does not know it.
+func (a autosaver) recorded(err error) {
+	if err != nil {
+		a.s.m.log.Warn("a session could not be recorded", "session", a.s.spec.ID, "error", err)
 	}
 }
 

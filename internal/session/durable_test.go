@@ -60,6 +60,45 @@ func TestKilledBeforeTheFirstCopy(t *testing.T) {
 	r.stop()
 }
 
+// TestKilledWithoutCopies: a session that is not durable is listed as lost after the server was
+// killed. A deleted session is not listed, and nothing is left of a session that has ended.
+func TestKilledWithoutCopies(t *testing.T) {
+	data := t.TempDir()
+	r := newRig(t, func(c *Config) { c.DataDir = data })
+	runs, gone := r.create(), r.create()
+	p := r.open()
+	p.attach(1, runs.ID, "k1")
+	p.run(1, "print one")
+	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: gone.ID})
+	if names := r.entries("durable"); len(names) != 1 {
+		t.Errorf("records of sessions: %v", names)
+	}
+	dead := diskNow(t, data)
+	r.stop()
+
+	for range 2 { // it is stopped in order the second time
+		r = newRig(t, func(c *Config) { c.DataDir = dead })
+		ref := protocol.SessionRef{Session: runs.ID}
+		if _, err := call[protocol.Session](r, alice, protocol.OpResume, ref); !fault.Is(err,
+			fault.SandboxLost) {
+			t.Errorf("a resume after the kill: %v", err)
+		}
+		_, err := call[protocol.Session](r, alice, protocol.OpSessionGet,
+			protocol.SessionRef{Session: gone.ID})
+		wantKind(t, "the deleted session", err, fault.NotFound, "session")
+		v := must[protocol.Session](r, protocol.OpSessionGet, ref)
+		if v.State != lost.String() || v.Reason != "killed" || v.Language != runs.Language ||
+			len(v.Channels) != 1 {
+			t.Errorf("after the kill: %+v", v)
+		}
+		if names := r.entries("durable"); len(names) > 0 {
+			t.Errorf("left of the lost session: %v", names)
+		}
+		dead = diskNow(t, data)
+		r.stop()
+	}
+}
+
 // TestEndInTheDirectory: the directory has the reason of a session's end for as long as the node lists
 // the session.
 func TestEndInTheDirectory(t *testing.T) {

@@ -189,8 +189,8 @@ func (l loader) recover(id string, number int) (*Session, error) {
 	return s, nil
 }
 
-// lose lists a session that was killed before its first copy as a lost one, whose log names its
-// cells.
+// lose lists a session that was killed without a copy as a lost one. Its log names its cells if it
+// is durable.
 func (l loader) lose(id string) error {
 	r, err := l.m.durable.Read(id, durable.Birth)
 	if err != nil {
@@ -205,8 +205,13 @@ func (l loader) lose(id string) error {
 	}
 	s.channels.Connect(r.Record)
 	l.m.list(s)
-	l.m.log.Warn("a durable session is lost, which had no copy yet", "session", id, "cells", r.Lost)
-	s.lose("killed", "the server was killed before the session was copied for the first time")
+	why := "the server ended before the session was saved, and the session is not durable"
+	if s.spec.Durable {
+		why = "the server was killed before the session was copied for the first time"
+	}
+	l.m.log.Warn("a session without a copy is lost", "session", id, "durable", s.spec.Durable,
+		"cells", r.Lost)
+	s.lose("killed", why)
 	return nil
 }
 

@@ -230,10 +230,10 @@ func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 }
 
 // List returns a page of the principal's sessions. Errors: InvalidArgument.
-func (m *Manager) List(p noderpc.Principal, r protocol.SessionQuery) (protocol.SessionList, error) {
+func (m *Manager) List(p noderpc.Principal, r protocol.SessionQuery) (a listing.Answer, err error) {
 	q, err := listing.Parse(r)
 	if err != nil {
-		return protocol.SessionList{}, err
+		return a, err
 	}
 	m.mu.Lock()
 	var mine []*Session
@@ -247,7 +247,8 @@ func (m *Manager) List(p noderpc.Principal, r protocol.SessionQuery) (protocol.S
 	for i, s := range mine {
 		views[i] = s.View()
 	}
-	return q.Page(views, false), nil
+	a.SessionList, a.Left = q.Page(views, false), q.PageOfLeft(m.departures.Views(p.Sees))
+	return a, nil
 }
 
 // Remove ends a session and takes it off the list.

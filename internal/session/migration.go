@@ -139,6 +139,9 @@ func (n migrationNode) Open(id string) (migrate.Movable, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !s.spec.Durable { // a durable one has its copy in the blob store
+		(autosaver{s}).recordNew()
+	}
 	n.list(s)
 	return movable{s}, nil
 }

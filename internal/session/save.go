@@ -54,6 +54,7 @@ func (v saving) run(ctx context.Context) error {
 		return fault.Wrap(fault.Host, opSave, err)
 	}
 	s.copies.Close(false)
+	s.moving.Store(true) // the session is on disk and not lost: see View
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.conclude("restarting", "the node is stopping") {

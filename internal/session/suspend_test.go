@@ -179,9 +179,9 @@ func testSuspendKilled(t *testing.T, config func(*Config), durable bool) {
 
 	r = newGVisor(t, resumed, config)
 	if !durable {
-		all := must[protocol.SessionList](r, protocol.OpSessionList, struct{}{})
-		if len(all.Sessions) != 0 {
-			t.Error("a session that ran without copies came back")
+		v := must[protocol.Session](r, protocol.OpSessionGet, ref)
+		if v.State != lost.String() || v.Reason != "killed" {
+			t.Errorf("a session that ran without copies: %+v", v)
 		}
 		return
 	}

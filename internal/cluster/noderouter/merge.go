@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -114,7 +115,9 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 		asked.Limit = protocol.DefaultList
 	}
 	// The parked sessions come first and last: a session that is adopted or parked meanwhile is then
-	// listed once or twice, but never missing.
+	// listed once or twice, but never missing. A session that is parked and adopted meanwhile is in
+	// the answer of the node that it has left.
+	began := time.Now()
 	before, err := r.parked(ctx, who, asked)
 	if err != nil {
 		return nil, err
@@ -133,10 +136,10 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 	if err != nil {
 		return nil, err
 	}
-	var all []protocol.Session
+	var all, left []protocol.Session
 	more := before.NextCursor != "" || after.NextCursor != ""
 	for _, a := range answers {
-		var l protocol.SessionList
+		var l listing.Answer
 		if a.err == nil {
 			a.err = fault.Wrap(fault.Malformed, "noderouter.merge", json.Unmarshal(a.raw, &l))
 		}
@@ -144,12 +147,13 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 			return nil, a.err // a client would treat missing entries as deleted
 		}
 		all = append(all, l.Sessions...)
+		left = append(left, l.Since(time.Since(began))...)
 		more = more || l.NextCursor != ""
 	}
 	// The first entry of a session counts: a lapsed node may not know yet that
 	// another node has taken the session over.
 	seen := map[string]bool{}
-	all = append(append(all, before.Sessions...), after.Sessions...)
+	all = slices.Concat(all, before.Sessions, after.Sessions, left)
 	all = slices.DeleteFunc(all, func(s protocol.Session) bool {
 		twice := seen[s.ID]
 		seen[s.ID] = true

@@ -1,9 +1,12 @@
 package noderouter
 
 import (
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -59,5 +62,35 @@ func TestListsHaveJoined(t *testing.T) {
 		if len(list.Sessions) != joined || joined == 1 && list.Sessions[0].ID != id {
 			t.Errorf("%d joined: %+v", joined, list)
 		}
+	}
+}
+
+// TestListsHaveMoved: a session that moves from one node to another while a list is made is in the
+// list, by the answer of the node that it has left. A session that had left before is not, because
+// its end may be known.
+func TestListsHaveMoved(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	ctx := within(t)
+	all[0].onList = func() []listing.Left {
+		return []listing.Left{
+			{Session: protocol.Session{ID: "s_moved", State: "hibernated"}},
+			{Session: protocol.Session{ID: "s_before"}, AgoMS: time.Hour.Milliseconds()},
+			{Session: protocol.Session{ID: "s_there", State: "hibernated"}},
+		}
+	}
+	all[1].mu.Lock()
+	all[1].sessions["s_there"] = alice.Tenant
+	all[1].mu.Unlock()
+	var list protocol.SessionList
+	if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]string{}
+	for _, s := range list.Sessions {
+		states[s.ID] = s.State
+	}
+	want := map[string]string{"s_moved": "hibernated", "s_there": ""}
+	if !maps.Equal(states, want) || len(list.Sessions) != len(want) {
+		t.Errorf("listed %+v", list.Sessions)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -37,6 +38,8 @@ type testNode struct {
 	silence func()
 	// onParked is called after each list of parked sessions, with mu held.
 	onParked func()
+	// onList returns the sessions that have left, for each list.
+	onList func() []listing.Left
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]string
@@ -137,6 +140,9 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 			if tenant == who.Tenant {
 				l.Sessions = append(l.Sessions, protocol.Session{ID: id, Name: k.names[id]})
 			}
+		}
+		if k.onList != nil {
+			return listing.Answer{SessionList: l, Left: k.onList()}, nil
 		}
 		return l, nil
 	case protocol.OpTenantList:

@@ -2,10 +2,12 @@ package durable
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/kernel/queue"
@@ -13,22 +15,34 @@ import (
 )
 
 // Birth is the number of the record that a session has until its first copy. It has no memory and
-// no logs: only the journal of its cells.
+// no logs: only the journal of its cells, if the session is durable, and of changes.
 const Birth = 0
 
 // Record writes the record of a session without a copy, and opens its journal. Like the journal it
-// is not synced: the memory of the machine's kernel outlives this process. It does nothing for a
-// session that is not durable.
+// is not synced: the memory of the machine's kernel outlives this process.
 func (c *Copies) Record(m *snapshot.Manifest) error {
-	if !c.durable {
-		return nil
-	}
 	dir := c.Folder(Birth)
 	if err := writeRecord(dir, m); err != nil {
 		return fault.Wrap(fault.Host, "session.preserve", err)
 	}
-	c.Resume(Birth, c.Saved())
+	c.Resume(Birth, time.Time{})
 	return nil
+}
+
+// Resumed replaces the copy of a session that is not durable with its record: the copy shows the
+// session as it was suspended, and the session runs on from now.
+func (c *Copies) Resumed(record func() *snapshot.Manifest) error {
+	c.mu.Lock()
+	known := c.newest == Birth && len(c.journals) > 0
+	c.mu.Unlock()
+	if c.durable || known {
+		return nil
+	}
+	c.Close(false)
+	if err := c.Record(record()); err != nil {
+		return errors.Join(err, c.store.Remove(c.id))
+	}
+	return c.store.removeOthers(c.id, filepath.Base(c.Folder(Birth)))
 }
 
 func writeRecord(dir string, m *snapshot.Manifest) error {

@@ -23,8 +23,8 @@ func (copiesRank) Rank() int      { return 60 }
 func (copiesRank) String() string { return "durable.Copies.mu" }
 
 // Copies are the copies of one session. Any goroutine may use them. A session that is not durable
-// has a copy only while it is suspended. Acknowledge, Changed and Close do nothing for a session
-// without copies.
+// has a copy only while it is suspended, and otherwise its record, by which the next process reports
+// its loss.
 type Copies struct {
 	store   Store
 	id      string
@@ -43,8 +43,12 @@ type Copies struct {
 
 // Acknowledge records a cell in the journals. It is called before the execute is
 // answered. The line then is in the memory of the machine's kernel, which
-// outlives this process.
+// outlives this process. The cells of a session that is not durable are not recorded: it has no
+// copies that would begin a new journal.
 func (c *Copies) Acknowledge(channel string, cell uint32, key string) {
+	if !c.durable {
+		return
+	}
 	c.note(snapshot.JournalLine{Channel: channel, Cell: cell, Key: key})
 }
 
@@ -123,9 +127,6 @@ func (c *Copies) Resume(number int, saved time.Time) {
 func (c *Copies) Close(remove bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.durable && c.newest == 0 {
-		return
-	}
 	for _, f := range c.journals {
 		_ = f.Close()
 	}
@@ -176,18 +177,6 @@ func (d *Draft) keep(from string, capture func() (*snapshot.Capture, error)) (at
 		return at, err
 	}
 	return st.At, d.Commit(st.Manifest(d.c.id))
-}
-
-// Resumed removes the copy of a session that is not durable: it shows the session as it was
-// suspended, and the session runs on from now.
-func (c *Copies) Resumed() {
-	if c.durable {
-		return
-	}
-	c.Close(true)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.newest, c.saved = 0, time.Time{}
 }
 
 // Idle reports whether no copy is being made and the journal of none is open, for tests.

@@ -167,11 +167,13 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 //     the next start opens the session, because the manifest in the store has no higher token than
 //     the folder. When the directory confirms the ownership, it removes the objects: see
 //     removeLeftovers.
-//  3. The manifest and the other objects are removed, before the session can do anything: nobody
-//     may resume it from this earlier state. The state of a durable session stays as its checkpoint.
-//     If this fails and the manifest is still there, the folders are removed and any node may try
-//     again. If the manifest is gone, the folders are the only copy, and the move continues.
+//  3. The manifest and the state are removed, before the session can do anything: nobody may resume
+//     it from this earlier state. The state of a durable session stays as its checkpoint. If this
+//     fails and the manifest is still there, the folders are removed and any node may try again. If
+//     the manifest is gone, the folders are the only copy, and the move continues.
 //  4. The session is opened and listed.
+//  5. The view is removed. Until then lists have the session from the store. That of a durable
+//     session stays, beside its checkpoint.
 func (m *Migrator) fetch(ctx context.Context, a Manifest, token cluster.Token) (Movable, error) {
 	const op = "session.fetch"
 	dir := m.cfg.Folders.temporary()
@@ -196,8 +198,16 @@ func (m *Migrator) fetch(ctx context.Context, a Manifest, token cluster.Token) (
 	} else if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home), os.RemoveAll(logs))
 	}
-	return m.cfg.Sessions.Open(a.ID)
+	s, err := m.cfg.Sessions.Open(a.ID)
+	if err == nil && !m.staysStored(s.Describe()) {
+		m.addLeftover(a.ID)
+		m.removeLeftover(s)
+	}
+	return s, err
 }
+
+// staysStored reports whether the store has a durable session also while a node has it.
+func (m *Migrator) staysStored(d Description) bool { return d.Durable && m.cfg.Checkpoints }
 
 // errUnsure is the error of a fetch that could not find out whether the manifest is removed. The
 // session must then stay on this node's disk and keep its owner.
@@ -236,7 +246,7 @@ func (m *Migrator) unparkSurely(ctx context.Context, a Manifest, token cluster.T
 func (m *Migrator) unpark(ctx context.Context, a Manifest, token cluster.Token) error {
 	EditionsOf(m).removeMark(ctx, a)
 	if !a.Durable || !m.cfg.Checkpoints {
-		return m.objects.RemoveParked(ctx, a.Tenant, a.ID)
+		return m.objects.removeState(ctx, a.ID)
 	}
 	c := Checkpoint{
 		Manifest: a, State: StateName(a.ID), At: a.Parked, Node: m.cfg.Node,

@@ -52,6 +52,10 @@ func (c *testCluster) mustHold(value string, isDurable bool, a, b *node) {
 	if _, err := owner.objects.Parked(c.t.Context(), id); !fault.Is(err, fault.NotFound) {
 		c.t.Errorf("the session is still parked: %v; %v", err, c.objects())
 	}
+	if views, err := owner.objects.Views(c.t.Context(), testTenant); !isDurable &&
+		(err != nil || len(views) > 0) {
+		c.t.Errorf("the store lists a session of a node: %v %v", views, err)
+	}
 	if _, err := owner.objects.NewestCheckpoint(c.t.Context(), id); !isDurable &&
 		!fault.Is(err, fault.NotFound) {
 		c.t.Errorf("a session that is not durable has a checkpoint: %v", err)
@@ -197,6 +201,41 @@ func TestBrokenWhileAdopting(t *testing.T) {
 			c.mustHold("v", isDurable, a, b)
 			return over
 		})
+	})
+}
+
+// TestListedWhileMoving checks before each step of a move that the session is in the list of a node
+// or among the parked ones, and afterwards that a session of a node is in the list only once.
+func TestListedWhileMoving(t *testing.T) {
+	both(t, func(t *testing.T, isDurable bool) {
+		c := newTestCluster(t)
+		a, b, reader := c.start("a"), c.start("b"), &Store{Blobs: c.blobs}
+		s := a.create(id, "v", isDurable)
+		watch := func() {
+			t.Helper()
+			views, err := reader.Views(t.Context(), testTenant)
+			must(t, err)
+			if a.lists(id) || b.lists(id) {
+				return
+			}
+			if len(views) != 1 || views[0].State != "hibernated" {
+				t.Errorf("no node lists the session, and the store has %v: %v", views, c.objects())
+			}
+		}
+		a.watch, b.watch = watch, watch
+		must(t, a.park(t.Context(), s))
+		watch()
+		must(t, b.adoptIt(id))
+		watch()
+		if views, err := reader.Views(t.Context(), testTenant); err != nil ||
+			len(views) > 0 != isDurable {
+			t.Errorf("after the move the store lists %v %v", views, err)
+		}
+		if left := a.cfg.Departures.Views(func(tenant, session string) bool {
+			return tenant == testTenant && session == id
+		}); len(left) != 1 || left[0].Session.State != "hibernated" {
+			t.Errorf("the first node has left %+v", left)
+		}
 	})
 }
 

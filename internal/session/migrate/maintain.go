@@ -144,8 +144,11 @@ func (m *Migrator) removeLeftover(s Movable) {
 		return
 	}
 	_, err := m.objects.Parked(ctx, d.ID)
-	if !fault.Is(err, fault.NotFound) {
+	switch {
+	case !fault.Is(err, fault.NotFound):
 		err = m.objects.RemoveParked(ctx, d.Tenant, d.ID)
+	case !m.staysStored(d): // the removal of an adoption has got so far
+		err = m.objects.removeView(ctx, d.Tenant, d.ID)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		m.log.Warn("the objects of an interrupted move were not removed", "session", d.ID, "error",

@@ -86,6 +86,8 @@ type node struct {
 	// session: see Session.wake. woke reports that a session has run.
 	wakes, woke bool
 	resumed     []string // the ids of resumed sessions, in their order
+	// watch is called before each step; nil for nothing.
+	watch func()
 }
 
 // killed is the panic of a process that is killed.
@@ -94,6 +96,9 @@ type killed struct{}
 // step is called before each step whose effect is visible outside the process. A killed process
 // makes no more steps.
 func (n *node) step() {
+	if n.watch != nil {
+		n.watch()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.killIn == 1 {
@@ -248,6 +253,13 @@ func (n *node) has(id string) *fake {
 		return s
 	}
 	return nil
+}
+
+// lists reports whether the node has the session in its list.
+func (n *node) lists(id string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.all[id] != nil
 }
 
 // lose ends a session that another node has taken, as session.Manager.Moved does.

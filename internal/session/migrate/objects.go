@@ -133,14 +133,26 @@ func hibernatedView(v protocol.Session) protocol.Session {
 	return v
 }
 
-// RemoveParked removes a parked session's objects, the manifest first. If that fails, it removes
-// nothing else: a manifest without a state would be a session that no node can adopt.
+// RemoveParked removes a parked session's objects, the manifest first and the view last.
 func (b *Store) RemoveParked(ctx context.Context, tenant, id string) error {
+	if err := b.removeState(ctx, id); err != nil {
+		return err
+	}
+	return b.removeView(ctx, tenant, id)
+}
+
+// removeState removes the manifest of a parked session, and then its state. If that of the manifest
+// fails, the state stays: a manifest without a state would be a session that no node can adopt.
+func (b *Store) removeState(ctx context.Context, id string) error {
 	if err := b.Blobs.Remove(ctx, ManifestName(id)); err != nil {
 		return err
 	}
-	return errors.Join(b.Blobs.Remove(ctx, ViewName(tenant, id)),
-		b.Blobs.Remove(ctx, StateName(id)))
+	return b.Blobs.Remove(ctx, StateName(id))
+}
+
+// removeView removes a session of the store from lists.
+func (b *Store) removeView(ctx context.Context, tenant, id string) error {
+	return b.Blobs.Remove(ctx, ViewName(tenant, id))
 }
 
 // Parked returns the manifest of a parked session. Errors: NotFound, Unavailable

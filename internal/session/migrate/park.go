@@ -131,6 +131,7 @@ func (m *Migrator) park(ctx context.Context, s Movable) error {
 	err = m.cfg.Owner.HandOver(ctx, d.ID, cluster.ReleaseInfo{
 		Busy: f.Works, Memory: f.Stored, Image: a.Edition,
 	})
+	m.cfg.Departures.HandedOver(d.Tenant, hibernatedView(f.View))
 	s.Forget()
 	if err != nil {
 		return err
@@ -160,8 +161,9 @@ func (m *Migrator) revert(s Movable) {
 
 // removeFolders removes the folders of a session from this node's disk.
 func (m *Migrator) removeFolders(id string) error {
+	// A start that finds only the record of a session, and not its folder, reports it as lost.
 	return errors.Join(
-		os.RemoveAll(m.cfg.Folders.session(id)), os.RemoveAll(m.cfg.Folders.logs(id)),
-		m.cfg.Copies.Remove(id),
+		m.cfg.Copies.Remove(id), os.RemoveAll(m.cfg.Folders.session(id)),
+		os.RemoveAll(m.cfg.Folders.logs(id)),
 	)
 }

@@ -1,9 +1,12 @@
 package ownership
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/lockorder"
+	"github.com/sandgate/sandgate/internal/session/listing"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 const (
@@ -11,20 +14,31 @@ const (
 	departureLife = 10 * time.Minute
 	// maxDepartures is how many sessions are remembered as having left.
 	maxDepartures = 10_000
+	// viewLife is how long its view is in the answers to requests for lists, and maxViews how many
+	// views there are. No list takes that long.
+	viewLife = 30 * time.Second
+	maxViews = 1000
 )
 
 // Departures are the sessions that have left this node or are on their way to it. A client that
 // asks this node for such a session may have an old answer of the directory. It must ask again, and
 // not get the error that the session does not exist.
 type Departures struct {
-	mu   lockorder.Mutex[departuresRank] // guards left; a leaf
-	left map[string]departure
+	mu    lockorder.Mutex[departuresRank] // guards all below; a leaf
+	left  map[string]departure
+	views []viewLeft // the oldest first
 }
 
 // departure is a session that has left, or is expected.
 type departure struct {
 	tenant string
 	at     time.Time
+}
+
+// viewLeft is the view of a session that has left.
+type viewLeft struct {
+	departure
+	view protocol.Session
 }
 
 // departuresRank is the place of Departures.mu in the order of locks of package
@@ -45,6 +59,36 @@ func (d *Departures) MarkLeft(id, tenant string) {
 	if len(d.left) < maxDepartures {
 		d.left[id] = departure{tenant, time.Now()}
 	}
+}
+
+// HandedOver adds the view of a session that others find in the blob store from now on.
+func (d *Departures) HandedOver(tenant string, view protocol.Session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expireViews(time.Now())
+	if len(d.views) == maxViews {
+		d.views = d.views[1:]
+	}
+	d.views = append(d.views, viewLeft{departure{tenant, time.Now()}, view})
+}
+
+// Views returns the views of the sessions that have left within 30 s and that a caller sees.
+func (d *Departures) Views(sees func(tenant, id string) bool) (all []listing.Left) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	d.expireViews(now)
+	for _, v := range d.views {
+		if sees(v.tenant, v.view.ID) {
+			all = append(all, listing.Left{Session: v.view, AgoMS: now.Sub(v.at).Milliseconds()})
+		}
+	}
+	return all
+}
+
+// expireViews removes the views of sessions that have left long ago. Preconditions: mu is held.
+func (d *Departures) expireViews(now time.Time) {
+	d.views = slices.DeleteFunc(d.views, func(v viewLeft) bool { return now.Sub(v.at) > viewLife })
 }
 
 // Expect adds a session that is on its way to this node. undo restores the
@@ -84,6 +128,7 @@ func (d *Departures) Tenant(id string) (string, bool) {
 func (d *Departures) Expire(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.expireViews(now)
 	for id, entry := range d.left {
 		if now.Sub(entry.at) > departureLife {
 			delete(d.left, id)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -92,6 +93,26 @@ func TestOwner(t *testing.T) {
 	o.Refuse()
 	if err := o.Claim(t.Context(), "s_y", created); !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
+	}
+}
+
+// TestViewsOfDepartures checks that a caller sees the views of its own sessions that have just left,
+// and that they are bounded and expire.
+func TestViewsOfDepartures(t *testing.T) {
+	d := NewDepartures()
+	for i := range maxViews + 2 {
+		d.HandedOver("a", protocol.Session{ID: fmt.Sprint(i)})
+	}
+	d.HandedOver("b", protocol.Session{ID: "of b"})
+	d.HandedOver("a", protocol.Session{ID: "last"})
+	all := d.Views(func(tenant, id string) bool { return tenant == "a" && id != "9" })
+	if n := len(all); n != maxViews-2 || all[0].Session.ID != "4" ||
+		all[n-1].Session.ID != "last" || all[0].AgoMS > viewLife.Milliseconds() {
+		t.Errorf("%d views from %+v to %+v", n, all[0], all[n-1])
+	}
+	d.Expire(time.Now().Add(viewLife + time.Second))
+	if all := d.Views(func(string, string) bool { return true }); len(all) > 0 {
+		t.Errorf("%d views did not expire", len(all))
 	}
 }
 
