@@ -23,10 +23,10 @@ const (
 type autosaver struct{ s *Session }
 
 // recordNew records a session that has no copy yet.
-func (a autosaver) recordNew() { a.recorded(a.s.copies.Record(a.record())) }
+func (a autosaver) recordNew() { a.recorded(a.s.copies.Record(a.outline())) }
 
-// record returns the record of a session that has no copy.
-func (a autosaver) record() *snapshot.Manifest {
+// outline returns the record of a session that has no copy.
+func (a autosaver) outline() *snapshot.Manifest {
 	v := a.s.header()
 	a.s.channels.Outline(v)
 	return &snapshot.Manifest{Record: *v, At: time.Now(), Session: a.s.spec.ID}

@@ -205,13 +205,9 @@ func (l loader) lose(id string) error {
 	}
 	s.channels.Connect(r.Record)
 	l.m.list(s)
-	why := "the server ended before the session was saved, and the session is not durable"
-	if s.spec.Durable {
-		why = "the server was killed before the session was copied for the first time"
-	}
 	l.m.log.Warn("a session without a copy is lost", "session", id, "durable", s.spec.Durable,
 		"cells", r.Lost)
-	s.lose("killed", why)
+	s.lose("killed", r.Loss())
 	return nil
 }
 

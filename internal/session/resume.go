@@ -158,7 +158,7 @@ func (r resumption) finish(begin time.Time) error {
 	s.mu.Lock()
 	s.status.Works = false // its programs run again
 	s.mu.Unlock()
-	(autosaver{s}).recorded(s.copies.Resumed((autosaver{s}).record))
+	(autosaver{s}).recorded(s.copies.Resumed((autosaver{s}).outline))
 	snapshot.RemoveLater(s.m.ctx, s.m.dirs.Session(s.spec.ID), s.m.work.Go, s.m.log)
 	s.m.stats.Woken(time.Since(begin))
 	s.m.log.Info("session woken", "session", s.spec.ID, "took", time.Since(begin))

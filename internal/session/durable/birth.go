@@ -45,6 +45,14 @@ func (c *Copies) Resumed(record func() *snapshot.Manifest) error {
 	return c.store.removeOthers(c.id, filepath.Base(c.Folder(Birth)))
 }
 
+// Loss says why a session of which only the record is there is lost.
+func (r *Recovery) Loss() string {
+	if r.Record.Durable {
+		return "the server was killed before the session was copied for the first time"
+	}
+	return "the server ended before the session was saved, and the session is not durable"
+}
+
 func writeRecord(dir string, m *snapshot.Manifest) error {
 	data, err := json.Marshal(m)
 	if err != nil {
