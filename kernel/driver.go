@@ -26,7 +26,7 @@ import (
 // Request is a request to a driver.
 type Request struct {
 	// Op is execute, complete, inspect, is_complete, variables, input,
-	// interrupt, reseed or comm. input, interrupt and comm have no reply.
+	// interrupt, reseed, comm, keep or restore. input, interrupt and comm have no reply.
 	Op string `json:"op"`
 	ID uint64 `json:"id,omitempty"`
 	// Cell is the number that the output of an execute carries. An interrupt names the execute that
@@ -62,6 +62,8 @@ type Request struct {
 	// randomness in hexadecimal, 64 digits.
 	Env  map[string]string `json:"env,omitempty"`
 	Seed string            `json:"seed,omitempty"`
+	// Keep is set for keep and restore.
+	Keep *Keep `json:"keep,omitempty"`
 	// Comm is a message for the kernel's end of a widget.
 	Comm json.RawMessage `json:"comm,omitempty"`
 	// Timed asks the agent to measure how long the driver takes. Took, unless nil,

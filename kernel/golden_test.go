@@ -10,6 +10,7 @@ import (
 func TestGoldenRequest(t *testing.T) {
 	types := map[string]any{
 		"driver request": Request{}, "manifest.json": Manifest{}, "program file": ProgramLanguage{},
+		"kept variables": Kept{},
 	}
 	// The functions in a request are not sent.
 	golden.Records(t, "messages.json", types)

@@ -26,7 +26,8 @@ func (c *channel) request(host uint64, q kernel.Request) (answered bool, err err
 	switch q.Op {
 	case "input", "interrupt", "comm":
 		return true, c.sendRequest(q, nil)
-	case "execute", "complete", "inspect", "is_complete", "variables", "reseed":
+	case "execute", "complete", "inspect", "is_complete", "variables", "reseed",
+		"keep", "restore":
 		p := &pending{host: host, exec: q.Op == "execute"}
 		if q.Timed {
 			q.Timed, p.began = false, time.Now()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol/fault"
 	"github.com/sandgate/sandgate/protocol/message"
 )
 
@@ -40,6 +41,20 @@ func (k Kernels) Request(ctx context.Context, ch uint32, q kernel.Request) (mess
 	}
 	r.ID = q.ID
 	return r, err
+}
+
+// Keep sends a request to keep or restore variables, and returns the bounded answer.
+func (k Kernels) Keep(ctx context.Context, ch uint32, op string, p kernel.Keep) (kernel.Kept, error) {
+	var r struct {
+		Status string `json:"status"`
+		EValue string `json:"evalue"`
+		kernel.Kept
+	}
+	err := k.m.call(ctx, wire.OpKernelRequest, ch, kernel.Request{Op: op, Keep: &p}, &r)
+	if err == nil && r.Status != "ok" {
+		err = fault.New(fault.Unsupported, "agent.kernel."+op, "the kernel answered: %.200q", r.EValue)
+	}
+	return r.Kept.Bounded(), err
 }
 
 // Notify sends a request that has no reply: input or comm. It does not block.

@@ -92,11 +92,14 @@ type Carrier struct {
 	renewSnapshot func(ctx context.Context, dir, work string) error
 	// tries counts the failures of sessions and snapshots.
 	tries map[string]int
+	// plain has the folders of those that have failed since their variables were kept. At the next try
+	// they are not.
+	plain map[string]bool
 }
 
 // New returns a Carrier.
 func New(cfg Config) *Carrier {
-	c := &Carrier{cfg: cfg, tries: map[string]int{}}
+	c := &Carrier{cfg: cfg, tries: map[string]int{}, plain: map[string]bool{}}
 	c.renew, c.renewSnapshot = c.renewFolder, c.renewCopy
 	return c
 }
@@ -116,6 +119,9 @@ func (c *Carrier) Carry(ctx context.Context, ends func(edition string) bool,
 	w.sessions(ctx)
 	w.parked(ctx)
 	w.snapshots(ctx)
+	if w.left == 0 {
+		clear(c.plain)
+	}
 	return w.left
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/session/stats"
 	"github.com/sandgate/sandgate/internal/warm"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -424,12 +425,15 @@ func TestReplaceSandbox(t *testing.T) {
 		},
 	}
 	v.Works = true
-	event, err := note(Moved{Kept: []string{"/home/user"}, Files: 2})
-	if err != nil {
+	fresh := &warm.Instance{Layout: warm.Layout{Image: "new"}}
+	said := Variables{Kept: kernel.Kept{
+		Kept: []string{"x", "y"}, KeptCount: 3, Lost: []string{"socket"}, LostCount: 1,
+	}}
+	if err := replaceSandbox(&v, fresh, client.Saved{NextID: 5}, Moved{
+		Kept: []string{"/home/user"}, Files: 2, said: map[string]Variables{"k1": said},
+	}); err != nil {
 		t.Fatal(err)
 	}
-	fresh := &warm.Instance{Layout: warm.Layout{Image: "new"}}
-	replaceSandbox(&v, fresh, client.Saved{NextID: 5}, event)
 	if v.Layout.Image != "new" || v.Agent.NextID != 5 || len(v.Wires) != 0 || v.NextWire != 9 ||
 		!v.Stale || v.Works || len(v.Keys) != 1 {
 		t.Errorf("%+v", v)
@@ -451,15 +455,24 @@ func TestReplaceSandbox(t *testing.T) {
 	if q := v.Channels[4].Queue; q.Died != nil {
 		t.Errorf("a kernel that had ended: %+v", q)
 	}
-	var said struct {
-		Event   string
-		Kept    []string
-		Files   int
-		Message string
+	var event struct {
+		Event     string
+		Kept      []string
+		Files     int
+		Variables *Variables
+		Message   string
 	}
-	if err := json.Unmarshal(k.Note, &said); err != nil || said.Event != "upgraded" ||
-		said.Files != 2 || len(said.Kept) != 1 || !strings.Contains(said.Message, "lost") {
+	const message = "the server was upgraded: files and variables (x, y and 1 more) are kept, " +
+		"variables that cannot be kept (socket) and running programs are lost"
+	if err := json.Unmarshal(k.Note, &event); err != nil || event.Event != "upgraded" ||
+		event.Files != 2 || len(event.Kept) != 1 || event.Message != message ||
+		event.Variables == nil || event.Variables.KeptCount != 3 || k.Queue.Died.Message != message {
 		t.Errorf("%s %v", k.Note, err)
+	}
+	event.Variables = nil
+	if err := json.Unmarshal(v.Channels[1].Note, &event); err != nil || event.Variables != nil ||
+		strings.Contains(event.Message, "variables") {
+		t.Errorf("the log of the terminal: %s %v", v.Channels[1].Note, err)
 	}
 }
 

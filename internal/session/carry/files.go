@@ -47,6 +47,8 @@ type Moved struct {
 	Links   int   `json:"links"`
 	Bytes   int64 `json:"bytes"`
 	Skipped int   `json:"skipped,omitempty"`
+	// said has what the kernels have said about their variables, by the ids of their channels.
+	said map[string]Variables
 }
 
 // mover moves folders from one sandbox to another. The archives pass from agent to agent: this process

@@ -99,15 +99,13 @@ func (c *Carrier) rebuild(ctx context.Context, dir, work string, v *snapshot.Rec
 	if err != nil {
 		return err
 	}
-	event, err := note(moved)
-	if err == nil {
-		replaceSandbox(v, fresh, agent, event)
-	}
-	return err
+	delete(c.plain, dir)
+	return replaceSandbox(v, fresh, agent, moved)
 }
 
-// moveFiles restores the session's own sandbox, ends all programs in it, and moves the files to the
-// new one.
+// moveFiles restores the session's own sandbox, makes its kernels write their variables to files, ends
+// all programs in it, and moves the files to the new one. After a failure it keeps no variables, because
+// they may be its reason.
 func (c *Carrier) moveFiles(ctx context.Context, dir string, v *snapshot.Record, h *volume.Hold,
 	fresh *warm.Instance,
 ) (Moved, error) {
@@ -129,13 +127,22 @@ func (c *Carrier) moveFiles(ctx context.Context, dir string, v *snapshot.Record,
 	if err := agent.Ping(ctx); err != nil {
 		return Moved{}, err
 	}
+	said := map[string]Variables{}
+	if !c.plain[dir] {
+		c.plain[dir] = true
+		said = keeper{agent.Kernels, agent.Interrupt, agent.Files}.keep(ctx, v.Channels)
+	} else {
+		forget(v.Channels)
+	}
 	endPrograms(ctx, agent, v.Agent.Flows)
 	v.NextWire = max(v.NextWire, warm.KernelChannel+1)
 	m := mover{from: agent.Files, to: fresh.Agent.Files, number: func() uint32 {
 		v.NextWire++
 		return v.NextWire - 1
 	}}
-	return m.move(ctx, folders())
+	moved, err := m.move(ctx, folders())
+	moved.said = said
+	return moved, err
 }
 
 // endPrograms ends the programs of a sandbox, so that its files are complete and do not change.

@@ -49,9 +49,10 @@ type Channel struct {
 
 	mu      lockorder.Mutex[channelRank] // guards all below
 	exit    *protocol.Exit
-	readers int  // keep the log
-	behind  int  // the readers that have not got the whole log
-	retired bool // closed; the log is dropped when the last reader leaves
+	kept    string // a file with the variables of an earlier kernel; the next one restores them
+	readers int    // keep the log
+	behind  int    // the readers that have not got the whole log
+	retired bool   // closed; the log is dropped when the last reader leaves
 	writers map[string]*writer
 	order   []*writer // the oldest first
 }

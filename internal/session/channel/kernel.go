@@ -62,12 +62,24 @@ func (c *Channel) queueOptions() queue.Options {
 
 // startKernel starts a generation of the channel's kernel. It implements queue.Starter.
 func (c *Channel) startKernel(ctx context.Context) (queue.Driver, message.Info, error) {
-	cfg := &c.set.cfg
 	select {
 	case <-c.opened: // queue is set, so that output can come
 	case <-ctx.Done():
 		return nil, message.Info{}, ctx.Err()
 	}
+	d, info, err := c.bootKernel(ctx)
+	if err == nil && !c.restoreVariables(ctx, d) {
+		d, info, err = c.bootKernel(ctx) // without the variables
+	}
+	if err != nil {
+		return nil, message.Info{}, err
+	}
+	return d, info, nil
+}
+
+// bootKernel starts a process of the channel's kernel.
+func (c *Channel) bootKernel(ctx context.Context) (*driver, message.Info, error) {
+	cfg := &c.set.cfg
 	ctx, cancel := context.WithTimeout(ctx, cfg.BootLimit)
 	defer cancel()
 	release, err := cfg.Session.Acquire(ctx)

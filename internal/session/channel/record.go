@@ -109,7 +109,7 @@ func (c *Channel) state(v *snapshot.Channel) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v.Exit = c.exit
+	v.Exit, v.Kept = c.exit, c.kept
 	for _, w := range c.order {
 		w.mu.Lock()
 		v.Writers = append(v.Writers, snapshot.Writer{Name: w.name, Taken: w.taken, Guard: w.guard})
@@ -169,7 +169,7 @@ func (x *Set) DropLogs() {
 func (x *Set) restored(v snapshot.Channel, l *stream.Log, loose bool) *Channel {
 	c := &Channel{
 		set: x, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd,
-		log: l, tag: v.Tag,
+		log: l, tag: v.Tag, kept: v.Kept,
 		loose: loose, opened: make(chan struct{}), exit: v.Exit, writers: map[string]*writer{},
 	}
 	c.pid.Store(int64(v.PID))

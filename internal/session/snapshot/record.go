@@ -138,7 +138,10 @@ type Channel struct {
 	InputEnded bool           `json:"input_ended,omitempty"`
 	Exit       *protocol.Exit `json:"exit,omitempty"`
 	// Note is an event that the restored channel appends to its log, before its exit.
-	Note     json.RawMessage `json:"note,omitempty"`
+	Note json.RawMessage `json:"note,omitempty"`
+	// Kept is a file of the session with the variables of an earlier kernel. The next one restores
+	// them.
+	Kept     string          `json:"kept,omitempty"`
 	Log      stream.Saved    `json:"log"`
 	Queue    *queue.Saved    `json:"queue,omitempty"`
 	Terminal *Terminal       `json:"terminal,omitempty"`

@@ -27,6 +27,16 @@ from .wire import CONTROL, MAX_BODY, STDERR, STDOUT, Reader, Writer
 REQUESTS, REPLIES = 3, 4
 
 
+def _keep(shell, request):
+    from . import kept  # it is not needed before
+    return kept.keep(shell, request)
+
+
+def _restore(shell, request):
+    from . import kept
+    return kept.restore(shell, request)
+
+
 class Server:
     """One kernel."""
 
@@ -55,7 +65,7 @@ class Server:
         self._interrupts.cell_code = Server._run.__code__
         self._helpers = {"complete": help.complete, "inspect": help.inspect,
                          "is_complete": help.is_complete, "variables": variables.variables,
-                         "reseed": self._reseed}
+                         "reseed": self._reseed, "keep": _keep, "restore": _restore}
 
     def _active(self):
         return self._cell
