@@ -200,6 +200,10 @@ func (d *driver) event(e []string) {
 			d.noteFirst() // the session's variables are not the user's either
 			d.reply(message.Reply{ID: r.id})
 		}
+	case "carried", "restored":
+		if k := d.keeps[arg(1)]; k != nil {
+			d.answer(k, k.finish(d))
+		}
 	case "gone":
 		if arg(1) == fmt.Sprint(d.shell.cmd.Process.Pid) {
 			d.gone()

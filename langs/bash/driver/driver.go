@@ -81,6 +81,8 @@ type driver struct {
 	requests <-chan kernel.Request
 	// reseeds has the running reseeds: the file of each, and its request.
 	reseeds map[string]reseed
+	// keeps has the running requests to keep and restore variables, by their ids.
+	keeps map[string]*keeping
 
 	// The state on disk, at the end of the cell last. Its file is complete, whatever happens to the
 	// shell: a shell that writes another state uses another file.
@@ -97,8 +99,9 @@ type driver struct {
 	last        uint32 // the last cell that ended
 	stale       bool
 	nextDue     time.Time
-	waiting     []func()        // functions to run once it has been written
-	first       map[string]bool // the names that are not the user's; nil before the first state
+	waiting     []func()          // functions to run once it has been written
+	first       map[string]bool   // the names that are not the user's; nil before the first state
+	given       map[variable]bool // these names with their values
 }
 
 // cell is the running execution.
@@ -141,7 +144,7 @@ func newDriver(replies *os.File, requests <-chan kernel.Request,
 	d := &driver{
 		out: frame.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string),
 		requests: requests, after: make(chan func()),
-		reseeds: map[string]reseed{},
+		reseeds: map[string]reseed{}, keeps: map[string]*keeping{},
 	}
 	go r.listen(d.events)
 	d.shell, err = r.start("")
@@ -242,6 +245,8 @@ func (d *driver) request(r kernel.Request) {
 		})
 	case "reseed":
 		d.reseed(r)
+	case "keep", "restore":
+		d.begin(r)
 	case "malformed":
 		refuse("Malformed", "the request cannot be read: %s", r.Value)
 	default:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -129,6 +130,9 @@ func (d *driver) gone() {
 		}
 	}
 	d.saving, d.again = 0, false
+	for _, k := range d.keeps {
+		d.answer(k, errors.New(how))
+	}
 	// An interrupt of the previous cell may have ended a shell that could not yet handle it.
 	unborn := !d.shell.up && d.unborn < maxUnborn
 	switch {

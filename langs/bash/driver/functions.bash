@@ -212,16 +212,16 @@ __sg_debug() {
 
 # EXIT: the next shell continues with the state, without the user's EXIT trap, which comes next.
 __sg_exit() {
-	local status=$__sg_status options=$-
+	local __sg_code=$__sg_status __sg_flags=$- # a state has no other names of the driver
 	[[ $BASHPID == "$$" ]] || return 0
 	set +eux
 	__sg_tell leaving
 	builtin trap - EXIT
 	__sg_leaves=''
 	__sg_save "$__sg_dir/state-exit"
-	__sg_tell exit "$status" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
-	[[ $options != *x* ]] || set -x
-	return "$status"
+	__sg_tell exit "$__sg_code" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
+	[[ $__sg_flags != *x* ]] || set -x
+	return "$__sg_code"
 }
 
 # Writes the whole state, as commands.
@@ -236,6 +236,36 @@ __sg_save() {
 		umask -p
 		builtin printf 'cd -- %q\n' "$PWD"
 	} >|"$1" 2>/dev/null
+}
+
+# Writes the state in a form for a shell of another driver, which may be of another release: without the
+# driver's variables, functions and parts of traps. The arguments are a file for the state, one with the
+# names of what is left out (variables, and functions with ()), and one for the names of what is not.
+__sg_carry() {
+	local __sg_name __sg_left=' '
+	while builtin read -r __sg_name; do
+		__sg_left+="$__sg_name "
+	done <"$2"
+	{
+		shopt -p
+		while builtin read -r __sg_name; do
+			[[ $__sg_name == __sg_* || $__sg_left == *" $__sg_name() "* ]] || {
+				builtin printf '%s\n' "$__sg_name" >&4
+				declare -f -- "$__sg_name"
+			}
+		done < <(builtin compgen -A function)
+		while builtin read -r __sg_name; do
+			[[ $__sg_name == __sg_* || $__sg_left == *" $__sg_name "* ]] || {
+				builtin printf '%s\n' "$__sg_name" >&4
+				declare -p -- "$__sg_name"
+			}
+		done < <(builtin compgen -v)
+		alias -p
+		set +o
+		trap -p
+		umask -p
+		builtin printf 'cd -- %q\n' "$PWD"
+	} >|"$1" 2>/dev/null 4>|"$3"
 }
 
 # The driver needs to know how many microseconds it took.

@@ -146,8 +146,10 @@ func (d *driver) keepExit() string {
 // noteFirst records the names in the state, none of which is the user's.
 func (d *driver) noteFirst() {
 	first := map[string]bool{} // helpers may be reading the old map
+	d.given = map[variable]bool{}
 	for _, v := range readState(d.saved) {
 		first[v.name] = true
+		d.given[v] = true
 	}
 	d.first = first
 }

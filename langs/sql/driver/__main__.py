@@ -10,6 +10,7 @@ from collections import deque
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import help
+import kept
 from commands import Exit
 from engine import Engine, Failed, Interrupted
 from wire import Broken, Malformed, Reader, Writer
@@ -89,7 +90,7 @@ class Server:
     def _take(self, request):
         op, number = request.get("op"), request.get("id", 0)
         helpers = {"complete": help.complete, "inspect": help.inspect, "is_complete": help.is_complete,
-                   "variables": help.variables, "reseed": self._reseed}
+                   "variables": help.variables, "reseed": self._reseed, "keep": kept.keep, "restore": kept.restore}
         if op == "execute":
             self._executes.append(request)
         elif op == "input":

@@ -57,7 +57,7 @@ class Engine:
         self.last = None      # names and rows of the last query
         self._stop = threading.Event()
         self._depth = 0
-        self.database = None
+        self.database = self.path = None
         self.open(":memory:")
 
     def open(self, path):
@@ -69,7 +69,7 @@ class Engine:
         functions.install(database)
         if path != ":memory:":
             database.execute("PRAGMA schema_version")  # fails if the file is not a database
-        old, self.database = self.database, database
+        old, self.database, self.path = self.database, database, path
         self.watch()
         if old is not None:
             old.close()
