@@ -228,7 +228,7 @@ func TestUpgradeOfGVisor(t *testing.T) {
 }
 
 // TestUpgradeCarriesFiles upgrades a server, and ends the window of the earlier edition. Sessions are
-// carried over before the edition is removed: their files stay, and their variables are lost.
+// carried over before the edition is removed: their files and the variables of Python stay.
 func TestUpgradeCarriesFiles(t *testing.T) {
 	t.Parallel() // most of the time it waits for the next look at the editions
 	ctx, srv, now := startEarlier(t)
@@ -253,8 +253,8 @@ func TestUpgradeCarriesFiles(t *testing.T) {
 		return err == nil && len(files) == 2
 	})
 	s = s.on(srv)
-	if out := s.run("error", "x"); out.reply.EName != "NameError" {
-		t.Errorf("its variable: %+v", out.reply)
+	if got := s.run("ok", "x").result(t); got != "41" {
+		t.Errorf("its variable: %s", got)
 	}
 	const files = "open('file').read() + ' ' + open('work/shell').read()"
 	if got := s.run("ok", files).result(t); got != `'in a file from\n'` {
@@ -268,8 +268,8 @@ func TestUpgradeCarriesFiles(t *testing.T) {
 	if after.Name != "kept" || after.Edition == about.Edition || after.Edition == "" {
 		t.Errorf("the session: %+v, was of %s", after, about.Edition)
 	}
-	if got := volatile.on(srv).run("ok", "'y' in globals(), open('file').read()").result(t); got !=
-		"(False, 'kept, too')" {
+	if got := volatile.on(srv).run("ok", "y, open('file').read()").result(t); got !=
+		"(1, 'kept, too')" {
 		t.Errorf("a session that is not durable: %s", got)
 	}
 	_, err = s.client.HibernateSession(ctx, s.id)
@@ -362,7 +362,7 @@ func knowsTwo(t *testing.T, srv *Server) {
 
 // TestUpgradeCarriesParked upgrades a node of a cluster. Its sessions and snapshots are in the blob
 // store when the window of their edition ends. They are carried over there, and another node, which
-// never had the edition, uses them with their files.
+// never had the edition, uses them with their files and variables.
 func TestUpgradeCarriesParked(t *testing.T) {
 	t.Parallel() // most of the time it waits for the next look at the editions
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -409,9 +409,9 @@ func TestUpgradeCarriesParked(t *testing.T) {
 		}
 		return err == nil
 	})
-	const look = "'x' in globals(), open('file').read()"
+	const look = "x, open('file').read()"
 	on := s.on(fresh)
-	if got := on.run("ok", look).result(t); got != "(False, 'later')" {
+	if got := on.run("ok", look).result(t); got != "(41, 'later')" {
 		t.Errorf("the session on the other node: %s", got)
 	}
 	if v, err := other.Session(ctx, s.id); err != nil || v.Edition == about.Edition {
@@ -423,7 +423,7 @@ func TestUpgradeCarriesParked(t *testing.T) {
 	}
 	from, err := other.CreateSession(ctx, protocol.SessionCreate{Snapshot: "kept"})
 	check(t, err)
-	if got := on.at(from.ID).run("ok", look).result(t); got != "(False, 'in a file')" {
+	if got := on.at(from.ID).run("ok", look).result(t); got != "(41, 'in a file')" {
 		t.Errorf("a session from the snapshot: %s", got)
 	}
 }

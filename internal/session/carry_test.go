@@ -14,7 +14,8 @@ import (
 )
 
 // TestGVisorCarry carries a durable session over while it runs, and again while it is hibernated. It
-// has its name, files, volume, logs, cells and keys afterwards, and reports that what ran has ended.
+// has its name, files, volume, logs, cells, keys and variables afterwards, also those of the cell that
+// was interrupted, and reports that what ran has ended.
 func TestGVisorCarry(t *testing.T) {
 	data := t.TempDir()
 	rarely := func(c *Config) { c.DurableEvery = time.Hour }
@@ -83,7 +84,7 @@ s = os.stat('kept')
 print('x' in globals(), open('link').read(), oct(s.st_mode), s.st_mtime, s.st_uid,
       os.readlink('link'), open('closed/in').read(), open('/mnt/data/d').read(),
       open('/tmp/t').read(), open('work/shared/v').read(), os.environ['A'])`
-	const want = "False in a file 0o100640 1000000000.0 1000 kept deep data temporary volume a\n"
+	const want = "True in a file 0o100640 1000000000.0 1000 kept deep data temporary volume a\n"
 	if text, reply := o.run(1, look); text != want {
 		t.Errorf("%q %+v, want %q", text, reply, want)
 	}
@@ -93,6 +94,8 @@ print('x' in globals(), open('link').read(), oct(s.st_mode), s.st_mtime, s.st_ui
 	for _, part := range []string{
 		`"event":"upgraded","kept":["/home/user","/mnt/data","/tmp","/var/tmp"],"files":`,
 		`"event":"kernel_died"`, `"event":"kernel_restarted","reason":"upgraded"`,
+		`"variables":{"written":true,"kept":["os","x"],"kept_count":2,"lost":[],"lost_count":0}`,
+		"the variables from before the upgrade are restored: os, x",
 	} {
 		if !strings.Contains(events, part) {
 			t.Errorf("the log does not say %s: %s", part, events)
@@ -222,7 +225,7 @@ func TestGVisorCarryKilled(t *testing.T) {
 }
 
 // TestGVisorCarrySnapshot carries a session over that is not durable, and a snapshot of it. A session
-// that starts from the snapshot has its files, and its log reports that its variables are lost.
+// that starts from the snapshot has its files and variables, and its log reports it.
 func TestGVisorCarrySnapshot(t *testing.T) {
 	data := t.TempDir()
 	r := newGVisor(t, data)
@@ -251,7 +254,7 @@ func TestGVisorCarrySnapshot(t *testing.T) {
 	const look = "print('x' in globals(), open('kept').read())"
 	o := r.open()
 	o.attach(1, s.ID, "k1")
-	if text, reply := o.run(1, look); text != "False later\n" {
+	if text, reply := o.run(1, look); text != "True later\n" {
 		t.Errorf("the session: %q %+v", text, reply)
 	}
 	uses := func(name string) {
@@ -265,7 +268,7 @@ func TestGVisorCarrySnapshot(t *testing.T) {
 		from := must[protocol.Session](r, protocol.OpSessionCreate,
 			protocol.SessionCreate{Snapshot: "base"})
 		o.attach(2, from.ID, "k1")
-		if text, reply := o.run(2, look); text != "False in a file\n" {
+		if text, reply := o.run(2, look); text != "True in a file\n" {
 			t.Errorf("%s: a session from the snapshot: %q %+v", name, text, reply)
 		}
 		o.attachAt(3, protocol.Attach{Session: from.ID, Channel: shell.ID, Writer: "w"}, true)
@@ -277,6 +280,7 @@ func TestGVisorCarrySnapshot(t *testing.T) {
 		o.mu.Unlock()
 		for _, part := range []string{
 			`"event":"upgraded","kept":["/home/user"`, `"event":"started"`,
+			`"event":"variables_restored"`,
 		} {
 			if !strings.Contains(events, part) {
 				t.Errorf("%s: the log does not say %s: %s", name, part, events)
