@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKeptBounded: an answer of a kernel is cut to a few short names, whatever it has.
+// TestKeptBounded: an answer of a kernel is cut to a few short names.
 func TestKeptBounded(t *testing.T) {
 	t.Parallel()
 	var k Kept

@@ -11,8 +11,10 @@ func TestDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal("this machine has no python3")
 	}
-	if out, err := exec.CommandContext(t.Context(), python, "-B",
-		"tests/test_requests.py").CombinedOutput(); err != nil {
-		t.Errorf("%v:\n%s", err, out)
+	for _, file := range []string{"tests/test_requests.py", "tests/test_kept.py"} {
+		out, err := exec.CommandContext(t.Context(), python, "-B", file).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v:\n%s", file, err, out)
+		}
 	}
 }

@@ -44,7 +44,9 @@ func (k Kernels) Request(ctx context.Context, ch uint32, q kernel.Request) (mess
 }
 
 // Keep sends a request to keep or restore variables, and returns the bounded answer.
-func (k Kernels) Keep(ctx context.Context, ch uint32, op string, p kernel.Keep) (kernel.Kept, error) {
+func (k Kernels) Keep(ctx context.Context, ch uint32, op string,
+	p kernel.Keep,
+) (kernel.Kept, error) {
 	var r struct {
 		Status string `json:"status"`
 		EValue string `json:"evalue"`

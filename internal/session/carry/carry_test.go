@@ -466,7 +466,8 @@ func TestReplaceSandbox(t *testing.T) {
 		"variables that cannot be kept (socket) and running programs are lost"
 	if err := json.Unmarshal(k.Note, &event); err != nil || event.Event != "upgraded" ||
 		event.Files != 2 || len(event.Kept) != 1 || event.Message != message ||
-		event.Variables == nil || event.Variables.KeptCount != 3 || k.Queue.Died.Message != message {
+		event.Variables == nil || event.Variables.KeptCount != 3 ||
+		k.Queue.Died.Message != message {
 		t.Errorf("%s %v", k.Note, err)
 	}
 	event.Variables = nil

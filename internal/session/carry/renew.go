@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/volume"
@@ -135,6 +137,11 @@ func (c *Carrier) moveFiles(ctx context.Context, dir string, v *snapshot.Record,
 		forget(v.Channels)
 	}
 	endPrograms(ctx, agent, v.Agent.Flows)
+	for id, v := range said {
+		if v.Reason != "" { // it may have begun to write
+			_ = agent.Files.Remove(ctx, wire.FileRemove{Path: path.Join(keptFolder, id+".part")})
+		}
+	}
 	v.NextWire = max(v.NextWire, warm.KernelChannel+1)
 	m := mover{from: agent.Files, to: fresh.Agent.Files, number: func() uint32 {
 		v.NextWire++

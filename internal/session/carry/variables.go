@@ -46,9 +46,9 @@ type keeper struct {
 	files     Reader
 }
 
-// keep asks each kernel that runs to write its variables. It returns what each has said, by the ids of
-// the channels, and records the files in the channels. It never fails: a kernel that does not write has
-// kept nothing.
+// keep asks each kernel that runs to write its variables. It returns what each has said, by the ids
+// of the channels, and records the files in the channels. It never fails: a kernel that does not
+// write has kept nothing.
 func (k keeper) keep(ctx context.Context, all []snapshot.Channel) map[string]Variables {
 	ctx, cancel := context.WithTimeout(ctx, keepLimit)
 	defer cancel()

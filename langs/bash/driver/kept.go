@@ -35,7 +35,7 @@ var shellNames = strings.Fields(`BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BA
 // comment with a keptState, then the state as commands.
 type keeping struct {
 	kernel.Request
-	number int // of the files in the driver's folder
+	number int // its files in the driver's folder have it
 	about  keptState
 }
 
@@ -89,8 +89,8 @@ func (k *keeping) file(d *driver, name string) string {
 	return d.room.path(fmt.Sprintf("%s-%d", name, k.number))
 }
 
-// carry asks the shell for its state. Variables that have the values with which the shell began are not
-// the user's, and another image may give them others.
+// carry asks the shell for its state. Variables that have the values with which the shell began are
+// not the user's, and another image may give them others.
 func (k *keeping) carry(d *driver) error {
 	left := slices.Clone(shellNames)
 	for _, v := range readState(d.saved) {
@@ -134,7 +134,8 @@ func (s *shell) holds() []string {
 	}
 	open, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	for _, e := range open {
-		if n, err := strconv.Atoi(e.Name()); err == nil && n > 2 && n < 10 { // Bash has its own from 10 on
+		// Bash has its own from 10 on.
+		if n, err := strconv.Atoi(e.Name()); err == nil && n > 2 && n < 10 {
 			list = append(list, "descriptor "+e.Name())
 		}
 	}

@@ -110,7 +110,7 @@ class Sink:
         return len(data)
 
 
-# What the pickles call.
+# The functions that pickles call.
 
 def make_cell():
     return types.CellType()
