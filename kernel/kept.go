@@ -40,8 +40,8 @@ type Kept struct {
 	LostCount int      `json:"lost_count"`
 }
 
-// Add counts a variable, and adds its name if there is room.
-func (k *Kept) Add(name string, kept bool) {
+// Count counts a variable, and adds its name if there is room.
+func (k *Kept) Count(name string, kept bool) {
 	names, count := &k.Lost, &k.LostCount
 	if kept {
 		names, count = &k.Kept, &k.KeptCount

@@ -10,7 +10,7 @@ func TestKeptBounded(t *testing.T) {
 	t.Parallel()
 	var k Kept
 	for range MaxKeptNames + 5 {
-		k.Add("x", true)
+		k.Count("x", true)
 	}
 	k.LostCount = -7
 	k.Lost = make([]string, 100_000)

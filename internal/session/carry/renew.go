@@ -132,7 +132,7 @@ func (c *Carrier) moveFiles(ctx context.Context, dir string, v *snapshot.Record,
 	said := map[string]Variables{}
 	if !c.plain[dir] {
 		c.plain[dir] = true
-		said = keeper{agent.Kernels, agent.Interrupt, agent.Files}.keep(ctx, v.Channels)
+		said = keeper{agent.Kernels, agent.Interrupt, agent.Files}.askEach(ctx, v.Channels)
 	} else {
 		forget(v.Channels)
 	}

@@ -46,10 +46,10 @@ type keeper struct {
 	files     Reader
 }
 
-// keep asks each kernel that runs to write its variables. It returns what each has said, by the ids
+// askEach asks each kernel that runs to write its variables. It returns what each has said, by the ids
 // of the channels, and records the files in the channels. It never fails: a kernel that does not
 // write has kept nothing.
-func (k keeper) keep(ctx context.Context, all []snapshot.Channel) map[string]Variables {
+func (k keeper) askEach(ctx context.Context, all []snapshot.Channel) map[string]Variables {
 	ctx, cancel := context.WithTimeout(ctx, keepLimit)
 	defer cancel()
 	forget(all)

@@ -65,7 +65,7 @@ func TestKeep(t *testing.T) {
 	}
 	all[1].Queue.Running = &queue.SavedCell{}
 	files := &tree{folders: map[string]string{"/home/user": ""}}
-	said := keeper{k, k.interrupt, files}.keep(t.Context(), all)
+	said := keeper{k, k.interrupt, files}.askEach(t.Context(), all)
 	if len(said) != 4 || len(k.asked) != 4 || !slices.Equal(k.stopped, []uint32{2}) {
 		t.Errorf("%+v, asked %v, stopped %v", said, k.asked, k.stopped)
 	}
@@ -93,7 +93,7 @@ func TestKeep(t *testing.T) {
 		}
 	}
 	delete(files.folders, "/home/user")
-	said = keeper{k, k.interrupt, files}.keep(t.Context(), all)
+	said = keeper{k, k.interrupt, files}.askEach(t.Context(), all)
 	if v := said["k1"]; all[0].Kept != "" || v.Reason != "its kernel could not write them" {
 		t.Errorf("without a home: %+v", said)
 	}

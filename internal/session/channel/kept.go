@@ -22,7 +22,8 @@ const (
 // file, and says in the log which ones. It does so once: the driver removes the file, which code of
 // the user may have written. It returns false if the kernel has not answered: then it is ended, and
 // its variables are lost.
-func (c *Channel) restoreVariables(ctx context.Context, d *driver) bool {
+func (d *driver) restoreVariables(ctx context.Context) bool {
+	c := d.channel
 	c.mu.Lock()
 	file := c.kept
 	c.mu.Unlock()

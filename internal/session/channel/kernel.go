@@ -68,7 +68,7 @@ func (c *Channel) startKernel(ctx context.Context) (queue.Driver, message.Info, 
 		return nil, message.Info{}, ctx.Err()
 	}
 	d, info, err := c.bootKernel(ctx)
-	if err == nil && !c.restoreVariables(ctx, d) {
+	if err == nil && !d.restoreVariables(ctx) {
 		d, info, err = c.bootKernel(ctx) // without the variables
 	}
 	if err != nil {

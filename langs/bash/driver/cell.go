@@ -202,7 +202,7 @@ func (d *driver) event(e []string) {
 		}
 	case "carried", "restored":
 		if k := d.keeps[arg(1)]; k != nil {
-			d.answer(k, k.finish(d))
+			k.settle(d, k.finish(d))
 		}
 	case "gone":
 		if arg(1) == fmt.Sprint(d.shell.cmd.Process.Pid) {

@@ -246,7 +246,7 @@ func (d *driver) request(r kernel.Request) {
 	case "reseed":
 		d.reseed(r)
 	case "keep", "restore":
-		d.begin(r)
+		beginKeeping(d, r)
 	case "malformed":
 		refuse("Malformed", "the request cannot be read: %s", r.Value)
 	default:

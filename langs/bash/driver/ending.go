@@ -130,9 +130,7 @@ func (d *driver) gone() {
 		}
 	}
 	d.saving, d.again = 0, false
-	for _, k := range d.keeps {
-		d.answer(k, errors.New(how))
-	}
+	endKeeping(d, errors.New(how))
 	// An interrupt of the previous cell may have ended a shell that could not yet handle it.
 	unborn := !d.shell.up && d.unborn < maxUnborn
 	switch {

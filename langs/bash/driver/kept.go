@@ -46,23 +46,23 @@ type keptState struct {
 	Names kernel.Kept `json:"names"`
 }
 
-// begin begins to keep or to restore the state.
-func (d *driver) begin(r kernel.Request) {
+// beginKeeping begins to keep or to restore the state.
+func beginKeeping(d *driver, r kernel.Request) {
 	d.states++
 	k := &keeping{Request: r, number: d.states}
 	d.keeps[k.key()] = k
 	if r.Keep == nil || !filepath.IsAbs(r.Keep.File) {
-		d.answer(k, errors.New("the request has no file"))
+		k.settle(d, errors.New("the request has no file"))
 		return
 	}
 	limit := keepTime
 	if r.Keep.Seconds > 0 {
 		limit = time.Duration(r.Keep.Seconds) * time.Second
 	}
-	d.later(limit, func() { d.answer(k, errors.New("the shell did not answer in time")) })
+	d.later(limit, func() { k.settle(d, errors.New("the shell did not answer in time")) })
 	if r.Op == "restore" {
-		if err := k.restore(d); err != nil {
-			d.answer(k, err)
+		if err := k.readBack(d); err != nil {
+			k.settle(d, err)
 		}
 		return
 	}
@@ -71,7 +71,7 @@ func (d *driver) begin(r kernel.Request) {
 			return // it came too late
 		}
 		if err := k.carry(d); err != nil {
-			d.answer(k, err)
+			k.settle(d, err)
 		}
 	}
 	if d.cell == nil {
@@ -82,10 +82,17 @@ func (d *driver) begin(r kernel.Request) {
 	d.waiting = append(d.waiting, carry)
 }
 
+// endKeeping answers the running requests with an error.
+func endKeeping(d *driver, err error) {
+	for _, k := range d.keeps {
+		k.settle(d, err)
+	}
+}
+
 func (k *keeping) key() string { return strconv.FormatUint(k.ID, 10) }
 
-// file returns a file of the request in the driver's folder.
-func (k *keeping) file(d *driver, name string) string {
+// inRoom returns a file of the request in the driver's folder.
+func (k *keeping) inRoom(d *driver, name string) string {
 	return d.room.path(fmt.Sprintf("%s-%d", name, k.number))
 }
 
@@ -103,17 +110,17 @@ func (k *keeping) carry(d *driver) error {
 		}
 	}
 	for _, name := range d.shell.holds() {
-		k.about.Names.Add(name, false)
+		k.about.Names.Count(name, false)
 	}
 	k.about.Flags = d.flags
 	names := strings.Join(left, "\n") + "\n"
-	if err := os.WriteFile(k.file(d, "left"), []byte(names), 0o600); err != nil {
+	if err := os.WriteFile(k.inRoom(d, "left"), []byte(names), 0o600); err != nil {
 		return err
 	}
 	d.shell.send(d.room.hidden(
 		"builtin declare -F __sg_carry || . "+quote(d.room.path("functions")),
-		fmt.Sprintf("__sg_carry %s %s %s", quote(k.file(d, "kept")), quote(k.file(d, "left")),
-			quote(k.file(d, "names"))),
+		fmt.Sprintf("__sg_carry %s %s %s", quote(k.inRoom(d, "kept")), quote(k.inRoom(d, "left")),
+			quote(k.inRoom(d, "names"))),
 		"__sg_tell carried "+k.key()))
 	return nil
 }
@@ -145,14 +152,14 @@ func (s *shell) holds() []string {
 
 // store writes the file with the state that the shell has written.
 func (k *keeping) store(d *driver) error {
-	names, err := os.ReadFile(k.file(d, "names"))
+	names, err := os.ReadFile(k.inRoom(d, "names"))
 	if err != nil {
 		return err
 	}
 	for _, name := range strings.Fields(string(names)) {
-		k.about.Names.Add(name, true)
+		k.about.Names.Count(name, true)
 	}
-	state, err := os.Open(k.file(d, "kept"))
+	state, err := os.Open(k.inRoom(d, "kept"))
 	if err != nil {
 		return err
 	}
@@ -163,7 +170,7 @@ func (k *keeping) store(d *driver) error {
 	}
 	if k.Keep.Bytes > 0 && about.Size() > k.Keep.Bytes-maxHeader {
 		for _, name := range k.about.Names.Kept {
-			k.about.Names.Add(name, false)
+			k.about.Names.Count(name, false)
 		}
 		k.about.Names.LostCount += k.about.Names.KeptCount - len(k.about.Names.Kept)
 		k.about.Names.Kept, k.about.Names.KeptCount = nil, 0
@@ -198,8 +205,8 @@ func (k *keeping) store(d *driver) error {
 	return nil
 }
 
-// restore gives a kept state to the shell.
-func (k *keeping) restore(d *driver) error {
+// readBack gives a kept state to the shell.
+func (k *keeping) readBack(d *driver) error {
 	if d.cell != nil {
 		return errors.New("a cell runs")
 	}
@@ -215,11 +222,11 @@ func (k *keeping) restore(d *driver) error {
 	if err := json.Unmarshal(header, &k.about); err != nil || !ok {
 		return errors.New("the file of the variables is not complete")
 	}
-	if err := os.WriteFile(k.file(d, "kept"), text, 0o600); err != nil {
+	if err := os.WriteFile(k.inRoom(d, "kept"), text, 0o600); err != nil {
 		return err
 	}
 	// The prelude comes again, because the user may have functions of those names.
-	d.shell.send(d.room.hidden(". "+quote(k.file(d, "kept")), ". "+quote(d.room.path("prelude")),
+	d.shell.send(d.room.hidden(". "+quote(k.inRoom(d, "kept")), ". "+quote(d.room.path("prelude")),
 		"__sg_save "+quote(d.room.state(k.number)), "__sg_tell restored "+k.key()))
 	return nil
 }
@@ -227,7 +234,7 @@ func (k *keeping) restore(d *driver) error {
 // finish ends a request when the shell has done its part.
 func (k *keeping) finish(d *driver) error {
 	for _, name := range []string{"left", "kept", "names"} {
-		defer os.Remove(k.file(d, name))
+		defer os.Remove(k.inRoom(d, name))
 	}
 	if k.Op == "keep" {
 		return k.store(d)
@@ -245,14 +252,14 @@ func (k *keeping) finish(d *driver) error {
 	said := k.about.Names
 	k.about.Names = kernel.Kept{}
 	for _, name := range said.Kept {
-		k.about.Names.Add(name, there[name])
+		k.about.Names.Count(name, there[name])
 	}
 	k.about.Names.KeptCount += max(0, said.KeptCount-len(said.Kept))
 	return nil
 }
 
-// answer answers a request to keep or restore, unless it has been answered.
-func (d *driver) answer(k *keeping, err error) {
+// settle answers a request to keep or restore, unless it has been answered.
+func (k *keeping) settle(d *driver, err error) {
 	if d.keeps[k.key()] != k {
 		return
 	}

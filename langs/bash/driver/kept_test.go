@@ -113,13 +113,16 @@ alias ll; shopt -p nullglob; echo $-; umask; trap -p EXIT ERR USR1; bash -c 'ech
 		}
 	}
 	// The options apply to cells, and the driver still ends them.
-	for id, code := range map[uint64]string{3: "echo $unset", 4: "exit 3"} {
+	for i, code := range []string{"echo $unset", "exit 3"} {
+		id := uint64(3 + i)
+		r.forget()
 		if reply := r.ask(kernel.Request{
 			ID: id, Op: "execute", Cell: uint32(id), Code: code,
 		}); reply.Status != "error" {
 			t.Errorf("%s: %+v", code, reply)
 		}
 	}
+	r.awaitPrinted("leaving\n")
 	if got := r.cell(5, "echo $x; kill -USR1 $$"); got != "41\nusr\n" {
 		t.Errorf("in the next shell: %q", got)
 	}
