@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/notebook"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -57,9 +58,19 @@ func fileMove(ctx context.Context, c *call, p protocol.FileMove) (protocol.File,
 	if err := wire.CheckPath(c.op(), "to", p.To); err != nil {
 		return protocol.File{}, err
 	}
+	o := notebook.OwnerOf(c.principal.Tenant, c.principal.Subject, p.Session)
 	return withFile(ctx, c, p.FileRef, func(a *client.Client) (protocol.File, error) {
-		return fileAfter(a.Files.Move(ctx,
-			wire.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite}))
+		from := p.Path
+		if c.server.cfg.Notebooks.Has(o) {
+			if f, err := a.Files.Stat(ctx, wire.FileDescribe{Path: p.Path}); err == nil {
+				from = f.Path
+			}
+		}
+		f, err := a.Files.Move(ctx, wire.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite})
+		if err == nil {
+			c.server.cfg.Notebooks.Moved(o, from, f.Path)
+		}
+		return fileAfter(f, err)
 	})
 }
 

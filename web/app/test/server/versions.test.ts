@@ -161,6 +161,21 @@ it('restores nothing if the present state is not stored, and says so', async () 
   await close()
 })
 
+it('keeps the versions of a notebook that is renamed', async () => {
+  const { page, complaints, close } = await twoVersions()
+  await page.getByRole('button', { name: 'Notebook notebook.ipynb' }).click()
+  await page.getByRole('menuitem', { name: 'Rename this notebook…' }).click()
+  await page.getByRole('dialog').getByRole('textbox').fill('prices')
+  await page.getByRole('button', { name: 'Rename', exact: true }).click()
+  await page.getByRole('button', { name: 'Notebook prices.ipynb' }).waitFor()
+  await page.locator('.cell.active').focus()
+  await openVersions(page)
+  await page.getByRole('button', { name: /first draft/ }).first().click()
+  await page.getByText('Cells: 1 changed, 1 added, 1 removed, 2 unchanged.').waitFor()
+  expect(complaints).toEqual([])
+  await close()
+})
+
 it('says why versions cannot be listed, and tries again', async () => {
   const { page, close } = await twoVersions({ viewport: { width: 390, height: 844 } })
   await page.route('**/v1/notebooks?*', (route) => route.fulfill({ status: 503, json: { error: { kind: 'unavailable', message: 'the node is away' } } }))
