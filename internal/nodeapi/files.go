@@ -60,15 +60,10 @@ func fileMove(ctx context.Context, c *call, p protocol.FileMove) (protocol.File,
 	}
 	o := notebook.OwnerOf(c.principal.Tenant, c.principal.Subject, p.Session)
 	return withFile(ctx, c, p.FileRef, func(a *client.Client) (protocol.File, error) {
-		from := p.Path
-		if c.server.cfg.Notebooks.Has(o) {
-			if f, err := a.Files.Stat(ctx, wire.FileDescribe{Path: p.Path}); err == nil {
-				from = f.Path
-			}
-		}
+		from, _ := a.Files.Stat(ctx, wire.FileDescribe{Path: p.Path}) // Move has its error
 		f, err := a.Files.Move(ctx, wire.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite})
 		if err == nil {
-			c.server.cfg.Notebooks.Moved(o, from, f.Path)
+			c.server.cfg.Notebooks.Moved(o, from.Path, f.Path)
 		}
 		return fileAfter(f, err)
 	})

@@ -170,10 +170,8 @@ func handlers() []handler {
 	var all []handler
 	for _, group := range [][]handler{
 		connectionHandlers(), sessionHandlers(), channelHandlers(), kernelHandlers(),
-		fileHandlers(),
-		processHandlers(), serviceHandlers(), resourceHandlers(), keyHandlers(),
-		linkHandlers(), serverHandlers(),
-		webhookHandlers(), notebookHandlers(),
+		fileHandlers(), processHandlers(), serviceHandlers(), resourceHandlers(), keyHandlers(),
+		linkHandlers(), serverHandlers(), webhookHandlers(), notebookHandlers(),
 	} {
 		all = append(all, group...)
 	}

@@ -7,27 +7,19 @@ import (
 	"strings"
 )
 
-// Has reports whether there is a stored notebook of a session.
-func (s *Store) Has(o Owner) bool { return s != nil && len(s.below(o, "")) > 0 }
-
-// below returns the notebooks of a session at a path or in the folder of that path; all without one.
-func (s *Store) below(o Owner, path string) []*notebook {
-	return s.list(func(n *notebook) bool {
-		return n.Tenant == o.Tenant && n.Session == o.Session &&
-			(path == "" || n.Path == path || strings.HasPrefix(n.Path, path+"/"))
-	})
-}
-
 // Moved moves the versions of the notebook at a path, or of those in a folder, with the file or the
 // folder that has moved to another path. If there was a notebook, its versions stay and are older.
 // An error is logged: the file is in the session.
 func (s *Store) Moved(o Owner, from, to string) {
-	if s == nil || from == to {
+	if s == nil || from == "" || from == to {
 		return
 	}
 	s.change.Lock()
 	defer s.change.Unlock()
-	for _, n := range s.below(o, from) {
+	for _, n := range s.list(func(n *notebook) bool {
+		return n.Tenant == o.Tenant && n.Session == o.Session &&
+			(n.Path == from || strings.HasPrefix(n.Path, from+"/"))
+	}) {
 		if err := s.move(n, to+strings.TrimPrefix(n.Path, from)); err != nil {
 			s.log.Warn("the versions of a notebook were not moved with it", "notebook", n.ID,
 				"error", err)
@@ -48,8 +40,8 @@ func (s *Store) move(n *notebook, path string) error {
 		return err
 	}
 	for _, v := range n.Versions {
-		if err := os.Link(filepath.Join(s.dir, n.ID, v.File), filepath.Join(dir, v.File)); err != nil &&
-			!os.IsExist(err) {
+		err := os.Link(filepath.Join(s.dir, n.ID, v.File), filepath.Join(dir, v.File))
+		if err != nil && !os.IsExist(err) {
 			return err
 		}
 	}
