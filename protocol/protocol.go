@@ -282,7 +282,7 @@ type Snapshot struct {
 	PauseMS float64 `json:"pause_ms"`
 	// State is stored, uploading, or local if only one node can use it; empty without a blob store.
 	State string `json:"state,omitempty"`
-	// Edition is as in Session. UpgradedMS is when only the files were kept, after an upgrade.
+	// Edition is as in Session. UpgradedMS is when it was carried over, after an upgrade.
 	Edition    string `json:"edition,omitempty"`
 	UpgradedMS int64  `json:"upgraded_ms,omitempty"`
 }
