@@ -52,6 +52,7 @@ func (d *Doctor) Run(ctx context.Context) {
 		d.Report(newDomainCheck().run(ctx, d.Config.E2B)...)
 	}
 	d.machine(ctx)
+	d.Report(d.editions(ctx)...)
 	d.server(ctx)
 }
 

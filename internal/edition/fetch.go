@@ -203,8 +203,9 @@ func (s *Store) addFetched(id ID, replaced time.Time, moves [][2]string) error {
 	for at < len(s.all) && s.all[at].Replaced.After(replaced) {
 		at++
 	}
-	s.all = slices.Insert(s.all, at, &record{ID: id, Began: time.Now(), Replaced: replaced})
+	now := time.Now()
+	s.all = slices.Insert(s.all, at, &record{ID: id, Began: now, Replaced: replaced, arrived: now})
 	s.all = s.all[:min(len(s.all), maxRecords)]
-	s.trim(time.Now())
+	s.trim(now)
 	return s.writeRecords()
 }

@@ -19,8 +19,8 @@ const (
 	imageName    = "image.erofs"
 	aboutSuffix  = ".json"
 	partPrefix   = ".part-"
-	// copyShare is the part of the free space that a copy may take at most.
-	copyShare = 4
+	// CopyShare is the part of the free space that a copy may take at most.
+	CopyShare = 4
 )
 
 // files returns where the files of an edition are.
@@ -118,7 +118,7 @@ func linkOrCopy(from, to string) error {
 	if err := unix.Statfs(filepath.Dir(to), &st); err != nil {
 		return err
 	}
-	if free := int64(st.Bavail) * st.Bsize; info.Size() > free/copyShare {
+	if free := int64(st.Bavail) * st.Bsize; info.Size() > free/CopyShare {
 		return fmt.Errorf("a copy of %s takes %d MiB, and %d are free", source, info.Size()>>20,
 			free>>20)
 	}

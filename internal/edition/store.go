@@ -56,6 +56,8 @@ type record struct {
 	// Gone means that its files are removed.
 	Gone bool `json:"gone,omitempty"`
 
+	// arrived is when this process fetched it; zero for another one.
+	arrived time.Time
 	// unnamed counts the surveys in a row in which nothing needed it.
 	unnamed int
 	// checked is set once its files are checked, with the result.
@@ -73,6 +75,9 @@ const (
 	// unnamedSurveys is after how many surveys in which nothing needs an edition its files are
 	// removed. A restore that began before the first of them has ended then.
 	unnamedSurveys = 2
+	// arrivalStay is how long an edition that was fetched stays at least: the session for which it was
+	// fetched is taken over when its client asks again.
+	arrivalStay = 10 * time.Minute
 )
 
 // Store is the folder with the editions of a node.
@@ -278,6 +283,8 @@ func unusable(op, what string, err error) *fault.Error {
 	}
 }
 
+var errChanged = errors.New("its files were changed on the disk")
+
 // check checks that the files of an edition are what their names say, and that this program can use
 // the runtime.
 func (s *Store) check(ctx context.Context, f Files) error {
@@ -286,7 +293,7 @@ func (s *Store) check(ctx context.Context, f Files) error {
 		return err
 	}
 	if is != f.ID {
-		return errors.New("its files were changed on the disk")
+		return errChanged
 	}
 	if !Reachable(f.Runsc) {
 		return errors.New("not every user can enter the folders of " + f.Runsc + "; chmod o+x them")
@@ -363,10 +370,11 @@ func (s *Store) Earlier() (all, ending []string) {
 	return all, ending
 }
 
-// Survey removes the editions that nothing has named in this and the last survey, those whose window
-// is over, and, unless waiting, those that Ending has reported: no session of them is left that has
-// to be carried over. named has the texts of IDs. A name with an image that the store does not know
-// is of a template with its own image: it needs the runtime.
+// Survey removes the editions that nothing has named in this and the last survey, those whose
+// window is over, and, unless waiting, those that Ending has reported: no session of them is left
+// that has to be carried over. The last ones stay for a while after they were fetched. named has
+// the texts of IDs. A name with an image that the store does not know is of a template with its own
+// image: it needs the runtime.
 func (s *Store) Survey(named []string, waiting bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -385,7 +393,7 @@ func (s *Store) Survey(named []string, waiting bool) error {
 		switch {
 		case r.unnamed >= unnamedSurveys:
 			s.drop(r, "nothing needs them")
-		case !r.Ending.IsZero() && !waiting:
+		case !r.Ending.IsZero() && !waiting && time.Since(r.arrived) > arrivalStay:
 			s.drop(r, "their time is over, and their durable sessions are carried over")
 		}
 	}

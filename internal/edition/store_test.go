@@ -3,6 +3,7 @@ package edition
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -277,6 +278,12 @@ func TestChangedEdition(t *testing.T) {
 		t.Error("the runtime is the same")
 	}
 	f.want(s, first.ID, fault.Unavailable)
+	found, err := Inspect(s.o.Dir)
+	if err != nil || len(found) != 2 || !found[0].Current || found[0].Err != nil ||
+		found[0].Files != s.Current() || found[1].ID != first.ID ||
+		!errors.Is(found[1].Err, errChanged) {
+		t.Errorf("the folder has %+v %v", found, err)
+	}
 	if err := os.WriteFile(f.runsc(), []byte("runtime 1"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -287,11 +294,22 @@ func TestChangedEdition(t *testing.T) {
 	// A folder that a killed process left, and a record that cannot be read.
 	fatal(t, os.MkdirAll(filepath.Join(s.o.Dir, imagesName, partPrefix+"x"), 0o700))
 	fatal(t, os.WriteFile(filepath.Join(s.o.Dir, stateName), []byte("{"), 0o600))
+	if found, err := Inspect(s.o.Dir); err == nil {
+		t.Errorf("the damaged record has %+v", found)
+	}
 	s = f.open(o)
 	if n := len(f.folders(s)); n != 2 {
 		t.Errorf("%d folders: %v", n, f.folders(s))
 	}
 	f.want(s, s.Current().ID, "")
+	fatal(t, os.Remove(s.Current().Image))
+	found, err = Inspect(s.o.Dir)
+	if err != nil || len(found) != 1 || !errors.Is(found[0].Err, fs.ErrNotExist) {
+		t.Errorf("without the image: %+v %v", found, err)
+	}
+	if found, err := Inspect(t.TempDir()); len(found) != 0 || err != nil {
+		t.Errorf("without a store: %+v %v", found, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Find(ctx, s.Current().ID, false); err != nil {
