@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -152,7 +153,7 @@ func TestUpgradeOfGVisor(t *testing.T) {
 	v.do("held=in-the-shell; echo rea''dy", "ready")
 	idle := open(t, srv)
 	idle.run("ok", "y = 1")
-	kept, err := s.client.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.id, Name: "kept"})
+	taken, err := s.client.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.id, Name: "kept"})
 	check(t, err)
 	about, err := s.client.Session(ctx, s.id)
 	check(t, err)
@@ -180,7 +181,7 @@ func TestUpgradeOfGVisor(t *testing.T) {
 	if got := s.run("ok", "x += 1; x").result(t); got != "42" {
 		t.Errorf("after it was hibernated: %s", got)
 	}
-	from, err := s.client.CreateSession(ctx, protocol.SessionCreate{Snapshot: kept.ID})
+	from, err := s.client.CreateSession(ctx, protocol.SessionCreate{Snapshot: taken.ID})
 	check(t, err)
 	if got := s.at(from.ID).run("ok", "x").result(t); got != "41" {
 		t.Errorf("from the snapshot: %s", got)
@@ -198,6 +199,7 @@ func TestUpgradeOfGVisor(t *testing.T) {
 	said := srv.status(t)
 	contains(t, said, first[:8], second[:8], "current", "earlier",
 		"4 sessions, copies and snapshots need an earlier edition")
+	srv.reportsEdition(t, first, "2 running sessions, 1 hibernated sessions, 1 snapshots")
 	check(t, s.client.DeleteSession(ctx, from.ID))
 	srv.installed(ctx, t, now, "1h")
 	if got := s.run("ok", "x").result(t); got != "42" || editionOf(s) != first {
@@ -218,7 +220,7 @@ func TestUpgradeOfGVisor(t *testing.T) {
 		t.Errorf("after the window: %+v", lost)
 	}
 	if _, err := s.client.CreateSession(ctx, protocol.SessionCreate{
-		Snapshot: kept.ID,
+		Snapshot: taken.ID,
 	}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a snapshot after the window: %v", err)
 	}
@@ -280,6 +282,37 @@ func TestUpgradeCarriesFiles(t *testing.T) {
 	}
 }
 
+// findings returns what sandgate doctor says about a subject. Others may fail on the machine of a test.
+func (s *Server) findings(t *testing.T, about string) (said string) {
+	t.Helper()
+	bin, err := Bin("sandgate")
+	check(t, err)
+	cmd := exec.CommandContext(t.Context(), bin, "doctor", "--config", s.Config, "--url", s.URL)
+	cmd.Env = append(os.Environ(), "SANDGATE_TOKEN="+s.Token)
+	out, _ := cmd.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, about) {
+			said += line
+		}
+	}
+	if said == "" {
+		t.Fatalf("sandgate doctor does not report %s:\n%s", about, out)
+	}
+	return said
+}
+
+// reportsEdition checks that doctor says what needs an edition, also when its image is away.
+func (s *Server) reportsEdition(t *testing.T, id, users string) {
+	t.Helper()
+	contains(t, s.findings(t, "editions"), "ok    editions", id[:8]+"-", " is kept for "+users+" until ")
+	_, image, _ := strings.Cut(id, "-")
+	kept := s.Dir + "/data/editions/images/" + image
+	check(t, os.Rename(kept, kept+".away"))
+	contains(t, s.findings(t, "editions"), "fail  editions", id[:8]+"-", " cannot be used ",
+		" is needed by "+users)
+	check(t, os.Rename(kept+".away", kept))
+}
+
 // status returns the table of sandgate cluster upgrade status.
 func (s *Server) status(t *testing.T) string {
 	t.Helper()
@@ -289,44 +322,92 @@ func (s *Server) status(t *testing.T) string {
 	return out
 }
 
-// TestUpgradeOfCluster moves a session of an earlier edition in a cluster. A node that lacks the edition
-// leaves the session in the blob store and names the edition. A node that has it continues the session.
-func TestUpgradeOfCluster(t *testing.T) {
-	t.Parallel() // most of the time it waits for leases
+// mixed is a cluster whose first server had the release before the current one.
+type mixed struct {
+	*cluster
+	old *Server
+	now release
+	// killed means that the old server was killed: its end is an error.
+	killed bool
+}
+
+// mixedSettings are those of its servers.
+const mixedSettings = "pool: {size: 1, spare: 0}\nlog: {level: debug}\ngateway: {self_check: 0}\n"
+
+// startMixed starts a cluster with a server of the release before the current one. The context bounds
+// the test.
+func startMixed(t *testing.T, settings string) (context.Context, *mixed) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	now := currentRelease(t)
 	before := earlierRelease(t, now)
 	all, err := NewCluster(ctx)
 	check(t, err)
-	c := &cluster{all, t}
-	t.Cleanup(func() { check(t, c.Stop()) })
-	const settings = "pool: {size: 1, spare: 0}\nlog: {level: debug}\ngateway: {self_check: 0}\n"
-	c.Program = before.program
-	old, err := c.Start(ctx, clusterLease, settings+version(before))
+	m := &mixed{cluster: &cluster{all, t}, now: now}
+	t.Cleanup(func() {
+		if err := m.Stop(); !m.killed {
+			check(t, err)
+		}
+	})
+	m.Program = before.program
+	m.old, err = m.Start(ctx, clusterLease, mixedSettings+settings+version(before))
 	check(t, err)
-	s := openAs(t, old, protocol.SessionCreate{})
+	m.Program = ""
+	return ctx, m
+}
+
+// join starts a server of the current release, and waits until both know each other.
+func (m *mixed) join(ctx context.Context, settings string) (*Server, *wire.Client) {
+	m.t.Helper()
+	fresh, err := m.Start(ctx, clusterLease, mixedSettings+settings+version(m.now))
+	check(m.t, err)
+	for _, srv := range []*Server{m.old, fresh} {
+		knowsTwo(m.t, srv)
+	}
+	client, err := wire.New(fresh.URL, fresh.Token, wire.Options{})
+	check(m.t, err)
+	return fresh, client
+}
+
+// kill kills the old server at once, and for good.
+func (m *mixed) kill() {
+	m.killed = true
+	_ = syscall.Kill(m.old.PID(), syscall.SIGSTOP) // so that it does not start the node again
+	m.old.Signal(syscall.SIGKILL)
+	_ = m.old.Halt(syscall.SIGKILL)
+}
+
+// resumes waits until a server has a session.
+func (m *mixed) resumes(ctx context.Context, on *wire.Client, id string) {
+	m.t.Helper()
+	eventually(m.t, "the session continues", func() bool {
+		_, err := on.ResumeSession(ctx, id)
+		if err != nil && !fault.Is(err, fault.Unavailable) {
+			m.t.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
+// TestUpgradeOfCluster moves a session of an earlier edition in a cluster. A node that lacks the edition
+// leaves the session in the blob store and names the edition, which is not there because its image is
+// too large. A node that has it continues the session.
+func TestUpgradeOfCluster(t *testing.T) {
+	t.Parallel() // most of the time it waits for leases
+	ctx, m := startMixed(t, "")
+	s := openAs(t, m.old, protocol.SessionCreate{})
 	s.run("ok", "x = 41")
 	about, err := s.client.Session(ctx, s.id)
 	check(t, err)
-	check(t, old.Halt(syscall.SIGTERM))
-	text, err := os.ReadFile(old.Config)
-	check(t, err)
-	check(t, os.WriteFile(old.Config, bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(before.runsc),
-		[]byte(now.runsc)), []byte(before.image), []byte(now.image)), 0o644))
-	old.program = ""
-	check(t, old.Boot(ctx))
+	m.old.installed(ctx, t, m.now, "1h, share: 0")
 	if got := s.run("ok", "x += 1; x").result(t); got != "42" {
 		t.Errorf("after the upgrade of its node: %s", got)
 	}
-
-	c.Program = ""
-	fresh, err := c.Start(ctx, clusterLease, settings+version(now))
+	fresh, other := m.join(ctx, "")
+	said, err := m.old.Drain()
 	check(t, err)
-	_, err = old.Drain()
-	check(t, err)
-	other, err := wire.New(fresh.URL, fresh.Token, wire.Options{})
-	check(t, err)
+	contains(t, said, "1 runtimes and images of sessions stay on this node")
 	runtime, _, _ := strings.Cut(about.Edition, "-")
 	// The gateway may try the drained node until it knows about the drain.
 	eventually(t, "the node without the edition names it", func() bool {
@@ -336,17 +417,17 @@ func TestUpgradeOfCluster(t *testing.T) {
 		}
 		return strings.Contains(err.Error(), runtime[:12])
 	})
-	contains(t, fresh.status(t), "parked", about.Edition[:8])
+	eventually(t, "the session is counted as parked", func() bool { // it is counted every ten seconds
+		said := fresh.status(t)
+		return strings.Contains(said, "parked") && strings.Contains(said, about.Edition[:8])
+	})
 	if code, err := fresh.JSON(ctx, "PATCH", "/v1/nodes/n0", map[string]bool{"draining": false},
 		nil); err != nil || code != 200 {
 		t.Fatalf("%d %v", code, err)
 	}
-	eventually(t, "the session continues on the node that has its edition", func() bool {
-		_, err := other.ResumeSession(ctx, s.id)
-		return err == nil
-	})
-	if got := s.on(fresh).run("ok", "x").result(t); got != "42" || c.owner(s.id) != 0 {
-		t.Errorf("after the move: %s on node %d", got, c.owner(s.id))
+	m.resumes(ctx, other, s.id)
+	if got := s.on(fresh).run("ok", "x").result(t); got != "42" || m.owner(s.id) != 0 {
+		t.Errorf("after the move: %s on node %d", got, m.owner(s.id))
 	}
 }
 
@@ -365,20 +446,9 @@ func knowsTwo(t *testing.T, srv *Server) {
 // never had the edition, uses them with their files and variables.
 func TestUpgradeCarriesParked(t *testing.T) {
 	t.Parallel() // most of the time it waits for the next look at the editions
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	now := currentRelease(t)
-	before := earlierRelease(t, now)
-	all, err := NewCluster(ctx)
-	check(t, err)
-	c := &cluster{all, t}
-	t.Cleanup(func() { check(t, c.Stop()) })
-	const settings = "pool: {size: 1, spare: 0}\ngateway: {self_check: 0}\n"
-	c.Program = before.program
-	old, err := c.Start(ctx, clusterLease, settings+version(before))
-	check(t, err)
+	ctx, m := startMixed(t, "")
 	yes := true
-	s := openAs(t, old, protocol.SessionCreate{Durable: &yes})
+	s := openAs(t, m.old, protocol.SessionCreate{Durable: &yes})
 	s.run("ok", "x = 41; n = open('file', 'w').write('in a file')")
 	taken, err := s.client.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.id, Name: "kept"})
 	check(t, err)
@@ -387,28 +457,16 @@ func TestUpgradeCarriesParked(t *testing.T) {
 	check(t, err)
 	check(t, s.conn.Close())
 
-	c.Program = ""
-	fresh, err := c.Start(ctx, clusterLease, settings+version(now))
-	check(t, err)
-	knowsTwo(t, old)
-	knowsTwo(t, fresh)
-	old.installed(ctx, t, now, "1s") // its sessions move to the store when it stops
-	contains(t, old.Log(), "session parked")
+	fresh, other := m.join(ctx, "")
+	m.old.installed(ctx, t, m.now, "1s") // its sessions move to the store when it stops
+	contains(t, m.old.Log(), "session parked")
 	eventually(t, "the earlier edition is removed", func() bool {
-		files, err := filepath.Glob(old.Dir + "/data/editions/*/*")
+		files, err := filepath.Glob(m.old.Dir + "/data/editions/*/*")
 		return err == nil && len(files) == 2
 	})
-	knowsTwo(t, old)
-	check(t, old.Halt(syscall.SIGTERM))
-	other, err := wire.New(fresh.URL, fresh.Token, wire.Options{})
-	check(t, err)
-	eventually(t, "the session continues on the other node", func() bool {
-		_, err := other.ResumeSession(ctx, s.id)
-		if err != nil && !fault.Is(err, fault.Unavailable) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
+	knowsTwo(t, m.old)
+	check(t, m.old.Halt(syscall.SIGTERM))
+	m.resumes(ctx, other, s.id)
 	const look = "x, open('file').read()"
 	on := s.on(fresh)
 	if got := on.run("ok", look).result(t); got != "(41, 'later')" {
@@ -428,49 +486,97 @@ func TestUpgradeCarriesParked(t *testing.T) {
 	}
 }
 
-// TestUpgradeFetchesEdition kills the only node that has the edition of a parked session. Another node,
-// which never had it, fetches the runtime and the image from the blob store, and continues the session
-// with its variables.
+// TestUpgradeFetchesEdition stops the only node that has the edition of a session, for good and without
+// an upgrade of its own. While it stops, it puts the runtime and the image into the blob store. Another
+// node, which never had them, fetches them, and continues the session with its variables.
 func TestUpgradeFetchesEdition(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	now := currentRelease(t)
-	before := earlierRelease(t, now)
-	all, err := NewCluster(ctx)
-	check(t, err)
-	c := &cluster{all, t}
-	defer c.Stop() // with the error of the server that is killed
-	const settings = "pool: {size: 1, spare: 0}\ngateway: {self_check: 0}\n"
-	c.Program = before.program
-	old, err := c.Start(ctx, clusterLease, settings+version(before))
-	check(t, err)
-	s := openAs(t, old, protocol.SessionCreate{})
+	t.Setenv("SANDGATE_CLUSTER_DRAIN_LIMIT", "100s") // the image has 2.7 GB
+	ctx, m := startMixed(t, "")
+	s := openAs(t, m.old, protocol.SessionCreate{})
 	s.run("ok", "x = 41")
 	check(t, s.conn.Close())
-	c.Program = ""
-	fresh, err := c.Start(ctx, clusterLease, settings+version(now))
-	check(t, err)
-	knowsTwo(t, old)
-	old.installed(ctx, t, now, "10m") // its session moves to the store when it stops
-	contains(t, old.Log(), "session parked")
-	eventually(t, "the earlier edition is in the store", func() bool {
-		stored, err := filepath.Glob(c.Dir + "/blobs/kept/editions/*")
-		return err == nil && len(stored) == 1
-	})
-	syscall.Kill(old.PID(), syscall.SIGSTOP) // so that it does not start the node again
-	old.Signal(syscall.SIGKILL)
-	old.Halt(syscall.SIGKILL)
-	other, err := wire.New(fresh.URL, fresh.Token, wire.Options{})
-	check(t, err)
-	eventually(t, "the other node has fetched the edition", func() bool {
-		_, err := other.ResumeSession(ctx, s.id)
-		if err != nil && !fault.Is(err, fault.Unavailable) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
+	fresh, other := m.join(ctx, "")
+	if stored, _ := filepath.Glob(m.Dir + "/blobs/kept/editions/*"); len(stored) != 0 {
+		t.Errorf("in the store before: %v", stored)
+	}
+	check(t, m.old.Halt(syscall.SIGTERM))
+	contains(t, m.old.Log(), "session parked", "editions=0")
+	m.resumes(ctx, other, s.id)
 	if got := s.on(fresh).run("ok", "x + 1").result(t); got != "42" {
 		t.Errorf("the session on the other node: %s", got)
 	}
 	contains(t, fresh.status(t), "earlier", "yes")
+}
+
+// TestUpgradeTakesOver kills a node whose earlier edition is at the end of its window, for good. One
+// durable session was carried over before, and another one, which runs, was not: its copy in the blob
+// store needs the earlier edition. Another node, which never had that one, continues the first session
+// with its files, and the second one with its variables, too.
+func TestUpgradeTakesOver(t *testing.T) {
+	t.Parallel() // most of the time it waits for the next look at the editions
+	const settings = "sessions: {durable_every: 1s, idle_pause: 0}\n"
+	ctx, m := startMixed(t, settings)
+	yes := true
+	var all []*session
+	for range 2 {
+		s := openAs(t, m.old, protocol.SessionCreate{Durable: &yes})
+		s.run("ok", "x = 41; n = open('file', 'w').write('in a file')")
+		all = append(all, s)
+	}
+	carried, runs := all[0], all[1]
+	m.old.installed(ctx, t, m.now, "2m") // they stay on its disk: there is no other node
+	for _, s := range all {
+		s.run("ok", "x += 1")
+	}
+	before, err := carried.client.Session(ctx, carried.id)
+	check(t, err)
+	fresh, other := m.join(ctx, settings)
+	_, err = carried.client.HibernateSession(ctx, carried.id)
+	check(t, err)
+	check(t, carried.conn.Close())
+	eventually(t, "a session is carried over", func() bool {
+		return strings.Contains(m.old.Log(), "carried over to the current runtime and image")
+	})
+	eventually(t, "its new copy is in the store", func() bool {
+		return m.copied(carried.id) != before.Edition
+	})
+	at := len(m.old.Log())
+	runs.run("ok", "x += 1")
+	eventually(t, "the copy with the last cell is in the store", func() bool {
+		return strings.Contains(m.old.Log()[at:], "copy is in the blob store\" session="+runs.id)
+	})
+	if of := m.copied(runs.id); of != before.Edition {
+		t.Errorf("the copy of the session that runs is of %s, want %s", of, before.Edition)
+	}
+	check(t, runs.conn.Close())
+	m.kill()
+	const look = "'x' in globals(), open('file').read()"
+	for s, want := range map[*session]string{
+		carried: "(False, 'in a file')", runs: "(True, 'in a file')",
+	} {
+		m.resumes(ctx, other, s.id)
+		if got := s.on(fresh).run("ok", look).result(t); got != want {
+			t.Errorf("on the other node: %s, want %s", got, want)
+		}
+	}
+	if got := runs.on(fresh).run("ok", "x").result(t); got != "43" {
+		t.Errorf("its variable: %s", got)
+	}
+}
+
+// copied returns the edition of the newest copy of a session in the blob store.
+func (m *mixed) copied(id string) (of string) {
+	m.t.Helper()
+	all, err := filepath.Glob(m.Dir + "/blobs/checkpoints/" + id + "/*.about")
+	check(m.t, err)
+	if len(all) == 0 {
+		return ""
+	}
+	text, err := os.ReadFile(all[len(all)-1])
+	if err != nil { // a later one has replaced it
+		return ""
+	}
+	_, of, _ = strings.Cut(string(text), `"edition":"`)
+	of, _, _ = strings.Cut(of, `"`)
+	return of
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -56,20 +55,7 @@ func objects(t *testing.T, s *blobtest.Server) (all []string) {
 func TestClusterStore(t *testing.T) {
 	bucket := inBucket(t)
 	c := newCluster(t, 2)
-	bin, err := Bin("sandgate")
-	check(t, err)
-	doctor := func() string {
-		// it fails for other reasons, too
-		out, _ := exec.Command(bin, "doctor", "--config", c.Servers[0].Config, "--url",
-			c.Servers[0].URL).CombinedOutput()
-		for line := range strings.Lines(string(out)) {
-			if strings.Contains(line, "blob store") {
-				return line
-			}
-		}
-		t.Fatalf("sandgate doctor does not report the blob store:\n%s", out)
-		return ""
-	}
+	doctor := func() string { return c.Servers[0].findings(t, "blob store") }
 	contains(t, doctor(), "ok", "stores, returns and removes")
 	c.drain(t)
 	if left := objects(t, bucket); len(left) > 0 {

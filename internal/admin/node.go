@@ -23,7 +23,7 @@ func DrainNode(ctx context.Context, a *console.Invocation, cfg *config.Config) e
 	for _, one := range []struct {
 		stay int
 		what string
-	}{{d.Snapshots, "snapshots"}, {d.Templates, "templates"}} {
+	}{{d.Snapshots, "snapshots"}, {d.Templates, "templates"}, {d.Editions, "runtimes and images of sessions"}} {
 		if one.stay > 0 {
 			fmt.Fprintf(a.Err, "%d %s stay on this node, and cannot be used without it.\n", one.stay,
 				one.what)

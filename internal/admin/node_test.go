@@ -31,7 +31,7 @@ func (n drainedNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 			return err
 		}
 		raw, err := json.Marshal(nodes.Moved{
-			Parked: 2, Stayed: n.stayed, Snapshots: 3, Templates: 4,
+			Parked: 2, Stayed: n.stayed, Snapshots: 3, Templates: 4, Editions: 5,
 		})
 		if err != nil {
 			return err
@@ -61,7 +61,8 @@ func TestDrainNamesWhatStays(t *testing.T) {
 		err = DrainNode(ctx, &console.Invocation{Out: &out, Err: &said}, cfg)
 		if (err == nil) != (stayed == 0) || !strings.HasPrefix(out.String(), "moved 2 sessions; ") ||
 			!strings.Contains(said.String(), "3 snapshots stay on this node") ||
-			!strings.Contains(said.String(), "4 templates stay on this node") {
+			!strings.Contains(said.String(), "4 templates stay on this node") ||
+			!strings.Contains(said.String(), "5 runtimes and images of sessions stay on") {
 			t.Errorf("with %d sessions that stay: %q, %q, %v", stayed, out.String(), said.String(), err)
 		}
 		cancel()

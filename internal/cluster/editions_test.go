@@ -26,6 +26,25 @@ func TestEditionsOfNodes(t *testing.T) {
 			t.Errorf("%s: %v", edition, got)
 		}
 	}
+	draining := false
+	few := Editions{Self: "a", Nodes: func(ctx context.Context) ([]Node, error) {
+		all, err := e.Nodes(ctx)
+		all[1].Draining = draining
+		return all, err
+	}}
+	for edition, want := range map[string]bool{
+		"mine": false, "new": true, "kept": true, "over": false,
+	} {
+		draining = false
+		others, has, err := few.Stays(t.Context(), edition)
+		if !others || has != want || err != nil {
+			t.Errorf("%s: %v %v %v", edition, others, has, err)
+		}
+		draining = true
+		if others, has, err := few.Stays(t.Context(), edition); others || has || err != nil {
+			t.Errorf("%s, when the other node is draining: %v %v %v", edition, others, has, err)
+		}
+	}
 	all, aerr := e.All(t.Context())
 	if want := map[string]bool{
 		"mine": true, "one": true, "new": true, "kept": true, "over": true,
@@ -35,6 +54,12 @@ func TestEditionsOfNodes(t *testing.T) {
 	err = errors.New("away")
 	if _, aerr := e.All(t.Context()); e.Elsewhere(t.Context(), "new") || aerr == nil {
 		t.Errorf("without the directory: %v", aerr)
+	}
+	if _, _, serr := e.Stays(t.Context(), "new"); serr == nil {
+		t.Error("without the directory nodes are known")
+	}
+	if others, has, err := (Editions{}).Stays(t.Context(), "new"); others || has || err != nil {
+		t.Errorf("a single node: %v %v %v", others, has, err)
 	}
 	if all, err := (Editions{}).All(t.Context()); len(all) != 0 || err != nil ||
 		(Editions{}).Elsewhere(t.Context(), "new") {

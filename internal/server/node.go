@@ -248,6 +248,7 @@ func (n *node) openAPI() error {
 	if kept.Stored, err = shareEditions(n, carrier.Stats()); err != nil {
 		return err
 	}
+	migrate.EditionsOf(moves).OnDrain(kept.StoreLast)
 	api.Self = newSelf(n.membership, n.manager, n.version, kept)
 	surveying, end := context.WithCancel(context.Background())
 	n.cleanup.do(end)

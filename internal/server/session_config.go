@@ -40,6 +40,7 @@ func (n *node) sessionConfig() (session.Config, error) {
 		SnapshotNames:  n.membership.snapshotNames,
 		Room:           n.membership.room,
 		Elsewhere:      n.membership.editions.Elsewhere,
+		UpgradeWindow:  time.Duration(cfg.Upgrade.Window),
 		Checkpoints:    cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "",
 		CheckpointRate: int64(cfg.Cluster.CheckpointRate),
 

@@ -24,7 +24,7 @@ func newMigrator(m *Manager) *migrate.Migrator {
 			Kept: m.dirs.Kept(),
 		},
 		Checkpoints: m.cfg.Checkpoints, CheckpointRate: m.cfg.CheckpointRate,
-		Retry:    m.cfg.DurableEvery,
+		Retry: m.cfg.DurableEvery, Window: m.cfg.UpgradeWindow,
 		Parallel: m.cfg.PoolParallel, Context: m.ctx, Go: m.work.Go, Stats: m.stats, Logger: m.log,
 	})
 }

@@ -89,7 +89,7 @@ type NodeList struct {
 	Nodes []NodeInfo `json:"nodes"`
 	// Parked counts the sessions in the blob store by their edition, at most 10,000 of them.
 	Parked map[string]int `json:"parked,omitempty"`
-	// Stored are the editions in the blob store, from where a node that lacks one fetches it.
+	// Stored are the editions in the blob store, from where any node that lacks one fetches it.
 	Stored []string `json:"stored,omitempty"`
 }
 
@@ -107,6 +107,9 @@ type Moved struct {
 	// Snapshots and Templates are the numbers of those that only this node has.
 	Snapshots int `json:"snapshots,omitempty"`
 	Templates int `json:"templates,omitempty"`
+	// Editions is the number of runtimes and images that only this node has, and that sessions in the
+	// blob store need.
+	Editions int `json:"editions,omitempty"`
 }
 
 // SessionOwner describes a session to a gateway that does not know its tenant.

@@ -73,7 +73,9 @@ const (
 	bytesPerSecond = 64 << 20
 	piece          = 1 << 20
 	// maxListed bounds the editions of a list, and the objects that one sweep removes.
-	maxListed   = 1000
+	maxListed = 1000
+	// entryAge is how much later an edition must have been replaced for its object to be written again.
+	entryAge    = time.Hour
 	macInfo     = "sandgate editions 1"
 	runtimeMode = 0o755
 	imageMode   = 0o644
@@ -113,8 +115,12 @@ type entry struct {
 	Replaced time.Time `json:"replaced"`
 }
 
+// Hurry makes all later work as fast as the blob store allows: the node is about to end.
+func (s *Share) Hurry() { s.pace.SetLimit(rate.Inf) }
+
 // Put puts an edition into the blob store, unless it is there. An image that is too large is left out:
-// nodes that have it can use the edition. replaced is when another edition replaced it.
+// nodes that have it can use the edition. replaced is when another edition replaced it. The latest one
+// counts: the node whose window is the longest has put it there.
 func (s *Share) Put(ctx context.Context, f edition.Files, replaced time.Time) (err error) {
 	put := 0
 	defer func() {
@@ -133,10 +139,13 @@ func (s *Share) Put(ctx context.Context, f edition.Files, replaced time.Time) (e
 		}
 	}
 	name := path.Join(editions, f.ID.String())
-	if _, err = s.entry(ctx, f.ID); !fault.Is(err, fault.NotFound) {
+	there, err := s.entry(ctx, f.ID)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		put++
+	case err != nil || replaced.Sub(there.Replaced) < entryAge:
 		return err
 	}
-	put++
 	return s.putJSON(ctx, name, entry{replaced})
 }
 
@@ -232,6 +241,22 @@ func (s *Share) read(ctx context.Context, name string, v any) error {
 		return err
 	}
 	return fault.Wrap(fault.Malformed, op, json.Unmarshal(text, v))
+}
+
+// Whole reports whether a node that has neither the runtime nor the image of an edition can fetch it.
+func (s *Share) Whole(ctx context.Context, id edition.ID) (bool, error) {
+	_, err := s.entry(ctx, id)
+	for _, name := range []string{
+		path.Join(runtimes, id.Runtime), path.Join(images, id.Image),
+	} {
+		if err == nil {
+			_, err = s.describeFile(ctx, name)
+		}
+	}
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // entry reads the object of an edition. Errors: NotFound.

@@ -266,3 +266,52 @@ func TestShareLargeImage(t *testing.T) {
 		t.Error("a put continues after its end")
 	}
 }
+
+// TestShareAfterTheWindow: a machine that had an edition and has removed it fetches it again after its
+// window, for a session of a machine that has failed. It is ending at once, and stays until the session
+// is there. The time of the machine whose window is the longest counts.
+func TestShareAfterTheWindow(t *testing.T) {
+	t.Parallel()
+	m := newMachines(t)
+	first := m.open("a", "runtime 1", "image 1", 3).Current()
+	of := first.String()
+	a := m.open("a", "runtime 2", "image 2", 3)
+	for range 2 {
+		must(t, a.Survey(nil, false))
+	}
+	if len(a.List()) != 1 {
+		t.Fatalf("the machine has %+v", a.List())
+	}
+	s := m.share("secret", 1<<20)
+	other := m.open("b", "runtime 1", "image 1", 3)
+	whole := func(want bool) {
+		t.Helper()
+		if is, err := s.Whole(t.Context(), first.ID); is != want || err != nil {
+			t.Errorf("it can be fetched: %v %v", is, err)
+		}
+	}
+	long := time.Now().Add(-48 * time.Hour)
+	whole(false)
+	must(t, m.share("secret", 1<<10).Put(t.Context(), other.Current(), long))
+	whole(false)
+	for _, at := range []time.Duration{0, 24 * time.Hour, time.Hour, 24*time.Hour + time.Minute} {
+		must(t, s.Put(t.Context(), other.Current(), long.Add(at)))
+	}
+	whole(true)
+	a.UseSource(s)
+	_, err := find(t, a, first.ID)
+	must(t, err)
+	if list := a.List(); len(list) != 2 || !list[1].Replaced.Equal(long.Add(24*time.Hour)) ||
+		!a.Ends(of) {
+		t.Errorf("the machine has %+v, it ends: %v", a.List(), a.Ends(of))
+	}
+	must(t, a.Survey([]string{of}, false)) // no session of it is there yet
+	if _, err := find(t, a, first.ID); err != nil {
+		t.Errorf("it was removed at once: %v", err)
+	}
+	if m.counts.fetched != 1 || m.counts.failed != 0 || m.counts.stored != 2 {
+		t.Errorf("counted: %+v", m.counts)
+	}
+	s.Hurry()
+	must(t, s.Put(t.Context(), other.Current(), time.Now()))
+}

@@ -4,6 +4,7 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/edition"
-	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
@@ -52,13 +53,26 @@ type Stored interface {
 	List(ctx context.Context) ([]string, error)
 	// Sweep removes those that are not needed and were put there before a time.
 	Sweep(ctx context.Context, needed map[string]bool, before time.Time) (int, error)
+	// Whole reports whether a node that has none of its files can fetch an edition.
+	Whole(ctx context.Context, id edition.ID) (bool, error)
+	// Hurry makes the work on files as fast as the blob store allows.
+	Hurry()
+}
+
+// Users are the sessions and snapshots of a node, and the parked sessions. migrate.Editions implements
+// it.
+type Users interface {
+	// EditionUse counts what on this node needs each edition.
+	EditionUse() map[string]nodes.EditionUse
+	// ParkedEditions counts the sessions in the blob store that need each.
+	ParkedEditions(ctx context.Context) (map[string]int, error)
 }
 
 // Survey reports which editions a node keeps and what needs them.
 type Survey struct {
 	Store *edition.Store
 	// Needed has the sessions and snapshots.
-	Needed migrate.Editions
+	Needed Users
 	// Shared is true in a cluster with a blob store.
 	Shared bool
 	// Window is how long the node keeps earlier editions.
@@ -70,6 +84,9 @@ type Survey struct {
 	Log    *slog.Logger
 
 	sharedAt time.Time // when share ran last; one goroutine uses it
+	// sharing is held while editions are put into the blob store. once makes it.
+	sharing ctxlock.Lock
+	once    sync.Once
 
 	mu      sync.Mutex // guards use and counted, and is held while they are counted
 	counted time.Time
@@ -87,11 +104,14 @@ func (e *Survey) every() time.Duration {
 	return min(max(e.Window/perWindow, surveyLeast), surveyEvery)
 }
 
-// Run removes editions that are not needed, until ctx ends. In a cluster with a blob store an edition
-// stays until the end of its window, because sessions and snapshots in the store may need it.
+// Run puts the editions into the blob store that something there needs, at once and then from time
+// to time, carries sessions over, and removes editions that are not needed, until ctx ends. In a
+// cluster with a blob store an edition stays until the end of its window, because sessions and
+// snapshots in the store may need it.
 func (e *Survey) Run(ctx context.Context) {
 	tick := time.NewTicker(e.every())
 	defer tick.Stop()
+	e.share(ctx) // the node may end soon
 	for {
 		select {
 		case <-tick.C:
@@ -176,7 +196,22 @@ func (e *Survey) counts() map[string]nodes.EditionUse {
 	return e.use
 }
 
-// InStore counts the sessions in the blob store, and lists the editions there; nil without one.
+// wholes returns the editions in the blob store that any node can fetch.
+func (e *Survey) wholes(ctx context.Context) (all []string, err error) {
+	known, err := e.Stored.List(ctx)
+	for _, text := range known {
+		id, _ := edition.Parse(text)
+		whole, werr := e.Stored.Whole(ctx, id)
+		if whole {
+			all = append(all, text)
+		}
+		err = errors.Join(err, werr)
+	}
+	return all, err
+}
+
+// InStore counts the sessions in the blob store, and lists the editions there that any node can fetch;
+// nil without a blob store.
 func (e *Survey) InStore() (parked map[string]int, stored []string) {
 	e.parkedMu.Lock()
 	defer e.parkedMu.Unlock()
@@ -188,7 +223,7 @@ func (e *Survey) InStore() (parked map[string]int, stored []string) {
 	defer cancel()
 	parked, err := e.Needed.ParkedEditions(ctx)
 	if err == nil && e.Stored != nil {
-		stored, err = e.Stored.List(ctx)
+		stored, err = e.wholes(ctx)
 	}
 	if err != nil {
 		e.Log.Warn("the sessions in the blob store were not counted", "error", err)

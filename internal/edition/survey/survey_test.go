@@ -107,15 +107,25 @@ func TestEvery(t *testing.T) {
 }
 
 // shared are the editions in a blob store.
-type shared struct{ put, needed []string }
+type shared struct {
+	put, needed []string
+	err         error
+	part, fast  bool
+}
 
 func (s *shared) Put(_ context.Context, f edition.Files, replaced time.Time) error {
 	if replaced.IsZero() {
 		return errors.New("the time is missing")
 	}
-	s.put = append(s.put, f.String())
-	return nil
+	if s.err == nil {
+		s.put = append(s.put, f.String())
+	}
+	return s.err
 }
+
+func (s *shared) Whole(context.Context, edition.ID) (bool, error) { return !s.part, nil }
+
+func (s *shared) Hurry() { s.fast = true }
 
 func (s *shared) List(context.Context) ([]string, error) { return s.put, nil }
 
@@ -127,8 +137,18 @@ func (s *shared) Sweep(_ context.Context, needed map[string]bool, before time.Ti
 	return 0, nil
 }
 
-// TestShareNeeded puts the earlier editions into the blob store that something needs. Those that
-// something needs, or another node has, are not removed.
+// others are the nodes of a cluster besides one.
+func others(all ...cluster.NodeInfo) cluster.Editions {
+	return cluster.Editions{Self: "self", Nodes: func(context.Context) (nodes []cluster.Node, _ error) {
+		for _, info := range all {
+			nodes = append(nodes, cluster.Node{ID: "other", NodeInfo: info})
+		}
+		return nodes, nil
+	}}
+}
+
+// TestShareNeeded puts the editions into the blob store that something needs, and the current one only
+// if no other node has it. Those that something needs, or another node has, are not removed.
 func TestShareNeeded(t *testing.T) {
 	t.Parallel()
 	open := opener(t)
@@ -136,47 +156,141 @@ func TestShareNeeded(t *testing.T) {
 	open("two", time.Hour)
 	third := open("three", time.Hour).Current().String()
 	store := open("four", time.Hour)
+	fourth := store.Current().String()
+	away := errors.New("the blob store is away")
 	for _, test := range []struct {
 		needed    map[string]bool
 		err       error
+		use       string
+		others    cluster.Editions
 		put, kept []string
 	}{
-		{needed: map[string]bool{}, kept: []string{"other"}},
+		{others: others(cluster.NodeInfo{Image: "other"}), kept: []string{"other"}},
 		{
-			needed: map[string]bool{first: true}, put: []string{first},
-			kept: []string{first, third, "other"},
+			needed: map[string]bool{first: true, fourth: true}, use: third, others: others(),
+			put: []string{first, third}, kept: []string{first, third, fourth},
 		},
-		{err: errors.New("the blob store is away")},
+		{
+			needed: map[string]bool{fourth: true}, others: others(cluster.NodeInfo{Image: fourth}),
+			kept: []string{fourth},
+		},
+		{
+			needed: map[string]bool{fourth: true}, others: others(cluster.NodeInfo{Image: "new"}),
+			put: []string{fourth}, kept: []string{fourth, "new"},
+		},
+		{needed: map[string]bool{first: true}, err: away, put: []string{first}},
+		{err: away},
 	} {
 		s := &shared{}
 		use := map[string]nodes.EditionUse{}
-		if len(test.needed) > 0 {
-			use[third] = nodes.EditionUse{Snapshots: 1}
-			test.put = append(test.put, third)
+		if test.use != "" {
+			use[test.use] = nodes.EditionUse{Snapshots: 1}
 		}
 		e := &Survey{
 			Store: store, Stored: s, Carrier: &carrier{needed: test.needed, err: test.err},
-			Others: cluster.Editions{Nodes: func(context.Context) ([]cluster.Node, error) {
-				return []cluster.Node{{NodeInfo: cluster.NodeInfo{Image: "other"}}}, nil
-			}},
-			Log: slog.New(slog.DiscardHandler), use: use, counted: time.Now(),
+			Others: test.others, Log: slog.New(slog.DiscardHandler), use: use, counted: time.Now(),
+		}
+		want := func(when string) {
+			t.Helper()
+			slices.Sort(s.put)
+			slices.Sort(test.put)
+			slices.Sort(test.kept)
+			if !slices.Equal(s.put, test.put) || !slices.Equal(s.needed, test.kept) {
+				t.Errorf("%v, %s: put %v, kept %v", test.needed, when, s.put, s.needed)
+			}
 		}
 		e.share(t.Context())
-		slices.Sort(s.put)
-		slices.Sort(test.put)
-		slices.Sort(test.kept)
-		if !slices.Equal(s.put, test.put) || !slices.Equal(s.needed, test.kept) {
-			t.Errorf("%v: put %v, kept %v", test.needed, s.put, s.needed)
-		}
+		want("within the window")
 		s.put = nil
-		e.Store, e.sharedAt = open("four", time.Nanosecond), time.Time{}
-		e.share(t.Context())
-		if s.put != nil {
-			t.Errorf("%v: put editions that end: %v", test.needed, s.put)
-		}
 		e.share(t.Context())
 		if s.put != nil {
 			t.Error("it looked again at once")
+		}
+		// The sessions of one that ends are carried over. If the node fails before, others need it.
+		e.Store, e.sharedAt = open("four", time.Nanosecond), time.Time{}
+		e.share(t.Context())
+		want("after the window")
+	}
+}
+
+// users are the sessions of a node.
+type users map[string]nodes.EditionUse
+
+func (u users) EditionUse() map[string]nodes.EditionUse { return u }
+
+func (users) ParkedEditions(context.Context) (map[string]int, error) { return nil, nil }
+
+// TestStoreLast: a node that ends puts the editions into the blob store that sessions need and no other
+// node keeps, also its current one, and reports how many it could not put there.
+func TestStoreLast(t *testing.T) {
+	t.Parallel()
+	open := opener(t)
+	first := open("one", time.Hour).Current().String()
+	second := open("two", time.Hour).Current().String()
+	store := open("three", time.Hour)
+	third := store.Current().String()
+	needed := map[string]bool{first: true}
+	use := users{third: {Sessions: 1}}
+	all := []string{first, third}
+	slices.Sort(all)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, test := range map[string]struct {
+		others cluster.Editions
+		stored shared
+		ctx    context.Context
+		held   bool
+		put    []string
+		left   int
+	}{
+		"no other node":        {put: all},
+		"a node without them":  {others: others(cluster.NodeInfo{Image: second}), put: all},
+		"a node with one":      {others: others(cluster.NodeInfo{Image: third}), put: []string{first}},
+		"a node with both":     {others: others(cluster.NodeInfo{Image: third, Earlier: []string{first}})},
+		"one that is draining": {others: others(cluster.NodeInfo{Image: third, Draining: true}), put: all},
+		"one where it ends": {
+			others: others(cluster.NodeInfo{
+				Image: third, Earlier: []string{first}, Ending: []string{first},
+			}),
+			put: []string{first},
+		},
+		"a full store":        {stored: shared{err: errors.New("it is full")}, left: 2},
+		"an image too large":  {stored: shared{part: true}, put: all, left: 2},
+		"the end of the time": {ctx: ended, held: true, left: 2},
+	} {
+		s := test.stored
+		e := &Survey{
+			Store: store, Stored: &s, Carrier: &carrier{needed: needed}, Needed: use,
+			Others: test.others, Log: slog.New(slog.DiscardHandler),
+			// Sessions may be new since they were counted.
+			use: map[string]nodes.EditionUse{}, counted: time.Now(),
+		}
+		ctx := t.Context()
+		if test.held { // another goroutine puts an edition there
+			ctx = test.ctx
+			if err := e.turn().Lock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := e.StoreLast(ctx)
+		slices.Sort(s.put)
+		if left != test.left || !slices.Equal(s.put, test.put) || !s.fast {
+			t.Errorf("%s: put %v, left %d", name, s.put, left)
+		}
+	}
+	if left := (&Survey{}).StoreLast(t.Context()); left != 0 {
+		t.Errorf("without a blob store %d are left", left)
+	}
+}
+
+// TestInStore lists the editions in the blob store that any node can fetch.
+func TestInStore(t *testing.T) {
+	t.Parallel()
+	for _, part := range []bool{false, true} {
+		s := &shared{put: []string{"a-b"}, part: part}
+		e := &Survey{Stored: s, Needed: users{}, Log: slog.New(slog.DiscardHandler)}
+		if _, stored := e.InStore(); (len(stored) == 0) != part {
+			t.Errorf("without its image: %v; the store has %v", part, stored)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (a Again) Ending(ctx context.Context, ends func(edition string) bool, all b
 }
 
 // endingCopies returns the sessions whose newest checkpoint needs an edition that ends, and that are
-// not on this node.
+// not on this node. It calls ends for those of this node, too.
 func (a Again) endingCopies(ctx context.Context, ends func(edition string) bool) (
 	ids []string, err error,
 ) {
@@ -66,9 +66,11 @@ func (a Again) endingCopies(ctx context.Context, ends func(edition string) bool)
 	if err != nil {
 		return nil, err
 	}
+	// Those of this node are not fetched, but need their edition until they have a later checkpoint.
 	here, _ := a.cfg.Sessions.All()
+	mine := map[string]bool{}
 	for _, s := range here {
-		delete(newest, s.Describe().ID)
+		mine[s.Describe().ID] = true
 	}
 	known := map[string]string{}
 	a.mu.Lock()
@@ -82,7 +84,7 @@ func (a Again) endingCopies(ctx context.Context, ends func(edition string) bool)
 			}
 		}
 		known[name] = of
-		if of != "" && ends(of) {
+		if of != "" && ends(of) && !mine[id] {
 			ids = append(ids, id)
 		}
 	}

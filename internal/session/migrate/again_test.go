@@ -45,6 +45,11 @@ func TestParkedAgain(t *testing.T) {
 		}
 	}
 	ending("runtime-image", true)
+	asked := false // the checkpoints of this node's own sessions need it, too
+	_, err := again.Ending(t.Context(), func(string) bool { asked = true; return true }, true)
+	if err != nil || !asked {
+		t.Errorf("its own checkpoints: %v %v", asked, err)
+	}
 	must(t, again.Park(t.Context(), id))
 	if b.has(id) != nil {
 		t.Error("it is still here")

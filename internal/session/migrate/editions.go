@@ -17,7 +17,9 @@ import (
 
 // A session in the blob store can be resumed with the edition that wrote its memory only: the runtime
 // and the image. A node that lacks it leaves the session in the store until the window of the edition
-// is over. Then the session is adopted, and ends with the reason "upgraded".
+// is over, and for the time of a window after the session was parked: the edition may have been the
+// current one of the node that has parked it. Then the session is adopted, and ends with the reason
+// "upgraded".
 
 // Keys are the parts of a backend that show which snapshots a node can restore: see
 // sandbox.Backend.
@@ -32,6 +34,27 @@ type Editions struct{ m *Migrator }
 
 // EditionsOf returns the editions of a node.
 func EditionsOf(m *Migrator) Editions { return Editions{m} }
+
+// OnDrain makes each drain call store while it parks the sessions. store puts the editions into the
+// blob store that sessions there need, until ctx ends, and returns how many only this node has then.
+func (e Editions) OnDrain(store func(ctx context.Context) (left int)) {
+	e.m.mu.Lock()
+	defer e.m.mu.Unlock()
+	e.m.storeEditions = store
+}
+
+// storeAll calls the function of OnDrain.
+func (e Editions) storeAll(ctx context.Context) (left int) {
+	e.m.mu.Lock()
+	store := e.m.storeEditions
+	e.m.mu.Unlock()
+	if store == nil {
+		return 0
+	}
+	left = store(ctx)
+	e.m.cfg.Stats.EditionsLeft.Add(int64(left))
+	return left
+}
 
 // setEdition sets the edition of a session whose snapshot is below folder. Without one, as for a
 // session that has no snapshot, any node may try.
@@ -54,8 +77,13 @@ func (e Editions) checkEdition(ctx context.Context, from stored) error {
 		err = fault.New(fault.Conflict, op, "the key is another one")
 	}
 	switch {
-	case err == nil, from.parked && fault.Is(err, fault.Conflict):
+	case err == nil:
 		return nil
+	case from.parked && fault.Is(err, fault.Conflict):
+		if time.Since(from.Parked) > e.m.cfg.Window {
+			return nil
+		}
+		// The node that has parked it had the edition.
 	case fault.Is(err, fault.Conflict):
 		return &fault.Error{
 			Kind: fault.Unavailable, Op: op, RetryAfter: 30, Err: err,

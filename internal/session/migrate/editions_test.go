@@ -43,6 +43,11 @@ func TestAdoptNeedsEdition(t *testing.T) {
 	}
 	count(map[string]int{"runtime-image": 1})
 	b.cfg.Keys = lacking{err: fault.New(fault.Conflict, "test", "gone")}
+	b.cfg.Window = time.Hour // the node that has parked it had the edition
+	if err := b.adoptIt(id); !fault.Is(err, fault.Unavailable) || b.has(id) != nil {
+		t.Errorf("just after it was parked: %v", err)
+	}
+	b.cfg.Window = 0
 	must(t, b.adoptIt(id))
 	if b.has(id) == nil {
 		t.Error("after the window it is not adopted")
@@ -65,6 +70,29 @@ func TestTakeOverNeedsEdition(t *testing.T) {
 		}
 		b.cfg.Keys = keys{}
 		must(t, b.adoptIt(id))
+	}
+}
+
+// TestDrainStoresEditions: a drain stores the editions that the parked sessions need, until it ends,
+// and reports and counts those that only this node has.
+func TestDrainStoresEditions(t *testing.T) {
+	c := newTestCluster(t)
+	a := c.start("a")
+	a.create(id, "v", false)
+	var until time.Time
+	EditionsOf(a.Migrator).OnDrain(func(ctx context.Context) int {
+		until, _ = ctx.Deadline()
+		return 2
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	want, _ := ctx.Deadline()
+	moved, err := a.Drain(ctx)
+	if err != nil || moved.Parked != 1 || moved.Editions != 2 || !until.Equal(want) {
+		t.Errorf("%+v %v, until %s", moved, err, until)
+	}
+	if n := a.cfg.Stats.EditionsLeft.Load(); n != 2 {
+		t.Errorf("counted: %d", n)
 	}
 }
 

@@ -128,6 +128,8 @@ type Config struct {
 	Room func(context.Context) bool
 	// Elsewhere reports whether another node has an edition that does not end there; nil for no.
 	Elsewhere func(ctx context.Context, edition string) bool
+	// Window is how long nodes keep earlier editions.
+	Window time.Duration
 	// Copies has the copies of durable sessions on disk.
 	Copies durable.Store
 	// Node is this node's name.
@@ -176,6 +178,8 @@ type Migrator struct {
 	// editionOf has the editions of the newest checkpoints in the store, by their names, as far as they
 	// were read.
 	editionOf map[string]string
+	// storeEditions is the function of Editions.OnDrain; nil for none.
+	storeEditions func(ctx context.Context) (left int)
 	// last reports that the node is about to end.
 	last atomic.Bool
 }

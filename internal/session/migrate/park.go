@@ -43,6 +43,8 @@ func (m *Migrator) parkAll(ctx context.Context) (d nodes.Moved, _ error) {
 	var mu sync.Mutex // guards d
 	turns := make(chan struct{}, m.cfg.Parallel)
 	var wg sync.WaitGroup
+	editions := 0
+	wg.Go(func() { editions = EditionsOf(m).storeAll(ctx) })
 	for _, s := range all {
 		turns <- struct{}{}
 		wg.Go(func() {
@@ -66,6 +68,7 @@ func (m *Migrator) parkAll(ctx context.Context) (d nodes.Moved, _ error) {
 		})
 	}
 	wg.Wait()
+	d.Editions = editions
 	if m.cfg.Snapshots != nil {
 		d.Snapshots = m.cfg.Snapshots(ctx)
 	}
@@ -73,7 +76,7 @@ func (m *Migrator) parkAll(ctx context.Context) (d nodes.Moved, _ error) {
 		d.Templates = m.cfg.Templates(ctx)
 	}
 	m.log.Info("drained", "parked", d.Parked, "stayed", d.Stayed, "snapshots", d.Snapshots,
-		"templates", d.Templates)
+		"templates", d.Templates, "editions", d.Editions)
 	return d, nil
 }
 

@@ -179,6 +179,8 @@ type Config struct {
 	Room func(context.Context) bool
 	// Elsewhere reports whether another node has an edition that does not end there; nil for no.
 	Elsewhere func(ctx context.Context, edition string) bool
+	// UpgradeWindow is how long nodes keep earlier editions.
+	UpgradeWindow time.Duration
 	// Node is this node's name in the directory.
 	Node cluster.NodeID
 	// Checkpoints uploads the copies of durable sessions to Blobs, with at most

@@ -15,10 +15,13 @@ func (s *Stats) addMoves() {
 			"at the end of the window of their own.")
 	s.CarryFailed = s.counter("carry_failed",
 		"Attempts to do so that failed. They stay as they are, with their runtime and image.")
+	s.EditionsLeft = s.counter("editions_left",
+		"Runtimes and images that sessions in the blob store need, and that this node could not put "+
+			"there while it was drained or stopped.")
 	s.editionsStored = s.counter("editions_stored",
-		"Earlier runtimes and images that this node has put into the blob store.")
+		"Runtimes and images that this node has put into the blob store.")
 	s.editionsFetched = s.counter("editions_fetched",
-		"Earlier runtimes and images that this node has fetched from the blob store.")
+		"Runtimes and images that this node has fetched from the blob store.")
 	s.editionsFailed = s.counter("editions_failed", "Attempts to put one there, or to fetch one, that failed.")
 }
 

@@ -40,7 +40,7 @@ type Stats struct {
 	Snapshots, Forks, Preserved, Recovered             *Counter
 	Checkpoints, CheckpointBytes, CheckpointsFailed    *Counter
 	Parked, Adopted, Fenced, TakenOver, StoreSwept     *Counter
-	Carried, CarryFailed                               *Counter
+	Carried, CarryFailed, EditionsLeft                 *Counter
 	SnapshotsStored, SnapshotsFetched, snapshotsFailed *Counter
 	templatesStored, templatesFetched, templatesFailed *Counter
 	editionsStored, editionsFetched, editionsFailed    *Counter

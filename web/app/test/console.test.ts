@@ -46,6 +46,7 @@ describe('nodes', () => {
     expect(stateOf(node({ state: 'draining', hibernated: 1200 }))).toBe('Takes no sessions. 1,201 sessions left.')
     expect(stateOf(node({ state: 'drained', moved: { parked: 1, stayed: 0 } }))).toBe('Takes no sessions. 1 session moved. The machine can be stopped.')
     expect(stateOf(node({ state: 'drained', moved: { parked: 0, stayed: 1, templates: 2 } }))).toBe('Takes no sessions. 0 sessions moved. 1 session could not move, 2 templates only here.')
+    expect(stateOf(node({ state: 'drained', moved: { parked: 2, stayed: 0, editions: 1 } }))).toBe('Takes no sessions. 2 sessions moved. 1 image of moved sessions only here.')
     expect(stateOf(node({ state: 'drained', drain_error: 'no store' }))).toBe('Takes no sessions. The drain failed: no store')
     expect(stateOf(node({ state: 'unreachable' }))).toMatch(/does not answer/i)
     language.value = german

@@ -38,6 +38,7 @@ export function stateOf(n: NodeInfo): string {
     n.moved?.stayed && plural(n.moved.stayed, '1 session could not move', '{n} sessions could not move'),
     n.moved?.snapshots && plural(n.moved.snapshots, '1 snapshot only here', '{n} snapshots only here'),
     n.moved?.templates && plural(n.moved.templates, '1 template only here', '{n} templates only here'),
+    n.moved?.editions && plural(n.moved.editions, '1 image of moved sessions only here', '{n} images of moved sessions only here'),
   ].filter(Boolean)
   return [
     closed, n.moved && plural(n.moved.parked, '1 session moved.', '{n} sessions moved.'), left.length > 0 ? `${left.join(', ')}.` : t('The machine can be stopped.'),

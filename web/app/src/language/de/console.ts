@@ -88,6 +88,9 @@ export const consoleTexts: Texts = {
   '{n} sessions could not move': { one: '1 Sitzung konnte nicht umziehen', other: '{n} Sitzungen konnten nicht umziehen' },
   '{n} snapshots only here': { one: '1 Snapshot nur hier', other: '{n} Snapshots nur hier' },
   '{n} templates only here': { one: '1 Vorlage nur hier', other: '{n} Vorlagen nur hier' },
+  '{n} images of moved sessions only here': {
+    one: '1 Abbild umgezogener Sitzungen nur hier', other: '{n} Abbilder umgezogener Sitzungen nur hier',
+  },
   '{n} sessions moved.': { one: '1 Sitzung ist umgezogen.', other: '{n} Sitzungen sind umgezogen.' },
   'The machine can be stopped.': 'Der Rechner kann angehalten werden.',
 
