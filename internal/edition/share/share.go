@@ -115,8 +115,11 @@ type entry struct {
 	Replaced time.Time `json:"replaced"`
 }
 
-// Hurry makes all later work as fast as the blob store allows: the node is about to end.
-func (s *Share) Hurry() { s.pace.SetLimit(rate.Inf) }
+// Hurry makes all work as fast as the blob store allows, until end is called: the node may end soon.
+func (s *Share) Hurry() (end func()) {
+	s.pace.SetLimit(rate.Inf)
+	return func() { s.pace.SetLimit(bytesPerSecond) }
+}
 
 // Put puts an edition into the blob store, unless it is there. An image that is too large is left out:
 // nodes that have it can use the edition. replaced is when another edition replaced it. The latest one

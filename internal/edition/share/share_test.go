@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/edition"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -312,6 +314,11 @@ func TestShareAfterTheWindow(t *testing.T) {
 	if m.counts.fetched != 1 || m.counts.failed != 0 || m.counts.stored != 2 {
 		t.Errorf("counted: %+v", m.counts)
 	}
-	s.Hurry()
-	must(t, s.Put(t.Context(), other.Current(), time.Now()))
+	end := s.Hurry()
+	if s.pace.Limit() != rate.Inf {
+		t.Errorf("in a hurry: %v", s.pace.Limit())
+	}
+	if end(); s.pace.Limit() != bytesPerSecond {
+		t.Errorf("after it: %v", s.pace.Limit())
+	}
 }

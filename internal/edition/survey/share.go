@@ -67,7 +67,7 @@ func (e *Survey) StoreLast(ctx context.Context) (left int) {
 	if e.Stored == nil {
 		return 0
 	}
-	e.Stored.Hurry()
+	defer e.Stored.Hurry()()
 	e.mu.Lock()
 	e.use = nil // sessions of the last seconds count
 	e.mu.Unlock()

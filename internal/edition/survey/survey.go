@@ -55,8 +55,8 @@ type Stored interface {
 	Sweep(ctx context.Context, needed map[string]bool, before time.Time) (int, error)
 	// Whole reports whether a node that has none of its files can fetch an edition.
 	Whole(ctx context.Context, id edition.ID) (bool, error)
-	// Hurry makes the work on files as fast as the blob store allows.
-	Hurry()
+	// Hurry makes the work on files as fast as the blob store allows, until end is called.
+	Hurry() (end func())
 }
 
 // Users are the sessions and snapshots of a node, and the parked sessions. migrate.Editions implements

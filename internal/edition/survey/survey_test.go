@@ -110,7 +110,8 @@ func TestEvery(t *testing.T) {
 type shared struct {
 	put, needed []string
 	err         error
-	part, fast  bool
+	part        bool
+	fast, slow  bool
 }
 
 func (s *shared) Put(_ context.Context, f edition.Files, replaced time.Time) error {
@@ -125,7 +126,10 @@ func (s *shared) Put(_ context.Context, f edition.Files, replaced time.Time) err
 
 func (s *shared) Whole(context.Context, edition.ID) (bool, error) { return !s.part, nil }
 
-func (s *shared) Hurry() { s.fast = true }
+func (s *shared) Hurry() (end func()) {
+	s.fast = !s.fast
+	return func() { s.slow = true }
+}
 
 func (s *shared) List(context.Context) ([]string, error) { return s.put, nil }
 
@@ -274,7 +278,7 @@ func TestStoreLast(t *testing.T) {
 		}
 		left := e.StoreLast(ctx)
 		slices.Sort(s.put)
-		if left != test.left || !slices.Equal(s.put, test.put) || !s.fast {
+		if left != test.left || !slices.Equal(s.put, test.put) || !s.fast || !s.slow {
 			t.Errorf("%s: put %v, left %d", name, s.put, left)
 		}
 	}
