@@ -538,16 +538,18 @@ func TestUpgradeTakesOver(t *testing.T) {
 		return strings.Contains(m.old.Log(), "carried over to the current runtime and image")
 	})
 	eventually(t, "its new copy is in the store", func() bool {
-		return m.copied(carried.id) != before.Edition
+		_, of := m.copied(carried.id)
+		return of != "" && of != before.Edition
 	})
-	at := len(m.old.Log())
+	earlier, _ := m.copied(runs.id)
 	runs.run("ok", "x += 1")
 	eventually(t, "the copy with the last cell is in the store", func() bool {
-		return strings.Contains(m.old.Log()[at:], "copy is in the blob store\" session="+runs.id)
+		name, of := m.copied(runs.id)
+		if of != "" && of != before.Edition {
+			t.Fatalf("the copy of the session that runs is of %s, want %s", of, before.Edition)
+		}
+		return name != earlier
 	})
-	if of := m.copied(runs.id); of != before.Edition {
-		t.Errorf("the copy of the session that runs is of %s, want %s", of, before.Edition)
-	}
 	check(t, runs.conn.Close())
 	m.kill()
 	const look = "'x' in globals(), open('file').read()"
@@ -564,19 +566,20 @@ func TestUpgradeTakesOver(t *testing.T) {
 	}
 }
 
-// copied returns the edition of the newest copy of a session in the blob store.
-func (m *mixed) copied(id string) (of string) {
+// copied returns the name and the edition of the newest copy of a session in the blob store.
+func (m *mixed) copied(id string) (name, of string) {
 	m.t.Helper()
 	all, err := filepath.Glob(m.Dir + "/blobs/checkpoints/" + id + "/*.about")
 	check(m.t, err)
 	if len(all) == 0 {
-		return ""
+		return "", ""
 	}
-	text, err := os.ReadFile(all[len(all)-1])
+	name = all[len(all)-1]
+	text, err := os.ReadFile(name)
 	if err != nil { // a later one has replaced it
-		return ""
+		return name, ""
 	}
 	_, of, _ = strings.Cut(string(text), `"edition":"`)
 	of, _, _ = strings.Cut(of, `"`)
-	return of
+	return name, of
 }
