@@ -194,7 +194,7 @@ func (c editionCheck) earlier(e nodes.Edition) (all []gvisor.Finding) {
 	switch {
 	case n > 0:
 		all = append(all, finding(editionsName, gvisor.OK, "",
-			"%s is kept for %s until %s; then they keep their files only", shortID(e.ID), users, end))
+			"%s is kept for %s until %s; then they are carried over", shortID(e.ID), users, end))
 	case !c.unknown:
 		all = append(all, finding(editionsName, gvisor.OK, "", "%s is kept until %s; nothing here needs it",
 			shortID(e.ID), end))
