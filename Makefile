@@ -110,11 +110,15 @@ RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" \
 	SANDGATE_TEST_PASSES=$(SANDGATE_TEST_PASSES) $(GO) test $(RACE_FLAGS) -vet=off -v -p 1 -timeout 75m
 
 # The packages of gVisor's backend count what they leave on the machine and run alone. Then two runs
-# share the machine: the tests through the public API, which take longest, and those of all other
-# packages. Each of the two has half of the processors, as sandboxes need up to five times the processor
-# time on a machine that is too busy. All share the warm snapshots of languages. The images of templates
-# that some of them need mostly wait for downloads, so they are built meanwhile. A few tests that failed
-# run again alone: see deploy/retest.
+# share the machine, so that both take about as long: tests through the public API, and the tests of
+# all other packages with those of the application. Each of the two has half of the processors, as
+# sandboxes need up to five times the processor time on a machine that is too busy. Tests that mostly
+# wait for leases and timers come first and run two at a time. All share the warm snapshots of
+# languages. The images of templates that some of them need mostly wait for downloads, so they are
+# built meanwhile. A few tests that failed run again alone: see deploy/retest.
+WAITING := ^Test(Cluster|Upgrade|Rolling|Partition|Drain|ServicesIdle|QuotasOver|KeysOverGateways)
+APPLICATION := ^TestWebApplication$$
+
 unit: node_modules bin/versitygw
 	@for t in r programs octave; do \
 		$(SUDO) deploy/templates/build $$t bin/templates/$$t; done >bin/templates.log 2>&1 &
@@ -126,14 +130,19 @@ unit: node_modules bin/versitygw
 	alone=$$($(GO) list ./internal/sandbox/...); long=$$($(GO) list ./e2e); \
 	others=$$($(GO) list ./internal/session ./e2e/e2b ./e2e/jupyter $(GO_ALL) | awk '!seen[$$0]++' | \
 		grep -vxF -e "$$($(GO) list .)" -e "$$long" -e "$$alone"); \
-	$(GO) list $(RACE_FLAGS) -deps -test -export $$alone $$long $$others >/dev/null; code=0; \
+	$(GO) list $(RACE_FLAGS) -deps -test -export $$alone $$long $$others >/dev/null; \
 	half=$$(( ($$(nproc) + 1) / 2 )); \
-	deploy/testrun bin/test-alone.log $(RACE) $$alone || code=1; \
-	deploy/testrun bin/test-long.log $(RACE) -parallel $$half $$long & long_run=$$!; \
-	deploy/testrun bin/test-others.log $(RACE) -parallel $$half $$others || code=1; \
-	wait $$long_run || code=1; \
+	rm -f bin/test*.log; \
+	run() { log=bin/test-$$1.log; shift; deploy/testrun $$log $(RACE) "$$@"; }; \
+	public() { run waiting -parallel $$((half * 2)) -run '$(WAITING)' $$long; waiting=$$?; \
+		run long -parallel $$half -skip '$(WAITING)|$(APPLICATION)' $$long && return $$waiting; }; \
+	code=0; run alone $$alone || code=1; \
+	public & public_run=$$!; \
+	run others -parallel $$half $$others || code=1; \
+	run web -parallel $$half -run '$(APPLICATION)' $$long || code=1; \
+	wait $$public_run || code=1; \
 	[ $$code = 0 ] || { \
-		cat bin/test-alone.log bin/test-long.log bin/test-others.log >bin/test.log; \
+		cat bin/test-*.log >bin/test.log; \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
 		grep -vE ' level=|Unsolicited response' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^ *FAIL' | cut -c 1-500 | tail -150; \
 		echo; echo "test: the tests that failed:"; grep -E '^ *--- FAIL|^FAIL.*/' bin/test.log | head -60; \

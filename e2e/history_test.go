@@ -95,7 +95,8 @@ func (h *history) acknowledged(node string) []protocol.AuditEntry {
 	return all
 }
 
-// mustHold fails the test for each broken promise in the history.
+// mustHold fails the test for each broken promise in the history, and shows what the nodes logged
+// about the first sessions of which it is.
 func (h *history) mustHold(t *testing.T) {
 	t.Helper()
 	wrong, read := h.check()
@@ -103,6 +104,30 @@ func (h *history) mustHold(t *testing.T) {
 		t.Error(w)
 	}
 	t.Logf("the history: %s", read)
+	shown := map[string]bool{}
+	for _, id := range sessionID.FindAllString(strings.Join(wrong, " "), -1) {
+		if !shown[id] && len(shown) < 3 {
+			t.Logf("the logs about %s:\n%s", id, h.logged(id))
+		}
+		shown[id] = true
+	}
+}
+
+var sessionID = regexp.MustCompile(`s_[a-z0-9]{26}`)
+
+// logged returns the lines of all nodes about a session, in the order of their times.
+func (h *history) logged(id string) string {
+	var all []string
+	for node, dir := range h.nodes {
+		log, _ := os.ReadFile(filepath.Join(dir, "log"))
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, id) {
+				all = append(all, node+" "+strings.TrimSpace(strings.TrimPrefix(line, "time=")))
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(a[len("n0 "):], b[len("n0 "):]) })
+	return strings.Join(all, "\n")
 }
 
 // check returns the broken promises in the history, and how much it has read:

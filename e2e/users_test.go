@@ -402,7 +402,8 @@ func (w *worker) watch(ctx context.Context) error {
 	defer func() { w.h.saw(seen) }()
 	for {
 		r, err := v.Next(ctx)
-		if ctx.Err() != nil || fault.Is(err, fault.SandboxLost) || fault.Is(err, fault.NotFound) {
+		if ctx.Err() != nil || fault.Is(err, fault.SandboxLost) || fault.Is(err, fault.NotFound) ||
+			errors.Is(err, io.EOF) { // a kernel that has ended
 			break
 		}
 		if err != nil {

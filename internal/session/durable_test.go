@@ -83,7 +83,10 @@ func TestKilledWithoutCopies(t *testing.T) {
 			fault.SandboxLost) {
 			t.Errorf("a resume after the kill: %v", err)
 		}
-		_, err := call[protocol.Session](r, alice, protocol.OpSessionGet,
+		err := r.open().ask(protocol.OpAttach, 1,
+			protocol.Attach{Session: runs.ID, Channel: "t2"}, nil)
+		wantKind(t, "a terminal that it may have had", err, fault.SandboxLost, "")
+		_, err = call[protocol.Session](r, alice, protocol.OpSessionGet,
 			protocol.SessionRef{Session: gone.ID})
 		wantKind(t, "the deleted session", err, fault.NotFound, "session")
 		v := must[protocol.Session](r, protocol.OpSessionGet, ref)

@@ -43,7 +43,7 @@ type machines struct {
 func newMachines(t *testing.T) *machines {
 	t.Helper()
 	dir := t.TempDir()
-	for d := dir; d != filepath.Dir(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
 		_ = os.Chmod(d, 0o755) // sandboxes run as nobody
 	}
 	blobs, err := blob.OpenDir(filepath.Join(dir, "blobs"), "n1")

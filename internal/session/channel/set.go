@@ -126,11 +126,15 @@ func (x *Set) Views(env bool) []protocol.Channel {
 	return views
 }
 
-// Find returns the channel with an id. Errors: NotFound.
+// Find returns the channel with an id. Errors: NotFound; the cause of Config.Life when the session is
+// lost, which may have had the channel.
 func (x *Set) Find(id string) (*Channel, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c := x.channels[id]
+	if c == nil && x.cfg.Life.Err() != nil {
+		return nil, context.Cause(x.cfg.Life)
+	}
 	if c == nil {
 		return nil, &fault.Error{
 			Kind: fault.NotFound, Op: "session.channel", Field: "channel",
