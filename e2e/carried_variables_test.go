@@ -66,6 +66,9 @@ connection = socket.socket(); numbers = (i for i in range(3))`)
 declare -A map=([a]=1); shopt -s nullglob; sleep 1000 &`)
 	query.run("ok", "CREATE TABLE t(a, b); INSERT INTO t VALUES (1, 'x'), (2, 'y');\n"+
 		"CREATE TEMP TABLE passing(n);\n.parameter set :who ann")
+	script, page := s.kernelOf("javascript"), s.kernelOf("php")
+	script.run("ok", "const list = [1], both = { list }; let map = new Map([[1, 2n]]); const f = () => 1")
+	page.run("ok", "$list = [1, 'two']; $when = new DateTime('2020-01-02'); $f = fn() => 1;")
 	other := s.kernelOf("go")
 	other.run("ok", "x := 1")
 
@@ -93,6 +96,18 @@ declare -A map=([a]=1); shopt -s nullglob; sleep 1000 &`)
 	}
 	contains(t, query.eventsTo("kernel_restarted"), `"kept":["t",":who"],"kept_count":2`,
 		`"lost":["passing"],"lost_count":1`)
+	script = s.with(script.kernel.Channel().ID)
+	if got := script.run("ok", "[both.list === list, map.get(1), typeof f].join()").result(t); got !=
+		"'true,2,undefined'" {
+		t.Errorf("JavaScript: %s", got)
+	}
+	contains(t, script.eventsTo("kernel_restarted"), `"lost":["f"],"lost_count":1`)
+	page = s.with(page.kernel.Channel().ID)
+	if out := page.run("ok", "echo $list[1], $when->format('Y'), isset($f) ? 'f' : '-';"); out.stdout !=
+		"two2020-" {
+		t.Errorf("PHP: %q", out.stdout)
+	}
+	contains(t, page.eventsTo("kernel_restarted"), `"lost":["f"],"lost_count":1`)
 	other = s.with(other.kernel.Channel().ID)
 	if out := other.run("error", "x"); out.reply.EName == "" {
 		t.Errorf("Go: %+v", out)

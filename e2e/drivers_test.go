@@ -31,11 +31,15 @@ func TestJavaDriver(t *testing.T) {
 	driverTests(t, []string{"java/tests/*.py"}, "java/tests/test_requests.py", "-v")
 }
 
-// TestPHPDriver sends the PHP driver invalid requests.
+// TestPHPDriver sends the PHP driver invalid requests, and requests to keep variables.
 func TestPHPDriver(t *testing.T) {
-	t.Parallel()
-	driverTests(t, []string{"php/driver/*", "php/tests/*.py", "php/manifest.json"},
-		"php/tests/wire.py")
+	for _, file := range []string{"wire.py", "kept.py"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			driverTests(t, []string{"php/driver/*", "php/tests/*.py", "php/manifest.json"},
+				"php/tests/"+file)
+		})
+	}
 }
 
 // driverTests runs a driver's tests, which are in Python, in a sandbox. files are

@@ -12,6 +12,7 @@ const shared = require('./shared.js');
 const cells = require('./cells.js');
 const timers = require('./timers.js');
 const errors = require('./errors.js');
+const kept = require('./kept.js');
 const variables = require('./variables.js');
 const { compile, completeness } = require('./compile.js');
 const { dumps } = require('./safejson.js');
@@ -140,6 +141,10 @@ class Server {
         return variables.list(this.#help, this.#inspection, this.#names);
       case 'reseed':
         return reseed(request);
+      case 'keep':
+        return kept.keep(request, this.#help, this.#inspection, this.#names, variables.given);
+      case 'restore':
+        return kept.restore(request);
     }
     throw new RangeError(`there is no operation ${errors.text(request.op)}`);
   }

@@ -85,4 +85,4 @@ function bytes(n) {
   return `${unit ? n.toFixed(1) : n} ${UNITS[unit]}`;
 }
 
-module.exports = { begin, list };
+module.exports = { given, begin, list };

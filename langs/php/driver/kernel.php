@@ -24,6 +24,7 @@ final class Kernel
     private Interrupts $interrupts;
     private Savegame $savegame;
     private Reseed $reseed;
+    private Kept $kept;
 
     private int $pid;
     private int $count = 0;
@@ -78,6 +79,7 @@ final class Kernel
     public function start(): void
     {
         $this->interrupts->install();
+        $this->kept = new Kept();
         $this->reply(['op' => 'ready', 'id' => 0, 'status' => 'ok', 'info' => [
             'language' => 'php', 'version' => PHP_VERSION, 'implementation' => 'Sandgate PHP ' . PHP_VERSION,
             'file_extension' => '.php', 'mimetype' => 'application/x-php', 'banner' => 'PHP ' . PHP_VERSION,
@@ -437,6 +439,8 @@ final class Kernel
                 'is_complete' => $this->isComplete($code),
                 'variables' => ['variables' => Variables::all()],
                 'reseed' => $this->reseeded($request),
+                'keep' => $this->kept->keep($request),
+                'restore' => $this->restored($request),
                 default => throw new \ValueError("the kernel has no operation \"$op\""),
             };
             $reply += ['status' => 'ok'];
@@ -464,6 +468,13 @@ final class Kernel
         $this->changed();
         $this->reseed->apply((string) ($request['seed'] ?? ''), (array) ($request['env'] ?? []));
         return [];
+    }
+
+    private function restored(array $request): array
+    {
+        $said = $this->kept->restore($request);
+        $this->changed();
+        return $said;
     }
 
     // --- The end of a process ---

@@ -12,7 +12,7 @@ require __DIR__ . '/supervisor.php';
     Supervisor::start($shared);
     // From here on this process is the kernel.
     foreach (['parser', 'engine', 'wire', 'interrupts', 'exits', 'savegame', 'source', 'cells', 'json', 'signature', 'dump', 'errors',
-        'output', 'bundle', 'display', 'values', 'input', 'composer', 'handlers', 'help', 'reseed', 'variables', 'kernel'] as $name) {
+        'output', 'bundle', 'display', 'values', 'input', 'composer', 'handlers', 'help', 'reseed', 'variables', 'kept', 'kernel'] as $name) {
         require __DIR__ . "/$name.php";
     }
     class_alias(Values::class, 'Sandgate');

@@ -12,7 +12,7 @@ final class Variables
     {
         $list = [];
         foreach ($GLOBALS as $name => $value) {
-            if (!\in_array($name, self::NOT_THEIRS, true)) {
+            if (self::theirs((string) $name)) {
                 $list[] = ['name' => (string) $name, 'type' => self::type($value), 'size' => self::size($value), 'value' => Dump::line($value)];
                 if (\count($list) === self::MAX) {
                     break;
@@ -20,6 +20,12 @@ final class Variables
             }
         }
         return $list;
+    }
+
+    /** Reports whether a variable is the user's. */
+    public static function theirs(string $name): bool
+    {
+        return !\in_array($name, self::NOT_THEIRS, true);
     }
 
     public static function type(mixed $value): string
