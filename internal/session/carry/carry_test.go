@@ -1,6 +1,7 @@
 package carry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -308,12 +309,13 @@ type tree struct {
 	numbers []uint32
 	got     map[string]string
 	refused string
+	home    string // "" for /home/user
 }
 
 func (f *tree) Stat(_ context.Context, p wire.FileDescribe) (wire.FileStat, error) {
 	at := p.Path
 	if at == "." {
-		at = "/home/user"
+		at = cmp.Or(f.home, "/home/user")
 	}
 	text, ok := f.folders[at]
 	switch {

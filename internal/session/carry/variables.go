@@ -23,6 +23,8 @@ const (
 	interruptLimit = 5 * time.Second
 	// maxKept is the size of all files with variables of a session, in bytes.
 	maxKept = 256 << 20
+	// maxPath bounds the path of the home, which the agent reports.
+	maxPath = 1024
 	// keptFolder is the folder of these files, below the home.
 	keptFolder = ".sandgate/kept"
 )
@@ -54,6 +56,9 @@ func (k keeper) askEach(ctx context.Context, all []snapshot.Channel) map[string]
 	defer cancel()
 	forget(all)
 	home, err := k.files.Stat(ctx, wire.FileDescribe{Path: "."})
+	if err == nil && (!path.IsAbs(home.Path) || len(home.Path) > maxPath) {
+		err = fault.New(fault.Malformed, op, "the agent has no home: %.100q", home.Path)
+	}
 	count := 0
 	for _, c := range all {
 		if alive(c) {

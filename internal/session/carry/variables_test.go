@@ -92,7 +92,13 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s: %q", id, message(&v))
 		}
 	}
-	delete(files.folders, "/home/user")
+	files.home = "/" + strings.Repeat("x", maxPath)
+	files.folders[files.home] = ""
+	said = keeper{k, k.interrupt, files}.askEach(t.Context(), all)
+	if v := said["k1"]; all[0].Kept != "" || v.Reason != "its kernel could not write them" {
+		t.Errorf("with a long path: %+v", said)
+	}
+	delete(files.folders, files.home)
 	said = keeper{k, k.interrupt, files}.askEach(t.Context(), all)
 	if v := said["k1"]; all[0].Kept != "" || v.Reason != "its kernel could not write them" {
 		t.Errorf("without a home: %+v", said)
