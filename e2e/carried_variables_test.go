@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"context"
-	"path/filepath"
+	"os"
 	"strings"
 	"testing"
 
@@ -126,9 +126,12 @@ declare -A map=([a]=1); shopt -s nullglob; sleep 1000 &`)
 func (s *session) carried(ctx context.Context, t *testing.T, srv *Server, now release) {
 	t.Helper()
 	check(t, s.conn.Close()) // a client that attaches again would resume the session
+	about, err := s.client.Session(ctx, s.id)
+	check(t, err)
+	_, image, _ := strings.Cut(about.Edition, "-")
 	srv.installed(ctx, t, now, "1s")
 	eventually(t, "the earlier edition is removed", func() bool {
-		files, err := filepath.Glob(srv.Dir + "/data/editions/*/*")
-		return err == nil && len(files) == 2
+		_, err := os.Stat(srv.Dir + "/data/editions/images/" + image)
+		return os.IsNotExist(err)
 	})
 }
