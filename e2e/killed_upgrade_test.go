@@ -111,6 +111,7 @@ func TestKilledUpgrade(t *testing.T) {
 		traffic: bareTraffic(t, a, h, 2), random: rand.New(rand.NewPCG(seed, 0)), now: now,
 		killed: map[string]int{},
 	}
+	k.kills = true
 	for i := range 6 {
 		one := &keeper{name: fmt.Sprint("keeper-", i)}
 		one.begin(t, k.traffic)
@@ -216,11 +217,24 @@ func (k *killing) carry(t *testing.T) {
 		}
 	}
 	for _, one := range k.keepers {
-		eventually(t, one.name+" is carried over", func() bool {
-			v, err := k.cl.Session(k.ctx, one.id)
-			return err == nil && v.Edition != first
-		})
+		k.carried(t, one, first)
 	}
+}
+
+// carried waits until a session is of another edition than the first. Otherwise it shows the logs.
+func (k *killing) carried(t *testing.T, one *keeper, first string) {
+	t.Helper()
+	is := false
+	defer func() {
+		if !is {
+			t.Logf("the logs about %s:\n%s", one.id, k.h.logged(one.id))
+		}
+	}()
+	eventually(t, one.name+" is carried over", func() bool {
+		v, err := k.cl.Session(k.ctx, one.id)
+		return err == nil && v.Edition != first
+	})
+	is = true
 }
 
 // carryMoment is a moment of the work that carries a session over to the current edition.

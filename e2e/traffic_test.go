@@ -26,6 +26,7 @@ type traffic struct {
 	a      *separateCluster
 	cl     *wire.Client
 	asleep map[string]int // the sessions that are not used, with the values of a variable
+	kills  bool           // nodes are killed
 
 	mu    sync.Mutex // guards all below
 	made  int        // the sessions that were created and deleted again
@@ -190,17 +191,45 @@ func (u *traffic) list() {
 	u.h.ledger.listed(one)
 }
 
-// create creates a session, writes and reads a file of it, and deletes it.
+// create creates a session, uses it, and deletes it. If nodes are killed, the session may be lost with
+// its node, which has to give this reason.
 func (u *traffic) create(ctx context.Context, name string) error {
+	id, tries, err := u.use(ctx, name)
+	if u.kills && fault.Is(err, fault.SandboxLost) {
+		var v protocol.Session
+		if err := insist(ctx, func() (err error) {
+			v, err = u.cl.Session(ctx, id)
+			return err
+		}); err != nil || v.State != "lost" || v.Reason != "killed" {
+			return fmt.Errorf("after its loss: %+v %w", v, err)
+		}
+		u.h.ledger.lost(id, v.Reason)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	u.h.ledger.ended(id)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.made++
+	if tries > 1 {
+		u.waits++
+	}
+	return nil
+}
+
+// use creates a session, writes and reads a file of it, and deletes it. tries is how often it asked
+// for the session.
+func (u *traffic) use(ctx context.Context, name string) (id string, tries int, err error) {
 	var s protocol.Ensured
-	tries := 0
 	if err := insist(ctx, func() (err error) {
 		tries++
 		s, err = u.cl.EnsureSession(ctx,
 			protocol.SessionCreate{Language: "python", Name: name})
 		return err
 	}); err != nil {
-		return fmt.Errorf("creating: %w", err)
+		return "", tries, fmt.Errorf("creating: %w", err)
 	}
 	u.h.ledger.made(s.ID)
 	body := []byte(name)
@@ -208,7 +237,7 @@ func (u *traffic) create(ctx context.Context, name string) error {
 		_, err := u.cl.Upload(ctx, s.ID, "file", 0, bytes.NewReader(body))
 		return err
 	}); err != nil {
-		return fmt.Errorf("writing: %w", err)
+		return s.ID, tries, fmt.Errorf("writing: %w", err)
 	}
 	var got []byte
 	if err := insist(ctx, func() error {
@@ -220,10 +249,10 @@ func (u *traffic) create(ctx context.Context, name string) error {
 		got, err = io.ReadAll(r)
 		return err
 	}); err != nil {
-		return fmt.Errorf("reading: %w", err)
+		return s.ID, tries, fmt.Errorf("reading: %w", err)
 	}
 	if !bytes.Equal(got, body) {
-		return fmt.Errorf("the file has %q", got)
+		return s.ID, tries, fmt.Errorf("the file has %q", got)
 	}
 	u.h.ledger.ending(s.ID)
 	if err := insist(ctx, func() error {
@@ -233,16 +262,9 @@ func (u *traffic) create(ctx context.Context, name string) error {
 		}
 		return err
 	}); err != nil {
-		return fmt.Errorf("deleting: %w", err)
+		return s.ID, tries, fmt.Errorf("deleting: %w", err)
 	}
-	u.h.ledger.ended(s.ID)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.made++
-	if tries > 1 {
-		u.waits++
-	}
-	return nil
+	return s.ID, tries, nil
 }
 
 // slowest returns the longest time without an answer since the last call, of all users but those
