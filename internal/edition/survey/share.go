@@ -19,6 +19,21 @@ const (
 	shareLimit = time.Hour
 )
 
+// shareOften calls share at once, because the node may end soon, and then from time to time, until ctx
+// ends.
+func (e *Survey) shareOften(ctx context.Context) {
+	tick := time.NewTicker(e.every())
+	defer tick.Stop()
+	for {
+		e.share(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // share puts the editions of this node into the blob store that something needs, so that a node that
 // lacks one can fetch it: the earlier ones, and the current one if other nodes have none of its files.
 // It removes those that nothing needs.

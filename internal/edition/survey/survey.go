@@ -107,19 +107,24 @@ func (e *Survey) every() time.Duration {
 // Run puts the editions into the blob store that something there needs, at once and then from time
 // to time, carries sessions over, and removes editions that are not needed, until ctx ends. In a
 // cluster with a blob store an edition stays until the end of its window, because sessions and
-// snapshots in the store may need it.
+// snapshots in the store may need it. No edition is removed while editions are put into the store,
+// which may take minutes: sessions do not wait for that.
 func (e *Survey) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { e.shareOften(ctx) })
 	tick := time.NewTicker(e.every())
 	defer tick.Stop()
-	e.share(ctx) // the node may end soon
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		e.share(ctx)
 		waiting := e.carry(ctx)
+		if !e.turn().TryLock() {
+			continue
+		}
 		named, _ := e.Store.Earlier()
 		if !e.Shared {
 			named = nil
@@ -130,6 +135,7 @@ func (e *Survey) Run(ctx context.Context) {
 		if err := e.Store.Survey(named, waiting); err != nil {
 			e.Log.Warn("earlier runtimes and images were not removed", "error", err)
 		}
+		e.turn().Unlock()
 	}
 }
 

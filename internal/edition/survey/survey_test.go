@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/cluster"
@@ -91,6 +93,50 @@ func TestCarryBeforeRemoval(t *testing.T) {
 		len(e.Store.List()) != 1 {
 		t.Errorf("%v %v", e.Store.List(), err)
 	}
+}
+
+// slowStore is a blob store into which an edition is being put until done is closed.
+type slowStore struct {
+	shared
+	done chan struct{}
+}
+
+func (s *slowStore) Put(context.Context, edition.Files, time.Time) error {
+	<-s.done
+	return nil
+}
+
+// TestCarryDuringUpload carries sessions over while an edition is put into the blob store. No edition
+// is removed before that has ended.
+func TestCarryDuringUpload(t *testing.T) {
+	t.Parallel()
+	open := opener(t)
+	first := open("one", time.Hour).Current().String()
+	store := open("two", time.Nanosecond)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &slowStore{done: make(chan struct{})}
+		c := &carrier{needed: map[string]bool{first: true}}
+		e := &Survey{
+			Store: store, Stored: s, Carrier: c, Needed: users{}, Others: others(),
+			Window: time.Second, Log: slog.New(slog.DiscardHandler),
+		}
+		var run sync.WaitGroup
+		run.Go(func() { e.Run(ctx) })
+		time.Sleep(e.every())
+		synctest.Wait()
+		if c.ends == nil || len(store.List()) != 2 {
+			t.Errorf("during the upload: carried over %t, %v", c.ends != nil, store.List())
+		}
+		close(s.done)
+		time.Sleep(e.every())
+		synctest.Wait()
+		if len(store.List()) != 1 {
+			t.Errorf("after the upload: %v", store.List())
+		}
+		cancel()
+		run.Wait()
+	})
 }
 
 // TestEvery looks more often while the window is short.
