@@ -3,11 +3,13 @@ package admin
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/testenv"
 )
@@ -72,4 +74,51 @@ func TestCertificates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClusterCertificates: doctor checks the certificates of the roles that this machine has, and warns
+// before they expire.
+func TestClusterCertificates(t *testing.T) {
+	ca, dir := t.TempDir(), t.TempDir()
+	if err := noderpc.MakeCA(ca); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.Cluster.Dir = dir
+	issue := func(role string) {
+		t.Helper()
+		if err := noderpc.Issue(ca, dir, role, "n1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, after time.Duration, all ...gvisor.Status) (found []gvisor.Finding) {
+		t.Helper()
+		found = clusterCertificates(cfg, time.Now().Add(after))
+		var got []gvisor.Status
+		for _, f := range found {
+			got = append(got, f.Status)
+		}
+		if !slices.Equal(got, all) {
+			t.Errorf("%s: %+v, want %v", what, found, all)
+		}
+		return found
+	}
+	const day = 24 * time.Hour
+	issue(noderpc.RoleNode)
+	want("without a cluster", 0)
+	cfg.Cluster.Redis = "redis://127.0.0.1:6379/0"
+	want("a node", 0, gvisor.OK)
+	issue(noderpc.RoleGateway)
+	want("both roles", 0, gvisor.OK, gvisor.OK)
+	want("before the end", 360*day, gvisor.Warn, gvisor.Warn)
+	want("before the begin", -day, gvisor.Fail, gvisor.Fail)
+	late := want("after the end", 366*day, gvisor.Fail, gvisor.Fail)
+	if len(late) > 0 && (!strings.Contains(late[0].What, filepath.Join(dir, "node.crt")+" ended on") ||
+		!strings.Contains(late[0].Repair, "sandgate cluster join")) {
+		t.Errorf("after the end: %+v", late[0])
+	}
+	if err := os.WriteFile(filepath.Join(dir, "node.key"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want("a damaged key", 0, gvisor.Fail, gvisor.OK)
 }

@@ -3,7 +3,9 @@ package noderpc
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -163,20 +165,44 @@ func TestRenewedIdentity(t *testing.T) {
 
 // TestIdentityIsChecked: an identity that no peer would accept is refused by the process that has it.
 func TestIdentityIsChecked(t *testing.T) {
-	n, g, _ := identities(t, "n1")
+	n, g, ca := identities(t, "n1")
 	other, _, _ := identities(t, "n1")
-	if err := n.Check(RoleNode, "n1"); err != nil {
-		t.Error(err)
+	for _, good := range []Identity{n, until(t, n, ca, time.Now().Add(time.Hour))} {
+		if err := good.Check(RoleNode, "n1"); err != nil {
+			t.Error(err)
+		}
 	}
 	for what, err := range map[string]error{
 		"another name":      n.Check(RoleNode, "n2"),
 		"another role":      g.Check(RoleNode, "n1"),
 		"another authority": Identity{CA: other.CA, Cert: n.Cert, Key: n.Key}.Check(RoleNode, "n1"),
+		"an expired one":    until(t, n, ca, time.Now().Add(-time.Minute)).Check(RoleNode, "n1"),
 	} {
 		if !fault.Is(err, fault.Host) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// until returns the identity with a certificate that the authority in ca has signed until a time.
+func until(t *testing.T, i Identity, ca string, end time.Time) Identity {
+	t.Helper()
+	pair, err := tls.X509KeyPair(i.Cert, i.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := readCA("test", ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := *pair.Leaf
+	leaf.NotAfter = end
+	der, err := x509.CreateCertificate(rand.Reader, &leaf, authority.Leaf, leaf.PublicKey,
+		authority.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Identity{CA: i.CA, Cert: certificates([][]byte{der}), Key: i.Key}
 }
 
 func credentials(t *testing.T, i Identity) *Credentials {

@@ -110,6 +110,7 @@ func TestAuditRecordsActor(t *testing.T) {
 		notes, nil); err != nil {
 		t.Error(err)
 	}
+	must[protocol.SessionList](r, protocol.OpParked, struct{}{})
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
 	all := entries()
 
@@ -144,6 +145,9 @@ func TestAuditRecordsActor(t *testing.T) {
 	}
 	if e := only(all, "session.end"); len(e) != 1 || e[0].Reason != "deleted" {
 		t.Errorf("ends: %+v", e)
+	}
+	if e := only(all, protocol.OpParked); len(e) > 0 {
+		t.Errorf("a list of parked sessions is recorded: %+v", e)
 	}
 	if e := only(all, "auth.failed"); len(e) != 1 || e[0].Count != 3 {
 		t.Errorf("denials: %+v", e)

@@ -1000,19 +1000,37 @@ func TestMetricsAreLabelled(t *testing.T) {
 }
 
 // TestMetricsNameMissingNodes: the metrics are those of the nodes that answer, and name the nodes that
-// do not.
+// do not. Such a node refuses connections, accepts them and is silent, or hangs.
 func TestMetricsNameMissingNodes(t *testing.T) {
-	f, all := startNodes(t, "a", "b")
-	if err := all[1].ln.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var m protocol.Metrics
-	if err := f.Call(within(t), alice, protocol.OpMetrics, struct{}{}, &m); err != nil {
-		t.Fatal(err)
-	}
-	if want := map[string]bool{"a": true, "b": false}; !maps.Equal(m.Nodes, want) ||
-		strings.Contains(m.Text, `node="b"`) {
-		t.Errorf("got %v\n%s", m.Nodes, m.Text)
+	for what, fail := range map[string]func(b *testNode) (end func()){
+		"refuses": func(b *testNode) func() { _ = b.ln.Close(); return func() {} },
+		"silent": func(b *testNode) func() {
+			_ = b.ln.Close()
+			// The kernel accepts connections, and nobody reads them.
+			ln, err := net.Listen("tcp", b.ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { _ = ln.Close() }
+		},
+		"hangs": func(b *testNode) func() { b.mu.Lock(); return b.mu.Unlock },
+	} {
+		t.Run(what, func(t *testing.T) {
+			f, all := startNodes(t, "a", "b")
+			defer fail(all[1])()
+			began := time.Now()
+			var m protocol.Metrics
+			if err := f.Call(within(t), alice, protocol.OpMetrics, struct{}{}, &m); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > 40*time.Second { // the limit is two seconds
+				t.Errorf("the metrics took %s", took)
+			}
+			if want := map[string]bool{"a": true, "b": false}; !maps.Equal(m.Nodes, want) ||
+				!strings.Contains(m.Text, `node="a"`) || strings.Contains(m.Text, `node="b"`) {
+				t.Errorf("got %v\n%s", m.Nodes, m.Text)
+			}
+		})
 	}
 }
 

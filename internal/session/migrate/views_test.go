@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // countedBlobs counts the objects that are read, and makes all objects an hour old.
@@ -94,5 +96,41 @@ func TestAllParkedAreListed(t *testing.T) {
 	}
 	if got := list(); len(got) != sessions-1 || got["s_00000"] {
 		t.Errorf("an adopted session is listed, of %d", len(got))
+	}
+}
+
+// manyBlobs is a store with a number of views of parked sessions.
+type manyBlobs struct {
+	Blobs
+	views int
+}
+
+func (m manyBlobs) Walk(_ context.Context, folder string, f func(string, time.Time) error) error {
+	for i := range m.views {
+		if err := f(fmt.Sprintf("%s/s_%05d", folder, i), time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (manyBlobs) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(fmt.Sprintf(`{"id":%q}`, path.Base(name)))), nil
+}
+
+// TestTooManyParked: a list of more parked sessions than a list may have is unavailable, also for one
+// page, and says why.
+func TestTooManyParked(t *testing.T) {
+	list := func(views int) (protocol.SessionList, error) {
+		m := New(Config{Blobs: manyBlobs{views: views}, Stats: nil})
+		return m.Parked(t.Context(), noderpc.Principal{Tenant: "a"}, protocol.SessionQuery{Limit: 5})
+	}
+	if l, err := list(maxParked); err != nil || len(l.Sessions) != 5 {
+		t.Errorf("as many as may be: %d sessions, %v", len(l.Sessions), err)
+	}
+	l, err := list(maxParked + 1)
+	if !fault.Is(err, fault.Unavailable) || len(l.Sessions) != 0 || !strings.Contains(err.Error(),
+		"the tenant has more than 20000 parked sessions, which is too many for a list") {
+		t.Errorf("one more: %d sessions, %v", len(l.Sessions), err)
 	}
 }
