@@ -164,6 +164,7 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 		"owner":         conformOwner,
 		"takeover":      conformTakeover,
 		"grace":         conformGrace,
+		"lost record":   conformLostRecord,
 		"older":         conformOlder,
 		"leave":         conformLeave,
 		"absent":        conformAbsent,
@@ -264,6 +265,26 @@ func conformTakeover(t *testing.T, d directory) {
 
 // conformGrace: a session is taken over from a node that was missing for the grace
 // period, whether it is away or was restarted without the session.
+// conformLostRecord: a session without a record is not taken from a node that wrote its copy and has a
+// lease. A parked session, one of the node's own, and those of a failed node are taken.
+func conformLostRecord(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, heartbeatOf("a"))
+	b := register(t, d, heartbeatOf("b"))
+	from := func(node cluster.NodeID, id cluster.SessionID) cluster.Claim {
+		c := claimOf("b", b, id, cluster.ClaimTakeOver, 5)
+		c.From = node
+		return c
+	}
+	takeOver(t, d, from("", "s_1"))
+	takeOver(t, d, from("b", "s_2"))
+	takeOver(t, d, from("unknown", "s_3"))
+	_, err := d.Claim(ctx, from("a", "s_4"))
+	wantKind(t, err, fault.Conflict)
+	expire(t, d, "a", a)
+	takeOver(t, d, from("a", "s_4"))
+}
+
 func conformGrace(t *testing.T, d directory) {
 	ctx := within(t)
 	const grace = 400 * time.Millisecond

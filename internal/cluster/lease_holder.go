@@ -197,7 +197,22 @@ func (l *LeaseHolder) Resume(id SessionID, last Token, until time.Time) {
 func (l *LeaseHolder) Own(
 	ctx context.Context, id SessionID, mode ClaimMode, last Token, until time.Time,
 ) (Token, error) {
+	return l.own(ctx, Claim{Session: id, Mode: mode, Last: last, Until: until})
+}
+
+// TakeOver claims a session that continues from a copy of a node, which is empty for a session that was
+// parked.
+func (l *LeaseHolder) TakeOver(
+	ctx context.Context, id SessionID, from NodeID, last Token, until time.Time,
+) (Token, error) {
+	return l.own(ctx, Claim{
+		Session: id, Mode: ClaimTakeOver, From: from, Last: last, Until: until,
+	})
+}
+
+func (l *LeaseHolder) own(ctx context.Context, c Claim) (Token, error) {
 	const op = "cluster.own"
+	id, mode, until := c.Session, c.Mode, c.Until
 	l.mu.Lock()
 	incarnation, confirmed, now := l.incarnation, time.Now().Before(l.until), l.clock.reads()
 	noTakeOver := time.Until(l.noTakeOver)
@@ -214,10 +229,8 @@ func (l *LeaseHolder) Own(
 			Message: "the directory's clock was set, and another node may still own the session",
 		}
 	}
-	t, err := l.dir.Claim(ctx, Claim{
-		Session: id, Node: l.o.Node, Incarnation: incarnation, Mode: mode, Last: last,
-		Lease: l.o.Lease, Grace: l.o.Grace, Now: now, Until: until,
-	})
+	c.Node, c.Incarnation, c.Lease, c.Grace, c.Now = l.o.Node, incarnation, l.o.Lease, l.o.Grace, now
+	t, err := l.dir.Claim(ctx, c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {

@@ -103,10 +103,17 @@ func TestRecordLostAlone(t *testing.T) {
 	a, _ := holdLeases(t, r, cluster.LeaseHolderOptions{Node: "a", Lease: time.Second})
 	own(t, a, "s_1", cluster.ClaimNew)
 	before := own(t, a, "s_2", cluster.ClaimNew)
+	b, _ := holdLeases(t, r, cluster.LeaseHolderOptions{Node: "b", Lease: time.Second})
+	own(t, b, "s_3", cluster.ClaimNew)
 	c := s.client()
 	defer func() { _ = c.Close() }()
 	if n, err := c.Del(within(t), "sandgate:{c}:session:s_2").Result(); err != nil || n != 1 {
 		t.Fatal(n, err)
+	}
+	// Another node finds a copy of the first one in the store. It may be older than the session.
+	if _, err := b.TakeOver(within(t), "s_2", "a", before, until()); !fault.Is(err,
+		fault.Conflict) {
+		t.Errorf("a session whose record is lost was taken from its node: %v", err)
 	}
 	testenv.Eventually(t, "the record is there again", func() bool {
 		o, err := r.Find(within(t), "s_2")

@@ -35,8 +35,12 @@ func (l loader) all() error {
 			s.measureDisk()
 			continue
 		}
-		if owner != nil {
+		if owner != nil && m.durable.HasCopy(owner.ID) {
 			damaged = append(damaged, owner)
+		} else if owner != nil {
+			if err := l.damaged(owner); err != nil {
+				return err
+			}
 		}
 		if !strings.HasSuffix(e.Name(), snapshot.ResumedSuffix) {
 			m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
@@ -189,8 +193,7 @@ func (l loader) recover(id string, number int) (*Session, error) {
 	return s, nil
 }
 
-// lose lists a session that was killed without a copy as a lost one. Its log names its cells if it
-// is durable.
+// lose lists a session without a copy as a lost one. The log of a durable one names its cells.
 func (l loader) lose(id string) error {
 	r, err := l.m.durable.Read(id, durable.Birth)
 	if err != nil {

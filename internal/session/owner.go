@@ -16,8 +16,7 @@ type Owners struct{ m *Manager }
 func OwnersOf(m *Manager) Owners { return Owners{m} }
 
 // Owner returns the owner of a session of any tenant, also for some time after its end. It does
-// not count as work in the session. Errors: NotFound; Unavailable for a session that is being moved
-// to another node.
+// not count as work in the session. Errors: NotFound; Unavailable for a session that is being moved.
 func (o Owners) Owner(id string) (nodes.SessionOwner, error) {
 	const op = "session.owner"
 	m := o.m

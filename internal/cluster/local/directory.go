@@ -225,6 +225,9 @@ func (d *Directory) Claim(_ context.Context, c cluster.Claim) (cluster.Token, er
 			if found && !mine && x.Ended != "" {
 				return cluster.NoSession(op)
 			}
+			if !found && c.From != c.Node && d.hasLease(c.From) {
+				return cluster.OwnedByAnother(op, c.From)
+			}
 			if found && !mine && d.live(x.Node, x.Incarnation) {
 				return cluster.OwnedByAnother(op, x.Node)
 			}

@@ -94,3 +94,28 @@ func TestListsHaveMoved(t *testing.T) {
 		t.Errorf("listed %+v", list.Sessions)
 	}
 }
+
+// TestLostRecordOfDurable: the record of a durable session is lost, and the store has a copy. Requests
+// reach the node that has the session, and no other node takes it over.
+func TestLostRecordOfDurable(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	ctx := within(t)
+	a, b := all[0], all[1]
+	id := a.make(t)
+	a.mu.Lock()
+	(*a.parked)[id] = alice.Tenant
+	a.mu.Unlock()
+	a.copyOf, b.copyOf = "a", "a"
+	a.keeper.Forget(ctx, cluster.SessionID(id))
+	f.placer.Avoid("a") // b is asked to adopt it
+	var answer struct{ Node string }
+	if err := f.Call(ctx, alice, protocol.OpSessionGet, protocol.SessionRef{Session: id},
+		&answer); err != nil || answer.Node != "a" {
+		t.Errorf("%+v %v", answer, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sessions[id] != "" {
+		t.Error("another node has taken the session over")
+	}
+}

@@ -38,6 +38,8 @@ type testNode struct {
 	silence func()
 	// onParked is called after each list of parked sessions, with mu held.
 	onParked func()
+	// copyOf is the node that wrote the copies in the store; empty for parked sessions.
+	copyOf cluster.NodeID
 	// onList returns the sessions that have left, for each list.
 	onList func() []listing.Left
 
@@ -173,8 +175,8 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 		case tenant != who.Tenant:
 			return nil, missing
 		}
-		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(t.Session),
-			cluster.ClaimTakeOver, 0, time.Now().Add(time.Hour)); err != nil {
+		if _, err := k.keeper.TakeOver(context.Background(), cluster.SessionID(t.Session),
+			k.copyOf, 0, time.Now().Add(time.Hour)); err != nil {
 			return nil, err
 		}
 		k.sessions[t.Session] = tenant

@@ -68,7 +68,7 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 	},
 		string(c.Session), string(c.Node), number(c.Incarnation), string(c.Mode), number(c.Last),
 		c.Lease.Milliseconds(), life.Milliseconds(), d.c.node(""), d.c.eventsChannel(),
-		c.Grace.Milliseconds(), number(c.Now))
+		c.Grace.Milliseconds(), number(c.Now), string(c.From))
 	if err != nil {
 		return 0, err
 	}

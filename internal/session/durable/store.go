@@ -90,6 +90,12 @@ func (s Store) Newest(id string) (int, error) {
 	return number, s.removeOthers(id, newest)
 }
 
+// HasCopy reports whether there is a copy of a session, and not only its record.
+func (s Store) HasCopy(id string) bool {
+	number, err := s.Newest(id)
+	return err == nil && number != Birth
+}
+
 // removeOthers removes all copies of a session except the one with the name.
 func (s Store) removeOthers(id, name string) error {
 	entries, err := os.ReadDir(s.Dir(id))

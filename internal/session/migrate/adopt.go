@@ -121,7 +121,7 @@ func (m *Migrator) adopt(ctx context.Context, from stored) (Movable, error) {
 	// After the claim the directory sends clients to this node. Until the session is here, clients
 	// have to ask again.
 	undo := m.cfg.Departures.Expect(from.ID, from.Tenant)
-	token, err := m.cfg.Owner.TakeOver(ctx, from.ID, from.Token, from.Created,
+	token, err := m.cfg.Owner.TakeOver(ctx, from.ID, from.Node, from.Token, from.Created,
 		from.Expires)
 	if err != nil {
 		undo()

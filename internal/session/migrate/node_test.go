@@ -420,6 +420,14 @@ func (d slowDirectory) Own(
 	return d.LeaseHolder.Own(ctx, id, mode, last, until)
 }
 
+func (d slowDirectory) TakeOver(
+	ctx context.Context, id cluster.SessionID, from cluster.NodeID, last cluster.Token,
+	until time.Time,
+) (cluster.Token, error) {
+	d.n.step()
+	return d.LeaseHolder.TakeOver(ctx, id, from, last, until)
+}
+
 func (d slowDirectory) Release(
 	ctx context.Context, id cluster.SessionID, as cluster.ReleaseInfo,
 ) error {

@@ -12,12 +12,17 @@ import (
 	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
-// Directory records which node owns which session. Own, Release and Forget may
+// Directory records which node owns which session. Own, TakeOver, Release and Forget may
 // take a moment. Resume and Owns do not wait for another process.
 type Directory interface {
 	// Own claims a session.
 	Own(
 		ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token,
+		until time.Time,
+	) (cluster.Token, error)
+	// TakeOver claims a session that continues from a copy of a node, which is empty for a parked one.
+	TakeOver(
+		ctx context.Context, id cluster.SessionID, from cluster.NodeID, last cluster.Token,
 		until time.Time,
 	) (cluster.Token, error)
 	// Release ends the ownership of a session whose state is in the blob store.
@@ -101,13 +106,13 @@ func (o *Owner) Claim(ctx context.Context, id string, created time.Time) error {
 	return err
 }
 
-// TakeOver makes the node the owner of a parked session, or of a session whose
-// node failed. last is the token in the blob store, and expires the end of its lifetime. Errors:
-// Conflict while another node owns it, and those of the directory.
-func (o *Owner) TakeOver(ctx context.Context, id string, last cluster.Token,
+// TakeOver makes the node the owner of a parked session, or of a session whose node failed, which is
+// from. last is the token in the blob store, and expires the end of its lifetime. Errors: Conflict
+// while another node owns it, and those of the directory.
+func (o *Owner) TakeOver(ctx context.Context, id string, from cluster.NodeID, last cluster.Token,
 	created, expires time.Time,
 ) (cluster.Token, error) {
-	return o.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimTakeOver, last,
+	return o.cfg.Directory.TakeOver(ctx, cluster.SessionID(id), from, last,
 		o.until(created, expires))
 }
 

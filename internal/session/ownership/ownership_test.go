@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,16 @@ func (d *owned) Own(
 ) (cluster.Token, error) {
 	d.until.Store(&until)
 	return 8, nil
+}
+
+func (d *owned) TakeOver(
+	_ context.Context, _ cluster.SessionID, from cluster.NodeID, _ cluster.Token, until time.Time,
+) (cluster.Token, error) {
+	if from != "b" {
+		return 0, errors.New("the node of the copy is missing")
+	}
+	d.until.Store(&until)
+	return 9, nil
 }
 
 // TestNoDirectory checks that without a directory the node owns everything, and that a drained node
@@ -57,7 +68,7 @@ func TestOwner(t *testing.T) {
 		t.Errorf("claimed until %s", until)
 	}
 	// A session that was created when lifetimes had no limit outlives the retention.
-	if _, err := o.TakeOver(t.Context(), "s_y", 1, created, cluster.NoEnd()); err != nil {
+	if _, err := o.TakeOver(t.Context(), "s_y", "b", 1, created, cluster.NoEnd()); err != nil {
 		t.Fatal(err)
 	}
 	if until := *d.until.Load(); until.Before(cluster.NoEnd()) {

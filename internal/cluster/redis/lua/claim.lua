@@ -1,7 +1,7 @@
 -- Makes a node the owner of a session.
 -- KEYS: directory, session, node, nodes. ARGV: session, name, incarnation, mode, last token,
 -- lease in ms, time to live in ms, prefix of nodes, channel of events, grace in ms, the
--- node's estimate of this clock, 0 for unknown.
+-- node's estimate of this clock, 0 for unknown, the node that wrote the copy, '' for none.
 local born = epoch()
 if redis.call('HGET', KEYS[3], 'incarnation') ~= ARGV[3] then
   return { 'expired' }
@@ -27,6 +27,11 @@ elseif mode == 'keep' then
 elseif not mine then
   if redis.call('HGET', KEYS[2], 'ended') then
     return { 'ended' }
+  end
+  -- The record was lost, and its node will claim the session again.
+  if not there and ARGV[12] ~= '' and ARGV[12] ~= ARGV[2] and
+    tonumber(redis.call('ZSCORE', KEYS[4], ARGV[12]) or '0') > now then
+    return { 'taken', ARGV[12] }
   end
   if there and known[1] ~= '' then
     local other = redis.call('HGET', ARGV[8] .. known[1], 'incarnation')
