@@ -159,9 +159,9 @@ type Claim struct {
 	Node        NodeID
 	Incarnation Token
 	Mode        ClaimMode
-	// From is the node that wrote the copy from which ClaimTakeOver continues; empty for a session that
-	// was parked. If the directory has lost the record, that node still owns the session while it has a
-	// lease: it will claim the session again.
+	// From is the node that wrote the copy from which ClaimTakeOver continues; empty for a session
+	// that was parked. If the directory has lost the record, that node still owns the session while
+	// it has a lease: it will claim the session again.
 	From NodeID
 	// Last is the node's token of the session; 0 for none.
 	Last Token

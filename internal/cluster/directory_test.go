@@ -265,8 +265,8 @@ func conformTakeover(t *testing.T, d directory) {
 
 // conformGrace: a session is taken over from a node that was missing for the grace
 // period, whether it is away or was restarted without the session.
-// conformLostRecord: a session without a record is not taken from a node that wrote its copy and has a
-// lease. A parked session, one of the node's own, and those of a failed node are taken.
+// conformLostRecord: a session without a record is not taken from a node that wrote its copy and has
+// a lease. A parked session, one of the node's own, and those of a failed node are taken.
 func conformLostRecord(t *testing.T, d directory) {
 	ctx := within(t)
 	a := register(t, d, heartbeatOf("a"))

@@ -200,8 +200,7 @@ func (l *LeaseHolder) Own(
 	return l.own(ctx, Claim{Session: id, Mode: mode, Last: last, Until: until})
 }
 
-// TakeOver claims a session that continues from a copy of a node, which is empty for a session that was
-// parked.
+// TakeOver claims a session that continues from a copy of a node, which is empty for a parked session.
 func (l *LeaseHolder) TakeOver(
 	ctx context.Context, id SessionID, from NodeID, last Token, until time.Time,
 ) (Token, error) {
@@ -229,7 +228,8 @@ func (l *LeaseHolder) own(ctx context.Context, c Claim) (Token, error) {
 			Message: "the directory's clock was set, and another node may still own the session",
 		}
 	}
-	c.Node, c.Incarnation, c.Lease, c.Grace, c.Now = l.o.Node, incarnation, l.o.Lease, l.o.Grace, now
+	c.Node, c.Incarnation, c.Now = l.o.Node, incarnation, now
+	c.Lease, c.Grace = l.o.Lease, l.o.Grace
 	t, err := l.dir.Claim(ctx, c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
