@@ -93,7 +93,8 @@ func TestApartAsDocumented(t *testing.T) {
 	if len(running) != 2 || machine != "" {
 		t.Fatalf("the section starts %d processes, and ends with %q", len(running), machine)
 	}
-	rotated(ctx, t, filepath.Join(c.Dir, "edge-1"), "http://"+there["10.0.0.21:8080"])
+	running[1] = rotated(ctx, t, filepath.Join(c.Dir, "edge-1"), "http://"+there["10.0.0.21:8080"],
+		running[1])
 	for i := range running {
 		cmd := running[len(running)-1-i]
 		check(t, cmd.Process.Signal(syscall.SIGTERM))
@@ -103,9 +104,11 @@ func TestApartAsDocumented(t *testing.T) {
 	}
 }
 
-// rotated rotates the token of a gateway that runs alone. The gateway accepts the new token, and the
-// old one while it is valid.
-func rotated(ctx context.Context, t *testing.T, dir, url string) {
+// rotated rotates the token of a gateway that runs alone. The gateway accepts the new token, and
+// the old one while it is valid, also when it is started again: next is its new process.
+func rotated(
+	ctx context.Context, t *testing.T, dir, url string, gateway *exec.Cmd,
+) (next *exec.Cmd) {
 	t.Helper()
 	file := filepath.Join(dir, "cluster", "token")
 	read := func() string {
@@ -123,7 +126,25 @@ func rotated(ctx context.Context, t *testing.T, dir, url string) {
 		return code
 	}
 	eventually(t, "the new token", func() bool { return status(read()) == 200 })
-	if read() == old || status(old) != 200 {
-		t.Errorf("the token before gets %d", status(old))
+	both := func(when string) {
+		t.Helper()
+		if a, b := status(read()), status(old); read() == old || a != 200 || b != 200 {
+			t.Errorf("%s: the token gets %d, the one before %d", when, a, b)
+		}
 	}
+	both("after the rotation")
+	check(t, gateway.Process.Signal(syscall.SIGTERM))
+	check(t, gateway.Wait())
+	script := gateway.Args[len(gateway.Args)-1]
+	_, start, _ := strings.Cut(script, "\nexec ") // the lines before would install the first token
+	next = exec.CommandContext(ctx, "bash", "-euc", "exec "+start)
+	next.Env = gateway.Env
+	check(t, next.Start())
+	t.Cleanup(func() { _ = next.Process.Kill() })
+	eventually(t, "the gateway", func() bool {
+		code, err := (&Server{URL: url}).Get(ctx, "/healthz", nil)
+		return err == nil && code == 200
+	})
+	both("after another start")
+	return next
 }
