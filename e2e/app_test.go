@@ -13,11 +13,6 @@ import (
 //
 //	go test ./e2e -run TestWebApplication/terminal
 func TestWebApplication(t *testing.T) {
-	vitest, err := filepath.Abs("../node_modules/.bin/vitest")
-	check(t, err)
-	if _, err := os.Stat(vitest); err != nil {
-		t.Fatalf("the tools of the web application are not installed: run make web: %v", err)
-	}
 	const folder, end = "../web/app/test/server/", ".test.ts"
 	files, err := filepath.Glob(folder + "*" + end)
 	check(t, err)
@@ -27,17 +22,28 @@ func TestWebApplication(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), end), func(t *testing.T) {
 			t.Parallel()
-			file, err := filepath.Abs(file)
-			check(t, err)
-			cmd := exec.CommandContext(deadline(t), vitest, "run", "--project", "server", file)
-			cmd.Dir = "../web/app"
-			cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL,
-				"SANDGATE_TOKEN="+server.Token, "NO_COLOR=1")
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Logf("%s", out)
+			driveApplication(t, server, file)
 		})
 	}
+}
+
+// driveApplication runs a file of tests of the application with a server, and with more variables.
+func driveApplication(t *testing.T, srv *Server, file string, variables ...string) {
+	t.Helper()
+	vitest, err := filepath.Abs("../node_modules/.bin/vitest")
+	check(t, err)
+	if _, err := os.Stat(vitest); err != nil {
+		t.Fatalf("the tools of the web application are not installed: run make web: %v", err)
+	}
+	file, err = filepath.Abs(file)
+	check(t, err)
+	cmd := exec.CommandContext(deadline(t), vitest, "run", "--project", "server", file)
+	cmd.Dir = "../web/app"
+	cmd.Env = append(append(os.Environ(), "SANDGATE_URL="+srv.URL, "SANDGATE_TOKEN="+srv.Token,
+		"NO_COLOR=1"), variables...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
 }

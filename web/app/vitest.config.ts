@@ -11,7 +11,7 @@ export default defineConfig({
     projects: [
       { resolve, oxc, test: { name: 'unit', include: ['test/*.test.{ts,tsx}'], environment: 'happy-dom', testTimeout: 120_000 } },
       // A busy machine stalls for seconds, and no test is about that.
-      { resolve, oxc, test: { name: 'server', include: ['test/server/*.test.ts'], testTimeout: 900_000, hookTimeout: 300_000, maxWorkers: 2, expect: { poll: { timeout: 180_000 } } } },
+      { resolve, oxc, test: { name: 'server', include: ['test/server/**/*.test.ts'], testTimeout: 900_000, hookTimeout: 300_000, maxWorkers: 2, expect: { poll: { timeout: 180_000 } } } },
     ],
   },
 })

@@ -23,8 +23,8 @@ function initial(page: string, kind: 'js' | 'css'): number {
 }
 
 describe('the build', () => {
-  it('begins the notebook with at most 76 kB of script, without the editor', () => {
-    expect(initial('src/notebook/page.tsx', 'js')).toBeLessThan(76_000)
+  it('begins the notebook with at most 77 kB of script, without the editor', () => {
+    expect(initial('src/notebook/page.tsx', 'js')).toBeLessThan(77_000)
     expect(initial('src/home/page.tsx', 'js')).toBeLessThan(46_000)
     expect(initial('src/notebook/page.tsx', 'css')).toBeLessThan(12_000)
   })

@@ -6,6 +6,7 @@ import type { CellModel } from './cell'
 import { newKey, parseKey } from './cellkey'
 import { Flow } from './flow'
 import type { Bundle } from './ipynb'
+import type { SessionEvent } from './news'
 import type { WidgetHost } from './widgets/host'
 
 export type KernelState = 'none' | 'starting' | 'idle' | 'busy' | 'dead'
@@ -31,6 +32,8 @@ export interface Cells {
   failed(what: string, e: unknown): void
   /** A request has failed as if the session had ended. */
   gone(): void
+  /** The session has an event, such as an upgrade. */
+  event(e: SessionEvent, kernel: KernelLink): void
 }
 
 /** The number of bytes that the server sends before the page has read them. */
@@ -51,7 +54,8 @@ export class KernelLink {
   readonly #cells: Cells
   #kernel: Kernel | undefined
   #opening: Promise<Kernel> | undefined
-  #from: Position | undefined // where this page began to read
+  /** Where this page began to read. */
+  from: Position | undefined
   #running = new Map<number, { cell: CellModel; from: Position | undefined }>()
   #queued = new Map<CellModel, Run>()
   #own = new Map<CellModel, Run>()
@@ -103,7 +107,7 @@ export class KernelLink {
 
   /** Follows a kernel that already runs. Starts none. */
   async follow(channel: string, from: Position | undefined): Promise<void> {
-    this.#from = from
+    this.from = from
     this.#opening ??= this.#attach(() => this.#session.attachKernel(channel, { window, ...(from ? { from } : { offset: 0 }), readOnly: this.#readOnly, other: (e) => this.#other(e) }))
     await this.#opening
   }
@@ -203,7 +207,7 @@ export class KernelLink {
       if (e.event === 'epoch') {
         this.#gone(e.event)
         this.#host?.gone()
-      }
+      } else this.#cells.event(e, this)
       return
     }
     if (await this.#widget(e)) return
@@ -238,7 +242,7 @@ export class KernelLink {
     const out = cell.output
     switch (e.type) {
       case 'execute_input': {
-        const from = this.#kernel?.position ?? this.#from
+        const from = this.#kernel?.position ?? this.from
         cell.state.value = 'running'
         cell.started.value = e.time / 1000
         // After a reload the page reads the beginning of a cell that it knows again.

@@ -13,6 +13,7 @@ import { keepCopy } from './keep'
 import { Kernels, type KernelLink, type Mark } from './kernels'
 import { facts, languageOf } from './languages'
 import { save as saveFile } from './rich'
+import type { News } from './news'
 import { hiddenCells, sectionOf } from './sections'
 import type { Sums } from './shared/document'
 import type { Page, Sharing } from './shared/sharing'
@@ -81,6 +82,8 @@ export class Notebook implements Page {
   readonly ready: Signal<boolean> = signal(false)
   /** The session has ended; the reason in words, or empty. The notebook is only in this page. */
   readonly ended: Signal<string | undefined> = signal(undefined)
+  /** Messages about the session that the user has not closed; undefined without any. */
+  readonly news: Signal<News | undefined> = signal(undefined)
   /** There was no file to open. */
   fresh = false
   /** Files that were dropped on the notebook and are not yet uploaded. */
@@ -159,6 +162,7 @@ export class Notebook implements Page {
       },
       failed,
       gone: () => void this.#checkSession(),
+      event: (e, kernel) => void import('./news').then((m) => m.add(this.news, e, kernel)).catch(() => {}),
     }, readOnly)
   }
 

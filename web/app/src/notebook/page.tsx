@@ -106,6 +106,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   const { helping, sharing, file, pane } = { helping: desk.helping.value, sharing: desk.sharing.value, file: desk.file.value, pane: desk.pane.value }
   const side = desk.dock.value
   const gone = useGone(n.ended.value !== undefined)
+  const News = n.news.value?.View
   const Pane = useLoaded(pane, () => import('./pane').then((m) => m.Pane))
   const Help = useLoaded(helping, () => import('./help').then((m) => m.Help))
   const FileView = useLoaded(file, () => import('../terminal/file').then((m) => m.FileView))
@@ -152,6 +153,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     <>
       <Toolbar desk={desk} presence={presence} />
       {gone && <gone.Ended notebook={n} />}
+      {News && <News of={n.news} />}
       <div class={`workspace${pane ? ' with-pane' : ''}${appView.value ? ' app-view' : ''}`}>
         <Cells view={main} current={current} main />
         {side && <side.View desk={desk} dock={side.dock} />}

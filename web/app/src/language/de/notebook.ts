@@ -2,6 +2,18 @@ import type { Texts } from '../texts'
 
 /** Texts of the notebook: cells, commands, its parts. */
 export const notebook: Texts = {
+  // What has happened to the session
+  'and {n} more': { one: 'und {n} weitere', other: 'und {n} weitere' },
+  'The session moved to a new version of the server, with its files. Running programs have ended.':
+    'Die Sitzung ist mit ihren Dateien zu einer neuen Version des Servers umgezogen. Laufende Programme sind beendet.',
+  'Variables of {language} come back when you run a cell.': 'Variablen von {language} kommen zurück, sobald Sie eine Zelle ausführen.',
+  'Variables of {language} are lost.': 'Variablen von {language} sind verloren.',
+  '{language} has these variables again: {names}.': '{language} hat diese Variablen wieder: {names}.',
+  'Not kept: {names}.': 'Nicht erhalten: {names}.',
+  'The server was killed. The session continues from its copy of {time}, and later work is lost.':
+    'Der Server wurde abgebrochen. Die Sitzung geht von ihrer Kopie vom {time} weiter, spätere Arbeit ist verloren.',
+  'The machine of the session failed. The session continues from its copy of {time}, and later work is lost.':
+    'Die Maschine der Sitzung ist ausgefallen. Die Sitzung geht von ihrer Kopie vom {time} weiter, spätere Arbeit ist verloren.',
   // Cells
   'Cell': 'Zelle',
   'Cell {n}, {name}': 'Zelle {n}, {name}',
