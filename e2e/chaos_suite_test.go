@@ -23,6 +23,8 @@ type chaosFault struct {
 	does func(*testing.T, *crowd)
 	// ends reports that sessions end or move, so that some nodes may have none after it.
 	ends bool
+	// orderly reports that no part fails, so that lists are available.
+	orderly bool
 	// long reports that other tests of make test cause the failure, and only TestChaosSuite this way.
 	long bool
 }
@@ -35,23 +37,32 @@ func (a *separateCluster) faults() []chaosFault {
 		{name: "a gateway cut off from Redis", does: a.blindGateway},
 		{name: "a slow Redis", does: a.slowRedis},
 		{name: "Redis without its data", does: a.emptyRedis},
-		{name: "Redis without one record", does: a.lostRecord},
+		{name: "Redis without one record", does: a.lostRecord, orderly: true},
 		{name: "a node that stands still", does: a.stoodStill},
 		{name: "a clock that jumps", does: a.clockJumps},
 		{name: "a gateway killed", does: a.killedGateway},
-		{name: "a gateway restarted", does: a.restartedGateway},
+		{name: "a gateway restarted", does: a.restartedGateway, orderly: true},
 		{name: "Redis with older data", does: a.olderRedis, ends: true, long: true},
-		{name: "a node restarted", does: a.restartedNode, ends: true, long: true},
+		{name: "a node restarted", does: a.restartedNode, ends: true, long: true, orderly: true},
 		{name: "a node killed", does: a.killedNode, ends: true},
-		{name: "a full disk", does: a.fullDisk, ends: true},
+		{name: "a full disk", does: a.fullDisk, ends: true, orderly: true},
 	}
+}
+
+// cause causes the fault, and waits until all users have worked after it.
+func (x chaosFault) cause(c *crowd, does func()) {
+	if !x.orderly {
+		defer c.h.outage()()
+	}
+	does()
+	c.rounds(1)
 }
 
 // chaosSum adds up the faults and the work of a run of TestChaosSuite.
 type chaosSum struct {
 	faults             map[string]int
 	users, cells, keys int
-	lost               []string
+	lost               int
 }
 
 // TestChaosSuite causes random failures for the time SANDGATE_CHAOS, which make chaos sets. Without
@@ -72,6 +83,7 @@ func TestChaosSuite(t *testing.T) {
 	t.Logf("the seed is %d", seed)
 	a := newSeparateCluster(t, separateOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
 	h := a.history()
+	h.mayFail = h.inOutage
 	sum := chaosSum{faults: map[string]int{}}
 	begin := time.Now()
 	for n := uint64(0); (once && n == 0 || time.Since(begin) < length) && !t.Failed(); n++ {
@@ -83,18 +95,19 @@ func TestChaosSuite(t *testing.T) {
 		t.Logf("%4d × %s", sum.faults[name], name)
 	}
 	t.Logf("seed %d, %s: %d users ran %d cells and typed %d lines; %d sessions ended with their node",
-		seed, time.Since(begin).Round(time.Second), sum.users, sum.cells, sum.keys, len(sum.lost))
+		seed, time.Since(begin).Round(time.Second), sum.users, sum.cells, sum.keys, sum.lost)
 	t.Log("checked: one owner of each session, rising tokens, offsets that never decrease, " +
 		"acknowledged work found once, nothing left behind")
 	h.mustHold(t)
 	if !t.Failed() {
-		a.clean(sum.lost...)
+		a.clean()
 	}
 }
 
 // episode lets new users work during some failures, and checks what they find.
 func (a *separateCluster) episode(t *testing.T, h *history, random *rand.Rand, sum *chaosSum) {
 	c := a.crowd(t, h, 3)
+	unlist := c.listed(a.server(a.front.address()))
 	stop := c.start()
 	c.rounds(1)
 	all := a.faults()
@@ -112,8 +125,7 @@ func (a *separateCluster) episode(t *testing.T, h *history, random *rand.Rand, s
 	few := random.IntN(5)
 	for _, f := range append(slices.Clone(all[:few]), all[last]) {
 		begin := time.Now()
-		f.does(t, c)
-		c.rounds(1)
+		f.cause(c, func() { f.does(t, c) })
 		sum.faults[f.name]++
 		t.Logf("%s: %s", f.name, time.Since(begin).Round(time.Millisecond))
 		if t.Failed() {
@@ -124,12 +136,13 @@ func (a *separateCluster) episode(t *testing.T, h *history, random *rand.Rand, s
 	for _, w := range c.users {
 		sum.users, sum.cells, sum.keys = sum.users+1, sum.cells+w.cells, sum.keys+w.keys
 		if w.lost != nil {
-			sum.lost = append(sum.lost, w.id)
-			continue
+			sum.lost++
 		}
-		check(t, insist(c.ctx, func() error { return w.cl.DeleteSession(c.ctx, w.id) }))
+		check(t, w.delete(c.ctx))
 	}
+	unlist()
 	h.mustHold(t)
+	h.ledger.clear()
 }
 
 // redisCLI runs a command of Redis.
@@ -167,11 +180,6 @@ func (a *separateCluster) olderRedis(t *testing.T, c *crowd) {
 	again()
 	check(t, os.Remove(filepath.Join(a.Dir, "dump.rdb")))
 	c.rounds(1)
-	for _, w := range c.users {
-		if err := w.lostBy(); err != nil {
-			t.Errorf("%s lost %s: %v", w.name, w.id, err)
-		}
-	}
 }
 
 // restartedNode stops a node in an orderly way and starts it again. No session ends.
@@ -181,11 +189,6 @@ func (a *separateCluster) restartedNode(t *testing.T, c *crowd) {
 	c.rounds(1)
 	check(t, n.start())
 	check(t, n.warm())
-	for _, w := range c.users {
-		if err := w.lostBy(); err != nil {
-			t.Errorf("%s lost %s: %v", w.name, w.id, err)
-		}
-	}
 }
 
 // restartedGateway stops a gateway in an orderly way and starts it again.

@@ -22,7 +22,9 @@ import (
 func TestChaos(t *testing.T) {
 	a := newSeparateCluster(t, separateOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
 	h := a.history()
+	h.mayFail = h.inOutage
 	c := a.crowd(t, h, 4)
+	unlist := c.listed(a.server(a.front.address()))
 	stop := c.start()
 	c.rounds(1)
 	for _, x := range a.faults() {
@@ -30,26 +32,20 @@ func TestChaos(t *testing.T) {
 			continue
 		}
 		begin := time.Now()
-		t.Run(x.name, func(t *testing.T) { x.does(t, c) })
-		c.rounds(1)
+		x.cause(c, func() { t.Run(x.name, func(t *testing.T) { x.does(t, c) }) })
 		t.Logf("%s: %s", x.name, time.Since(begin).Round(time.Millisecond))
 		if t.Failed() {
 			break
 		}
 	}
 	stop()
+	unlist()
 	for _, w := range c.users {
 		t.Logf("%s: %d cells, %d lines, the slowest cell %s, lost: %v", w.name, w.cells, w.keys,
 			w.slowest.Round(time.Millisecond), w.lost)
 	}
 	h.mustHold(t)
-	var lost []string
-	for _, w := range c.users {
-		if w.lost != nil {
-			lost = append(lost, w.id)
-		}
-	}
-	a.clean(lost...)
+	a.clean()
 }
 
 // usersOf returns the users whose sessions a node has.
@@ -128,11 +124,14 @@ func (a *separateCluster) blindGateway(t *testing.T, c *crowd) {
 		made, err = through(sees).CreateSession(c.ctx, protocol.SessionCreate{Language: "python"})
 		return err
 	}))
+	c.h.ledger.made(made.ID)
 	if _, err := through(blind).Session(c.ctx, made.ID); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("for a session that it cannot know the error is %v", err)
 	}
 	blind.redis.setMode(passing, 0)
+	c.h.ledger.ending(made.ID)
 	check(t, insist(c.ctx, func() error { return through(blind).DeleteSession(c.ctx, made.ID) }))
+	c.h.ledger.ended(made.ID)
 }
 
 // slowRedis delays each message to and from Redis by half the time limit of a step.
@@ -264,19 +263,21 @@ func (a *separateCluster) killedGateway(t *testing.T, c *crowd) {
 func (a *separateCluster) killedNode(t *testing.T, c *crowd) {
 	n := a.nodes[1]
 	// A node that tries to adopt a lost session claims it first, so this is found out before.
-	doomed, others := a.usersOf(c, n), a.usersOf(c, a.nodes[0])
+	doomed := a.usersOf(c, n)
 	if len(doomed) == 0 {
 		t.Fatal("the node has no session")
 	}
 	check(t, n.stop(syscall.SIGKILL))
+	for _, w := range doomed {
+		c.h.ledger.doom(w.id, "killed")
+	}
 	check(t, n.start())
 	check(t, n.warm())
 	for _, w := range doomed {
-		eventually(t, "the end of "+w.name+"'s session", func() bool { return w.lostBy() != nil })
-	}
-	for _, w := range others {
-		if err := w.lostBy(); err != nil {
-			t.Errorf("%s lost %s, which was on the other node: %v", w.name, w.id, err)
-		}
+		eventually(t, "the end of "+w.name+"'s session", func() bool {
+			return w.lostBy() != nil || t.Failed() || c.t.Failed()
+		})
+		check(t, killed(c.ctx, w.cl, w.id))
+		c.h.ledger.lost(w.id, "killed")
 	}
 }

@@ -369,9 +369,6 @@ func (c *cluster) nodeKilled(t *testing.T) {
 		return err == nil
 	})
 	t.Logf("new sessions after %s", time.Since(begin))
-	// The supervisor has started the node again. Its earlier sessions are unknown then.
-	eventually(t, "the typed end", func() bool {
-		_, err := kept.client.Session(kept.ctx, doomed.id)
-		return fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost)
-	})
+	// The supervisor has started the node again.
+	check(t, killed(kept.ctx, kept.client, doomed.id))
 }

@@ -45,7 +45,7 @@ func TestOneNodeKilled(t *testing.T) {
 	check(t, node.start())
 	check(t, node.warm())
 	gone.until("its error", func() bool { return gone.err != nil })
-	if !fault.Is(gone.err, fault.SandboxLost) && !fault.Is(gone.err, fault.NotFound) {
+	if !fault.Is(gone.err, fault.SandboxLost) {
 		t.Errorf("the terminal of the killed node ended with %v", gone.err)
 	}
 	kept.do("echo $held", "\rin-the-shell")

@@ -1,12 +1,17 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sandgate/sandgate/client/wire"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // ledger has what the users of a cluster know about their sessions, and the lists that they were
@@ -22,8 +27,10 @@ type life struct {
 	made time.Time // the creation was acknowledged
 	// ending and ended are when the end was asked for, and acknowledged; zero before.
 	ending, ended time.Time
-	// loss is the reason that the server gave for the end of a session that nobody has ended.
+	// loss is the reason for which the server may lose the session, and lost is when its user was
+	// given this reason; zero before.
 	loss string
+	lost time.Time
 }
 
 // listing is a list of sessions, with the states.
@@ -47,14 +54,80 @@ func (l *ledger) change(id string, change func(*life)) {
 	l.lives[id] = one
 }
 
-func (l *ledger) made(id string) { l.change(id, func(o *life) { o.made = time.Now() }) }
+func (l *ledger) made(id string)   { l.change(id, func(o *life) { o.made = time.Now() }) }
+func (l *ledger) ending(id string) { l.change(id, func(o *life) { o.ending = time.Now() }) }
+func (l *ledger) ended(id string)  { l.change(id, func(o *life) { o.ended = time.Now() }) }
+
+// doom records that the server may lose a session, for a reason.
+func (l *ledger) doom(id, reason string) { l.change(id, func(o *life) { o.loss = reason }) }
+
+// lost records that the user of a session was given the reason for its loss.
+func (l *ledger) lost(id, reason string) {
+	l.change(id, func(o *life) { o.loss, o.lost = reason, time.Now() })
+}
+
+// loss returns the reason for which the server may lose a session; empty if it may not.
+func (l *ledger) loss(id string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lives[id].loss
+}
+
+// list lists all sessions, and records the answer.
+func (l *ledger) list(ctx context.Context, cl *wire.Client) error {
+	one := listing{began: time.Now(), states: map[string]string{}}
+	all, err := cl.SelectSessions(ctx, protocol.SessionQuery{})
+	one.ended, one.err, one.missing = time.Now(), err, all.Missing
+	for _, s := range all.Sessions {
+		if _, there := one.states[s.ID]; there {
+			one.twice = append(one.twice, s.ID)
+		}
+		one.states[s.ID] = s.State
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists = append(l.lists, one)
+	return err
+}
+
+// clear forgets the lists, which were checked.
+func (l *ledger) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists = nil
+}
+
+// listed lists all sessions without pause until it is stopped, through another gateway each time.
+// The last list has to succeed.
+func (c *crowd) listed(s *Server) (stop func()) {
+	c.t.Helper()
+	cl, err := wire.New(s.URL, s.Token, wire.Options{
+		HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	})
+	check(c.t, err)
+	ctx, cancel := context.WithCancel(c.ctx)
+	var work sync.WaitGroup
+	c.t.Cleanup(func() { c.end(); work.Wait() })
+	work.Go(func() {
+		for ; ctx.Err() == nil; sleep(ctx, pause) {
+			_ = c.h.ledger.list(c.ctx, cl)
+		}
+	})
+	return func() {
+		c.t.Helper()
+		cancel()
+		work.Wait()
+		check(c.t, insist(c.ctx, func() error { return c.h.ledger.list(c.ctx, cl) }))
+	}
+}
 
 // check returns what is wrong with the lists, and how much it has read:
 //
 //   - a list has each session that was made before it began and whose end was not asked for before
 //     it ended, once, or it names the session's node as missing;
 //   - it has no session whose end was acknowledged before it began, and none that nobody has made;
-//   - no session in it is lost, unless its user was given a reason for that.
+//   - no session in it is lost without a reason, and each session whose user was given the reason
+//     before it began is.
 //
 // An error is wrong unless a list may be unavailable at this time.
 func (l *ledger) check(mayFail func(listing) bool, owners func(id string, at time.Time) []string) (
@@ -94,6 +167,14 @@ func (l *ledger) check(mayFail func(listing) bool, owners func(id string, at tim
 				say("the list at %s has %s, which ended at %s", at, id, is.ended)
 			case state == "lost" && is.loss == "":
 				say("the list at %s has %s as lost", at, id)
+			case there && state != "lost" && !is.lost.IsZero() && is.lost.Before(one.began):
+				say("the list at %s has %s as %s, which was lost at %s", at, id, state, is.lost)
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(one.states)) {
+			// The answer to a creation is lost with the session.
+			if l.lives[id].made.IsZero() && one.states[id] != "lost" {
+				say("the list at %s has %s, which nobody has made", at, id)
 			}
 		}
 	}
@@ -145,7 +226,14 @@ func TestLedgerCheck(t *testing.T) {
 		"one twice":               {map[string]life{"a": {made: at(1)}}, list(10, "a", "a"), 1},
 		"one is lost":             {map[string]life{"a": {made: at(1)}}, lost, 1},
 		"one is lost by a reason": {map[string]life{"a": {made: at(1), loss: "killed"}}, lost, 0},
-		"an error":                {nil, listing{err: fmt.Errorf("unavailable")}, 1},
+		"one is lost, and is not": {
+			map[string]life{"a": {made: at(1), loss: "killed", lost: at(9)}}, list(10, "a"), 1,
+		},
+		"one was lost meanwhile": {
+			map[string]life{"a": {made: at(1), loss: "killed", lost: at(11)}}, list(10, "a"), 0,
+		},
+		"nobody has made one": {nil, list(10, "a"), 1},
+		"an error":            {nil, listing{err: fmt.Errorf("unavailable")}, 1},
 	} {
 		l := &ledger{lives: x.lives, lists: []listing{x.list}}
 		owners := func(string, time.Time) []string { return []string{"n0"} }

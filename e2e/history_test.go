@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/protocol/fault"
 )
 
 // history has the actions of a cluster, as its nodes and its users recorded them at
@@ -27,7 +28,12 @@ type history struct {
 
 	mu    sync.Mutex // guards all below
 	views []view
+	// outages are the failures of parts during which lists may be unavailable.
+	outages []*span
 }
+
+// span is a time; ended is zero before its end.
+type span struct{ began, ended time.Time }
 
 // view is the output that one viewer was sent of a channel, in order.
 type view struct {
@@ -44,6 +50,28 @@ func (h *history) saw(v view) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.views = append(h.views, v)
+}
+
+// outage records that a part fails until the call of end.
+func (h *history) outage() (end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := &span{began: time.Now()}
+	h.outages = append(h.outages, s)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		s.ended = time.Now()
+	}
+}
+
+// inOutage reports whether a list may be unavailable, because a part failed or had no lease
+// meanwhile. The caller has locked h.mu.
+func (h *history) inOutage(l listing) bool {
+	return fault.Is(l.err, fault.Unavailable) && slices.ContainsFunc(h.outages, func(s *span) bool {
+		return s.began.Before(l.ended) &&
+			(s.ended.IsZero() || l.began.Before(s.ended.Add(clusterLease)))
+	})
 }
 
 // claim is a line of a node's log about a session's owner.

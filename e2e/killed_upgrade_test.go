@@ -45,9 +45,7 @@ func (k *killing) kill(t *testing.T, n *part, when string) {
 	t.Helper()
 	check(t, n.stop(syscall.SIGKILL))
 	for _, w := range k.a.usersOf(k.crowd, n) {
-		if k.h.ledger.lives[w.id].loss == "" {
-			k.h.ledger.lost(w.id, "killed")
-		}
+		k.h.ledger.doom(w.id, "killed")
 	}
 	k.killed[when]++
 	t.Logf("%s was killed %s", n.name, when)
@@ -124,7 +122,7 @@ func TestKilledUpgrade(t *testing.T) {
 	}
 	stop()
 	for _, w := range k.users {
-		if loss := h.ledger.lives[w.id].loss; (w.lost != nil) != (loss != "") {
+		if loss := h.ledger.loss(w.id); (w.lost != nil) != (loss != "") {
 			t.Errorf("%s: %v, and its node: %q", w.name, w.lost, loss)
 		} else if w.lost != nil && !fault.Is(w.lost, fault.SandboxLost) {
 			t.Errorf("the loss of %s has no name: %v", w.name, w.lost)

@@ -14,6 +14,7 @@ func TestRollingRestart(t *testing.T) {
 	a := newSeparateCluster(t, separateOptions{nodes: 3, gateways: 2})
 	h := a.history()
 	c := newCrowd(t, a.server(a.front.address()), h, 4)
+	unlist := c.listed(a.server(a.front.address()))
 	stop := c.start()
 	c.rounds(2)
 	for _, p := range append(append([]*part{}, a.nodes...), a.gateways...) {
@@ -33,6 +34,7 @@ func TestRollingRestart(t *testing.T) {
 			time.Since(begin).Round(time.Millisecond))
 	}
 	stop()
+	unlist()
 	for _, w := range c.users {
 		t.Logf("%s: %d cells, %d lines, the slowest cell %s", w.name, w.cells, w.keys,
 			w.slowest.Round(time.Millisecond))

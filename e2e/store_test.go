@@ -195,10 +195,7 @@ func TestClusterTakeOver(t *testing.T) {
 	for i, x := range []*session{s, asleep} {
 		checkResumed(x, fmt.Sprintf("(%d, '%d')", i, i))
 	}
-	eventually(t, "the end of the session without a copy", func() bool {
-		_, err = s.client.Session(s.ctx, doomed.id)
-		return fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost)
-	})
+	check(t, killed(s.ctx, s.client, doomed.id))
 	c.history().mustHold(t)
 	for _, x := range []*session{s, asleep, elsewhere} {
 		check(t, s.client.DeleteSession(s.ctx, x.id))

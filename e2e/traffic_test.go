@@ -145,7 +145,7 @@ func (u *traffic) start() (stop func()) {
 	}
 	work.Go(func() {
 		for ; ctx.Err() == nil; sleep(ctx, listPause) {
-			u.list()
+			u.h.ledger.list(u.ctx, u.cl)
 		}
 	})
 	work.Go(func() {
@@ -167,44 +167,16 @@ func (u *traffic) start() (stop func()) {
 	}
 }
 
-// sleep waits for a time, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// list lists all sessions, and records the answer.
-func (u *traffic) list() {
-	one := listing{began: time.Now(), states: map[string]string{}}
-	all, err := u.cl.SelectSessions(u.ctx, protocol.SessionQuery{})
-	one.ended, one.err, one.missing = time.Now(), err, all.Missing
-	for _, s := range all.Sessions {
-		if _, there := one.states[s.ID]; there {
-			one.twice = append(one.twice, s.ID)
-		}
-		one.states[s.ID] = s.State
-	}
-	u.h.ledger.listed(one)
-}
-
 // create creates a session, uses it, and deletes it. If nodes are killed, the session may be lost with
 // its node, which has to give this reason.
 func (u *traffic) create(ctx context.Context, name string) error {
 	id, tries, err := u.use(ctx, name)
 	if u.kills && fault.Is(err, fault.SandboxLost) {
-		var v protocol.Session
-		if err := insist(ctx, func() (err error) {
-			v, err = u.cl.Session(ctx, id)
-			return err
-		}); err != nil || v.State != "lost" || v.Reason != "killed" {
-			return fmt.Errorf("after its loss: %+v %w", v, err)
+		err := killed(ctx, u.cl, id)
+		if err == nil {
+			u.h.ledger.lost(id, "killed")
 		}
-		u.h.ledger.lost(id, v.Reason)
-		return nil
+		return err
 	}
 	if err != nil {
 		return err
@@ -304,17 +276,4 @@ func (u *traffic) report(t *testing.T) {
 	t.Logf("%d users, %d cells, %d lines; %d sessions created and deleted, %d of them refused at "+
 		"first; %d hibernated; %d lists of nodes", len(u.users), cells, lines, u.made, u.waits,
 		u.slept, len(u.polls))
-}
-
-func (l *ledger) ending(id string) { l.change(id, func(o *life) { o.ending = time.Now() }) }
-func (l *ledger) ended(id string)  { l.change(id, func(o *life) { o.ended = time.Now() }) }
-
-func (l *ledger) lost(id, reason string) {
-	l.change(id, func(o *life) { o.ending, o.loss = time.Now(), reason })
-}
-
-func (l *ledger) listed(one listing) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lists = append(l.lists, one)
 }

@@ -85,6 +85,30 @@ func insist(ctx context.Context, do func() error) error {
 	}
 }
 
+// sleep waits for a time, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// killed returns an error unless a session is reported as lost because its node was killed, with the
+// first answer of the node.
+func killed(ctx context.Context, cl *wire.Client, id string) error {
+	var v protocol.Session
+	err := insist(ctx, func() (err error) {
+		v, err = cl.Session(ctx, id)
+		return err
+	})
+	if err == nil && (v.State != "lost" || v.Reason != "killed") {
+		err = fmt.Errorf("after the kill of its node, %s is %s for the reason %q", id, v.State, v.Reason)
+	}
+	return err
+}
+
 // newCrowd creates n users who work through the server.
 func newCrowd(t *testing.T, s *Server, h *history, n int) *crowd {
 	t.Helper()
@@ -257,12 +281,13 @@ func (w *worker) lostBy() error {
 	return w.lost
 }
 
-// run works until ctx ends, and returns between two actions.
+// run works until ctx ends, and returns between two actions. It ends earlier if the session is lost
+// and the ledger has a reason for that.
 func (w *worker) run(ctx context.Context) error {
 	all := context.WithoutCancel(ctx)
 	for n := 0; ctx.Err() == nil; n++ {
 		err := w.round(all, n)
-		if fault.Is(err, fault.SandboxLost) || fault.Is(err, fault.NotFound) {
+		if fault.Is(err, fault.SandboxLost) && w.h.ledger.loss(w.id) != "" {
 			w.mu.Lock()
 			w.lost = err
 			w.mu.Unlock()
@@ -344,6 +369,16 @@ func (w *worker) typed(ctx context.Context, n int) error {
 	return nil
 }
 
+// delete deletes the session.
+func (w *worker) delete(ctx context.Context) error {
+	w.h.ledger.ending(w.id)
+	err := insist(ctx, func() error { return w.cl.DeleteSession(ctx, w.id) })
+	if err == nil {
+		w.h.ledger.ended(w.id)
+	}
+	return err
+}
+
 // prove checks the session for the traces: each acknowledged action is found once and in
 // order.
 func (w *worker) prove(ctx context.Context) error {
@@ -402,7 +437,7 @@ func (w *worker) watch(ctx context.Context) error {
 	defer func() { w.h.saw(seen) }()
 	for {
 		r, err := v.Next(ctx)
-		if ctx.Err() != nil || fault.Is(err, fault.SandboxLost) || fault.Is(err, fault.NotFound) ||
+		if ctx.Err() != nil || fault.Is(err, fault.SandboxLost) && w.h.ledger.loss(w.id) != "" ||
 			errors.Is(err, io.EOF) { // a kernel that has ended
 			break
 		}
