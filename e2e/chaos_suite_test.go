@@ -97,7 +97,7 @@ func TestChaosSuite(t *testing.T) {
 	t.Logf("seed %d, %s: %d users ran %d cells and typed %d lines; %d sessions ended with their node",
 		seed, time.Since(begin).Round(time.Second), sum.users, sum.cells, sum.keys, sum.lost)
 	t.Log("checked: one owner of each session, rising tokens, offsets that never decrease, " +
-		"acknowledged work found once, nothing left behind")
+		"acknowledged work found once, complete lists, no loss without a kill, nothing left behind")
 	h.mustHold(t)
 	if !t.Failed() {
 		a.clean()

@@ -16,9 +16,9 @@ import (
 
 // TestChaos causes failures of two nodes, two gateways and Redis, one after
 // another, while users run cells, type and write files without pause. At the end
-// it checks the history: one owner, rising tokens, offsets that never decrease.
-// The users' sessions hold everything that was acknowledged, once. No process and
-// no file remains.
+// it checks the history: one owner, rising tokens, offsets that never decrease, and
+// complete lists. The users' sessions hold everything that was acknowledged, once. Only
+// the kill of a node loses sessions. No process and no file remains.
 func TestChaos(t *testing.T) {
 	a := newSeparateCluster(t, separateOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
 	h := a.history()

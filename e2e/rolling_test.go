@@ -8,7 +8,8 @@ import (
 
 // TestRollingRestart stops three nodes and two gateways with SIGTERM and starts them
 // again, one after another, while users run cells, type and write files. Nothing
-// that was acknowledged is lost, and no session ends.
+// that was acknowledged is lost, and no session ends. Each list of sessions is complete,
+// and none is unavailable.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel() // most of the time it waits for leases
 	a := newSeparateCluster(t, separateOptions{nodes: 3, gateways: 2})
