@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // chaosFault is a failure of a part of a cluster, with the end of it.
@@ -156,17 +158,35 @@ func (a *separateCluster) redisCLI(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// lostRecord deletes the record of one session. Its node writes it again within a lease.
+// lostRecord deletes the records of a user's session and of one that only one gateway knows. The other
+// gateway finds it. The nodes write the records again within a lease.
 func (a *separateCluster) lostRecord(t *testing.T, c *crowd) {
-	id := a.usersOf(c, a.nodes[0])[0].id
-	key := a.redisCLI(c.ctx, "--scan", "--pattern", "*session*"+id)
-	if key == "" || strings.Contains(key, "\n") {
-		t.Fatalf("the records of session %s: %q", id, key)
+	var made protocol.Session
+	check(t, insist(c.ctx, func() (err error) {
+		made, err = a.through(t, a.gateways[0]).CreateSession(c.ctx,
+			protocol.SessionCreate{Language: "python"})
+		return err
+	}))
+	c.h.ledger.made(made.ID)
+	var keys []string
+	for _, id := range []string{made.ID, a.usersOf(c, a.nodes[0])[0].id} {
+		key := a.redisCLI(c.ctx, "--scan", "--pattern", "*session*"+id)
+		if key == "" || strings.Contains(key, "\n") {
+			t.Fatalf("the records of session %s: %q", id, key)
+		}
+		a.redisCLI(c.ctx, "DEL", key)
+		keys = append(keys, key)
 	}
-	a.redisCLI(c.ctx, "DEL", key)
-	eventually(t, "the record of "+id, func() bool {
-		return a.redisCLI(c.ctx, "EXISTS", key) == "1"
-	})
+	other := a.through(t, a.gateways[1])
+	check(t, insist(c.ctx, func() error { _, err := other.Session(c.ctx, made.ID); return err }))
+	for _, key := range keys {
+		eventually(t, "the record "+key, func() bool {
+			return a.redisCLI(c.ctx, "EXISTS", key) == "1"
+		})
+	}
+	c.h.ledger.ending(made.ID)
+	check(t, insist(c.ctx, func() error { return other.DeleteSession(c.ctx, made.ID) }))
+	c.h.ledger.ended(made.ID)
 }
 
 // olderRedis restarts a node, so that its sessions move, and then gives Redis the data of the time

@@ -102,18 +102,21 @@ func (a *separateCluster) fencedOff(t *testing.T, c *crowd) {
 	n.redis.setMode(passing, 0)
 }
 
+// through returns a client of one gateway.
+func (a *separateCluster) through(t *testing.T, gateway *part) *wire.Client {
+	t.Helper()
+	cl, err := wire.New(a.server(gateway.address).URL, a.token, wire.Options{})
+	check(t, err)
+	return cl
+}
+
 // blindGateway disconnects a gateway from Redis. It continues to serve the sessions
 // that it knows, and reports that it cannot find others. The other gateway can.
 func (a *separateCluster) blindGateway(t *testing.T, c *crowd) {
 	blind, sees := a.gateways[0], a.gateways[1]
-	through := func(p *part) *wire.Client {
-		cl, err := wire.New(a.server(p.address).URL, a.token, wire.Options{})
-		check(t, err)
-		return cl
-	}
 	for _, w := range c.users { // a request of each may reach the gateway for the first time
 		check(t, insist(c.ctx, func() error {
-			_, err := through(blind).Session(c.ctx, w.id)
+			_, err := a.through(t, blind).Session(c.ctx, w.id)
 			return err
 		}))
 	}
@@ -121,16 +124,16 @@ func (a *separateCluster) blindGateway(t *testing.T, c *crowd) {
 	c.rounds(1)
 	var made protocol.Session
 	check(t, insist(c.ctx, func() (err error) {
-		made, err = through(sees).CreateSession(c.ctx, protocol.SessionCreate{Language: "python"})
+		made, err = a.through(t, sees).CreateSession(c.ctx, protocol.SessionCreate{Language: "python"})
 		return err
 	}))
 	c.h.ledger.made(made.ID)
-	if _, err := through(blind).Session(c.ctx, made.ID); !fault.Is(err, fault.Unavailable) {
+	if _, err := a.through(t, blind).Session(c.ctx, made.ID); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("for a session that it cannot know the error is %v", err)
 	}
 	blind.redis.setMode(passing, 0)
 	c.h.ledger.ending(made.ID)
-	check(t, insist(c.ctx, func() error { return through(blind).DeleteSession(c.ctx, made.ID) }))
+	check(t, insist(c.ctx, func() error { return a.through(t, blind).DeleteSession(c.ctx, made.ID) }))
 	c.h.ledger.ended(made.ID)
 }
 

@@ -95,6 +95,29 @@ func TestListsHaveMoved(t *testing.T) {
 	}
 }
 
+// TestLostRecord: the record of a session without a copy is lost. Requests reach the node that has the
+// session. A session that no node has is not found.
+func TestLostRecord(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	ctx := within(t)
+	a := all[0]
+	id := a.make(t)
+	a.keeper.Forget(ctx, cluster.SessionID(id))
+	f.placer.Avoid("a") // b is asked to adopt it
+	ref := protocol.SessionRef{Session: id}
+	var answer struct{ Node string }
+	if err := f.Call(ctx, alice, protocol.OpSessionGet, ref, &answer); err != nil ||
+		answer.Node != "a" {
+		t.Errorf("%+v %v", answer, err)
+	}
+	a.mu.Lock()
+	delete(a.sessions, id)
+	a.mu.Unlock()
+	if err := f.Call(ctx, alice, protocol.OpSessionGet, ref, nil); !fault.Is(err, fault.NotFound) {
+		t.Errorf("without a node that has it: %v", err)
+	}
+}
+
 // TestLostRecordOfDurable: the record of a durable session is lost, and the store has a copy. Requests
 // reach the node that has the session, and no other node takes it over.
 func TestLostRecordOfDurable(t *testing.T) {

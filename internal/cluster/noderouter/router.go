@@ -156,8 +156,8 @@ func (r *Router) owner(ctx context.Context, who noderpc.Principal, id string) (*
 		n, aerr := r.adopt(ctx, who, id, o)
 		// The store lacks a session whose record says that it is there.
 		absent := err == nil && o.Node == "" && isAbsent(aerr)
-		if err != nil && fault.Is(aerr, fault.Conflict) {
-			// The record was lost alone, and the session's node has not claimed it again yet.
+		if err != nil && (fault.Is(aerr, fault.Conflict) || fault.Is(aerr, fault.NotFound)) {
+			// Perhaps the record was lost alone, and the session's node has not claimed it again yet.
 			ref := protocol.SessionRef{Session: id}
 			if all, _ := r.owners(ctx, who, protocol.OpSessionGet, ref); len(all) > 0 {
 				return all[0].of, nil
