@@ -38,8 +38,8 @@ func (a *separateCluster) faults() []chaosFault {
 		{name: "a node cut off from Redis", does: a.fencedOff},
 		{name: "a gateway cut off from Redis", does: a.blindGateway},
 		{name: "a slow Redis", does: a.slowRedis},
-		{name: "Redis without its data", does: a.emptyRedis},
 		{name: "Redis without one record", does: a.lostRecord, orderly: true},
+		{name: "Redis without its data", does: a.emptyRedis},
 		{name: "a node that stands still", does: a.stoodStill},
 		{name: "a clock that jumps", does: a.clockJumps},
 		{name: "a gateway killed", does: a.killedGateway},
@@ -158,8 +158,8 @@ func (a *separateCluster) redisCLI(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// lostRecord deletes the records of a user's session and of one that only one gateway knows. The other
-// gateway finds it. The nodes write the records again within a lease.
+// lostRecord deletes the records of a user's session and of one that only one gateway knows. The
+// other gateway finds it. The nodes write the records again within a lease.
 func (a *separateCluster) lostRecord(t *testing.T, c *crowd) {
 	var made protocol.Session
 	check(t, insist(c.ctx, func() (err error) {
@@ -168,6 +168,7 @@ func (a *separateCluster) lostRecord(t *testing.T, c *crowd) {
 		return err
 	}))
 	c.h.ledger.made(made.ID)
+	a.restartedGateway(t, c) // it knows the session from an event
 	var keys []string
 	for _, id := range []string{made.ID, a.usersOf(c, a.nodes[0])[0].id} {
 		key := a.redisCLI(c.ctx, "--scan", "--pattern", "*session*"+id)

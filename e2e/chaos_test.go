@@ -133,7 +133,9 @@ func (a *separateCluster) blindGateway(t *testing.T, c *crowd) {
 	}
 	blind.redis.setMode(passing, 0)
 	c.h.ledger.ending(made.ID)
-	check(t, insist(c.ctx, func() error { return a.through(t, blind).DeleteSession(c.ctx, made.ID) }))
+	check(t, insist(c.ctx, func() error {
+		return a.through(t, blind).DeleteSession(c.ctx, made.ID)
+	}))
 	c.h.ledger.ended(made.ID)
 }
 

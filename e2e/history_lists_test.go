@@ -77,6 +77,9 @@ func (l *ledger) loss(id string) string {
 func (l *ledger) list(ctx context.Context, cl *wire.Client) error {
 	one := listing{began: time.Now(), states: map[string]string{}}
 	all, err := cl.SelectSessions(ctx, protocol.SessionQuery{})
+	if ctx.Err() != nil {
+		return err
+	}
 	one.ended, one.err, one.missing = time.Now(), err, all.Missing
 	for _, s := range all.Sessions {
 		if _, there := one.states[s.ID]; there {
