@@ -102,6 +102,18 @@ func TestKilledWithoutCopies(t *testing.T) {
 	}
 }
 
+// TestListsOmitDeleted: a list that is made while a session is being deleted does not show the session
+// as lost.
+func TestListsOmitDeleted(t *testing.T) {
+	r := newRig(t)
+	gone, stays := r.create(), r.create()
+	r.session(gone.ID).lose("deleted", "the session was deleted") // it is still in the manager's list
+	l := must[protocol.SessionList](r, protocol.OpSessionList, struct{}{})
+	if len(l.Sessions) != 1 || l.Sessions[0].ID != stays.ID {
+		t.Errorf("listed: %+v", l.Sessions)
+	}
+}
+
 // TestEndInTheDirectory: the directory has the reason of a session's end for as long as the node lists
 // the session.
 func TestEndInTheDirectory(t *testing.T) {

@@ -211,9 +211,8 @@ func (m *Manager) all() []*Session {
 	return slices.Collect(maps.Values(m.sessions))
 }
 
-// Find returns a session of the principal. Errors: NotFound, which is the same for
-// another tenant's session and for a session that never existed; Unavailable for a
-// session that is being moved to another node.
+// Find returns a session of the principal. Errors: NotFound, which is the same for another tenant's
+// session and for a session that never existed; Unavailable for a session that is being moved.
 func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	m.mu.Lock()
 	s := m.sessions[id]
@@ -243,9 +242,11 @@ func (m *Manager) List(p noderpc.Principal, r protocol.SessionQuery) (a listing.
 		}
 	}
 	m.mu.Unlock()
-	views := make([]protocol.Session, len(mine))
-	for i, s := range mine {
-		views[i] = s.View()
+	views := []protocol.Session{}
+	for _, s := range mine {
+		if v := s.View(); v.Reason != "deleted" { // at this moment
+			views = append(views, v)
+		}
 	}
 	a.SessionList, a.Left = q.Page(views, false), q.PageOfLeft(m.departures.Views(p.Sees))
 	return a, nil
@@ -271,8 +272,7 @@ func (m *Manager) Status() protocol.NodeStatus {
 	}
 	for _, l := range m.cfg.Languages {
 		st.Languages = append(st.Languages, protocol.Language{
-			Name: l.Name, Display: l.Display,
-			Aliases: l.Aliases, Extensions: l.Extensions,
+			Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions,
 		})
 	}
 	st.Snapshots, st.SnapshotBytes = m.snapshots.Total()
