@@ -2,7 +2,7 @@ import type { Texts } from '../texts'
 
 /** Texts of the notebook: cells, commands, its parts. */
 export const notebook: Texts = {
-  // What has happened to the session
+  // Messages about the session
   'and {n} more': { one: 'und {n} weitere', other: 'und {n} weitere' },
   'The session moved to a new version of the server, with its files. Running programs have ended.':
     'Die Sitzung ist mit ihren Dateien zu einer neuen Version des Servers umgezogen. Laufende Programme sind beendet.',
