@@ -129,6 +129,7 @@ type Tenant struct {
 // TenantList lists the tenants that hold something, have keys or have a quota of their own.
 type TenantList struct {
 	Tenants []Tenant `json:"tenants"`
+	Missing []string `json:"missing,omitempty"`
 }
 
 // TenantQuota sets a tenant's own quota. A nil quota removes it.

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -79,7 +80,8 @@ type SessionList struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 	// Fields are the fields that each session of this list has; empty means all.
 	Fields []string `json:"fields,omitempty"`
-	// Missing are nodes whose sessions may be missing: they have gone without leaving the cluster.
+	// Missing are nodes whose entries may be missing: they have gone without leaving the cluster, or
+	// could not be reached for a lease. Other lists have the same field.
 	Missing []string `json:"missing,omitempty"`
 }
 
@@ -100,30 +102,23 @@ func (l SessionList) MarshalJSON() ([]byte, error) {
 	type plain SessionList // without this method
 	known := SessionFields()
 	other := func(name string) bool { return !slices.Contains(known, name) }
-	if len(l.Fields) == 0 || slices.ContainsFunc(l.Fields, other) {
-		return json.Marshal(plain(l))
+	text, err := json.Marshal(plain(l))
+	if err != nil || len(l.Fields) == 0 || slices.ContainsFunc(l.Fields, other) {
+		return text, err
 	}
-	text, err := json.Marshal(l.Sessions)
-	if err != nil {
-		return nil, err
-	}
-	var all []map[string]json.RawMessage
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, err
-	}
-	chosen := make([]map[string]json.RawMessage, len(all))
-	for i, s := range all {
-		chosen[i] = map[string]json.RawMessage{}
-		for _, name := range l.Fields {
-			if v, ok := s[name]; ok {
-				chosen[i][name] = v
-			}
-		}
-	}
-	return json.Marshal(struct {
+	var page struct {
 		Sessions   []map[string]json.RawMessage `json:"sessions"`
 		NextCursor string                       `json:"next_cursor,omitempty"`
 		Fields     []string                     `json:"fields"`
 		Missing    []string                     `json:"missing,omitempty"`
-	}{chosen, l.NextCursor, l.Fields, l.Missing})
+	}
+	if err := json.Unmarshal(text, &page); err != nil {
+		return nil, err
+	}
+	for _, s := range page.Sessions {
+		maps.DeleteFunc(s, func(name string, _ json.RawMessage) bool {
+			return !slices.Contains(l.Fields, name)
+		})
+	}
+	return json.Marshal(page)
 }

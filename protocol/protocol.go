@@ -295,6 +295,7 @@ type SnapshotRef struct {
 // SnapshotList is the caller's snapshots, newest first.
 type SnapshotList struct {
 	Snapshots []Snapshot `json:"snapshots"`
+	Missing   []string   `json:"missing,omitempty"`
 }
 
 // ChannelOpen opens a kernel or starts a process or a terminal.

@@ -76,4 +76,5 @@ type Template struct {
 // TemplateList is the caller's templates, by name.
 type TemplateList struct {
 	Templates []Template `json:"templates"`
+	Missing   []string   `json:"missing,omitempty"`
 }

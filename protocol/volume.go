@@ -48,6 +48,7 @@ type VolumeRef struct {
 // VolumeList is the caller's volumes, by name.
 type VolumeList struct {
 	Volumes []Volume `json:"volumes"`
+	Missing []string `json:"missing,omitempty"`
 }
 
 // Mount says where a session has a volume.

@@ -20,7 +20,8 @@ const (
 	// maxMissedHeartbeats is the number of missed heartbeats after which a node gets
 	// no sessions.
 	maxMissedHeartbeats = 4
-	// avoidLife is how long a node that could not be reached gets no sessions.
+	// avoidLife is how long a node that could not be reached gets no sessions. Each further attempt
+	// doubles it, up to a lease.
 	avoidLife = 5 * time.Second
 )
 
@@ -48,9 +49,21 @@ type Placer struct {
 	absent []NodeID
 	// placed are the sessions that were placed on a node and that its last heartbeat does not count.
 	placed map[NodeID][]placed
-	// avoided are nodes that could not be reached, with the time of the attempt.
-	avoided map[NodeID]time.Time
+	// avoided are nodes that could not be reached.
+	avoided map[NodeID]avoidance
 }
+
+// avoidance is the time for which a node gets no sessions, after an attempt to reach it.
+type avoidance struct {
+	at   time.Time
+	life time.Duration
+}
+
+// lasts reports whether the node gets no sessions now.
+func (a avoidance) lasts() bool { return time.Since(a.at) < a.life }
+
+// recent reports whether the node could not be reached a short time ago.
+func (a avoidance) recent() bool { return time.Since(a.at) < 2*a.life }
 
 // lapsedNode is a node whose lease has expired, and when the Placer noticed that.
 type lapsedNode struct {
@@ -65,22 +78,33 @@ func NewPlacer(dir Lookup, o PlacerOptions) *Placer {
 	}
 	return &Placer{
 		dir: dir, o: o, lapsed: map[NodeID]lapsedNode{}, placed: map[NodeID][]placed{},
-		avoided: map[NodeID]time.Time{},
+		avoided: map[NodeID]avoidance{},
 	}
 }
+
+// Lease returns the lease time of the cluster.
+func (p *Placer) Lease() time.Duration { return p.o.Lease }
 
 // Avoid excludes a node from placement for a short time: it cannot be reached from
 // here, whatever its heartbeats report. A lapsed node is removed.
 func (p *Placer) Avoid(id NodeID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for other, at := range p.avoided {
-		if time.Since(at) >= avoidLife {
+	delete(p.lapsed, id)
+	for other, a := range p.avoided {
+		if !a.recent() {
 			delete(p.avoided, other)
 		}
 	}
-	p.avoided[id] = time.Now()
-	delete(p.lapsed, id)
+	last, again := p.avoided[id]
+	if last.lasts() {
+		return // another request noticed it too
+	}
+	life := avoidLife
+	if again {
+		life = max(avoidLife, min(2*last.life, p.o.Lease))
+	}
+	p.avoided[id] = avoidance{time.Now(), life}
 }
 
 // Nodes lists the nodes, at most one second old.
@@ -205,7 +229,7 @@ func (p *Placer) choose(ctx context.Context, pick func([]Node) Node) (Node, erro
 	defer p.mu.Unlock()
 	nodes := slices.DeleteFunc(slices.Clone(all), func(n Node) bool {
 		return n.Draining || n.Age > maxMissedHeartbeats*p.o.Lease/heartbeatsPerLease ||
-			time.Since(p.avoided[n.ID]) < avoidLife
+			p.avoided[n.ID].lasts()
 	})
 	if len(nodes) == 0 {
 		message := "no node of the cluster can be reached"

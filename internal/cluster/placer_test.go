@@ -72,6 +72,43 @@ func TestLapsed(t *testing.T) {
 	})
 }
 
+// TestAvoid: a node that cannot be reached again and again is tried less and less often, at least once
+// in a lease.
+func TestAvoid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openLocal(t, filepath.Join(t.TempDir(), "directory"))
+		p := cluster.NewPlacer(d, cluster.PlacerOptions{Lease: long})
+		var pauses []time.Duration
+		for range 6 {
+			p.Avoid("b")
+			p.Avoid("b") // another request at the same time
+			began := time.Now()
+			for {
+				register(t, d, heartbeatOf("b"))
+				if _, err := p.Any(within(t)); err == nil {
+					break
+				}
+				time.Sleep(time.Second)
+			}
+			pauses = append(pauses, time.Since(began))
+		}
+		want := []time.Duration{5, 10, 20, 40, 60, 60}
+		for i := range want {
+			want[i] = min(want[i]*time.Second, long)
+		}
+		if !slices.Equal(pauses, want) {
+			t.Errorf("the pauses are %v, want %v", pauses, want)
+		}
+		time.Sleep(3 * long)
+		p.Avoid("b")
+		time.Sleep(6 * time.Second)
+		register(t, d, heartbeatOf("b"))
+		if _, err := p.Any(within(t)); err != nil {
+			t.Errorf("after a long time it is avoided for longer than at first: %v", err)
+		}
+	})
+}
+
 // TestPlace: a warm node comes before a cold one, a node with less load before one
 // with more, and a draining node is never chosen.
 func TestPlace(t *testing.T) {

@@ -37,6 +37,7 @@ type Notebook struct {
 // List is a list of stored notebooks, the one that was saved last first.
 type List struct {
 	Notebooks []Notebook `json:"notebooks"`
+	Missing   []string   `json:"missing,omitempty"`
 }
 
 // Ref names a stored notebook.

@@ -40,7 +40,7 @@ func (r *Router) ask(
 	for i, m := range all {
 		wg.Go(func() {
 			answers[i].of = m
-			answers[i].err = m.client.Call(ctx, who, op, params, &answers[i].raw)
+			answers[i].err = m.call(ctx, who, op, params, &answers[i].raw)
 		})
 	}
 	wg.Wait()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/listing"
 	"github.com/sandgate/sandgate/protocol"
@@ -35,17 +34,21 @@ func merges() map[string]mergeFunc {
 		protocol.OpVolumeList: mergeList(protocol.OpVolumeList,
 			func(l protocol.VolumeList) []protocol.Volume { return l.Volumes },
 			func(a, b protocol.Volume) int { return cmp.Compare(a.Name, b.Name) },
-			func(all []protocol.Volume) any { return protocol.VolumeList{Volumes: all} }),
+			func(all []protocol.Volume, missing []string) any {
+				return protocol.VolumeList{Volumes: all, Missing: missing}
+			}),
 		protocol.OpTenantList: mergeList(protocol.OpTenantList,
 			func(l protocol.TenantList) []protocol.Tenant { return l.Tenants },
 			func(a, b protocol.Tenant) int { return cmp.Compare(a.Name, b.Name) },
-			func(all []protocol.Tenant) any { return protocol.TenantList{Tenants: addUp(all)} }),
+			func(all []protocol.Tenant, missing []string) any {
+				return protocol.TenantList{Tenants: addUp(all), Missing: missing}
+			}),
 	}
 }
 
 // mergeList returns the merge of an operation whose answers are lists.
 func mergeList[L, T any](
-	op string, items func(L) []T, order func(a, b T) int, list func([]T) any,
+	op string, items func(L) []T, order func(a, b T) int, list func([]T, []string) any,
 ) mergeFunc {
 	return func(r *Router, ctx context.Context, who noderpc.Principal,
 		_ json.RawMessage,
@@ -54,21 +57,17 @@ func mergeList[L, T any](
 	}
 }
 
-// merge concatenates the lists of all nodes. The result is unavailable when a node does not answer,
-// because a client would treat missing entries as deleted.
+// merge concatenates the lists of all nodes.
 func merge[L, T any](
 	ctx context.Context, r *Router, who noderpc.Principal,
-	op string, items func(L) []T, order func(a, b T) int, list func([]T) any,
+	op string, items func(L) []T, order func(a, b T) int, list func([]T, []string) any,
 ) (json.RawMessage, error) {
-	answers, err := r.ask(ctx, who, op, struct{}{})
+	answers, missing, err := survey(ctx, r, who, op, struct{}{})
 	if err != nil {
 		return nil, err
 	}
 	all := []T{}
 	for _, a := range answers {
-		if a.err != nil {
-			return nil, a.err
-		}
 		var l L
 		if err := json.Unmarshal(a.raw, &l); err != nil {
 			return nil, fault.Wrap(fault.Malformed, "noderouter.merge", err)
@@ -76,7 +75,7 @@ func merge[L, T any](
 		all = append(all, items(l)...)
 	}
 	slices.SortStableFunc(all, order)
-	out, err := json.Marshal(list(all))
+	out, err := json.Marshal(list(all, missing))
 	return out, fault.Wrap(fault.Internal, "noderouter.merge", err)
 }
 
@@ -126,12 +125,10 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 	if _, err = r.placer.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	absent := r.placer.Absent()
-	answers, err := r.ask(ctx, who, op, asked)
+	answers, missing, err := survey(ctx, r, who, op, asked)
 	if err != nil {
 		return nil, err
 	}
-	absent = append(slices.Clone(absent), r.placer.Absent()...) // a node may come or go meanwhile
 	after, err := r.parked(ctx, who, asked)
 	if err != nil {
 		return nil, err
@@ -140,11 +137,8 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 	more := before.NextCursor != "" || after.NextCursor != ""
 	for _, a := range answers {
 		var l listing.Answer
-		if a.err == nil {
-			a.err = fault.Wrap(fault.Malformed, "noderouter.merge", json.Unmarshal(a.raw, &l))
-		}
-		if a.err != nil {
-			return nil, a.err // a client would treat missing entries as deleted
+		if err := json.Unmarshal(a.raw, &l); err != nil {
+			return nil, fault.Wrap(fault.Malformed, "noderouter.merge", err)
 		}
 		all = append(all, l.Sessions...)
 		left = append(left, l.Since(time.Since(began))...)
@@ -160,20 +154,9 @@ func (r *Router) sessions(ctx context.Context, who noderpc.Principal, params jso
 		return twice
 	})
 	page := q.Page(all, more)
-	page.Missing = missing(absent, answers)
+	page.Missing = missing
 	out, err := json.Marshal(page)
 	return out, fault.Wrap(fault.Internal, "noderouter.merge", err)
-}
-
-// missing returns those of the nodes that did not answer.
-func missing(absent []cluster.NodeID, answers []answer) (all []string) {
-	for _, id := range absent {
-		if !slices.Contains(all, string(id)) &&
-			!slices.ContainsFunc(answers, func(a answer) bool { return a.of.id == id }) {
-			all = append(all, string(id))
-		}
-	}
-	return all
 }
 
 // parked lists the sessions without a node: a page of them. Any node reads them from the blob store.

@@ -17,14 +17,16 @@ import (
 func (r *Router) notebooks(ctx context.Context, who noderpc.Principal, params json.RawMessage) (
 	json.RawMessage, error,
 ) {
-	answers, err := r.ask(ctx, who, protocol.OpNotebookList, decode[notebook.Query](params))
+	answers, missing, err := survey(
+		ctx, r, who, protocol.OpNotebookList, decode[notebook.Query](params),
+	)
 	if err != nil {
 		return nil, err
 	}
 	all := []notebook.Notebook{}
 	for _, a := range answers {
 		var l notebook.List
-		if err := cmp.Or(a.err, json.Unmarshal(a.raw, &l)); err != nil {
+		if err := json.Unmarshal(a.raw, &l); err != nil {
 			return nil, err
 		}
 		for _, n := range l.Notebooks {
@@ -43,7 +45,7 @@ func (r *Router) notebooks(ctx context.Context, who noderpc.Principal, params js
 	slices.SortFunc(all, func(a, b notebook.Notebook) int {
 		return cmp.Or(cmp.Compare(b.SavedMS, a.SavedMS), cmp.Compare(a.ID, b.ID))
 	})
-	out, err := json.Marshal(notebook.List{Notebooks: all})
+	out, err := json.Marshal(notebook.List{Notebooks: all, Missing: missing})
 	return out, fault.Wrap(fault.Internal, "noderouter.merge", err)
 }
 

@@ -73,6 +73,8 @@ type nodeConn struct {
 	address string
 	client  *noderpc.Client
 	used    time.Time
+	lease   time.Duration // that of the cluster
+	silence silence
 }
 
 // New returns a Router. It connects to a node with the first request.
@@ -129,7 +131,9 @@ func (r *Router) conn(id cluster.NodeID, address string) (*nodeConn, error) {
 	}
 	client := noderpc.NewClient(r.dial(string(id), address),
 		noderpc.ClientOptions{Logger: r.log.With("node", id)})
-	n := &nodeConn{id: id, address: address, used: now, client: client}
+	n := &nodeConn{
+		id: id, address: address, used: now, client: client, lease: r.placer.Lease(),
+	}
 	r.nodes[id] = n
 	return n, nil
 }
@@ -256,8 +260,8 @@ func (r *Router) adopt(
 // node then gets nothing new for a while.
 func (r *Router) declined(n *nodeConn, err error) bool {
 	var known *fault.Error
-	if !errors.As(err, &known) || known.Op != "node.connect" &&
-		(known.Kind != fault.Unavailable || known.Field != nodes.Draining) {
+	if !isUnreached(err) && (!errors.As(err, &known) || known.Kind != fault.Unavailable ||
+		known.Field != nodes.Draining) {
 		return false
 	}
 	r.placer.Avoid(n.id)

@@ -44,10 +44,7 @@ func listSnapshots(
 // list lists the snapshots of all nodes and those in the blob store. The nodes answer first: a
 // snapshot that is stored meanwhile is then found twice, but is never missing.
 func (r snapshotRouter) list(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
-	answers, err := r.ask(ctx, who, protocol.OpSnapshotList, struct{}{})
-	if err == nil {
-		err = firstError(answers)
-	}
+	answers, missing, err := survey(ctx, r.Router, who, protocol.OpSnapshotList, struct{}{})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +64,7 @@ func (r snapshotRouter) list(ctx context.Context, who noderpc.Principal) (json.R
 	slices.SortStableFunc(all, func(a, b protocol.Snapshot) int {
 		return cmp.Compare(b.CreatedMS, a.CreatedMS)
 	})
-	out, err := json.Marshal(protocol.SnapshotList{Snapshots: all})
+	out, err := json.Marshal(protocol.SnapshotList{Snapshots: all, Missing: missing})
 	return out, fault.Wrap(fault.Internal, "noderouter.snapshots", err)
 }
 

@@ -41,10 +41,7 @@ func listTemplates(
 // list lists the templates of all nodes and those in the blob store. The nodes answer first: a
 // template that is stored meanwhile is then found twice, but is never missing.
 func (r templateRouter) list(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
-	answers, err := r.ask(ctx, who, protocol.OpTemplateList, struct{}{})
-	if err == nil {
-		err = firstError(answers)
-	}
+	answers, missing, err := survey(ctx, r.Router, who, protocol.OpTemplateList, struct{}{})
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +66,7 @@ func (r templateRouter) list(ctx context.Context, who noderpc.Principal) (json.R
 	slices.SortStableFunc(all, func(a, b protocol.Template) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
-	out, err := json.Marshal(protocol.TemplateList{Templates: all})
+	out, err := json.Marshal(protocol.TemplateList{Templates: all, Missing: missing})
 	return out, fault.Wrap(fault.Internal, "noderouter.templates", err)
 }
 
