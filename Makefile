@@ -198,7 +198,7 @@ CHAOS ?= 10m
 SEED  ?=
 chaos: build
 	@$(SUDO) env "PATH=$$PATH" SANDGATE_CHAOS=$(CHAOS) SANDGATE_CHAOS_SEED=$(SEED) \
-		$(GO) test -tags chaos -count=1 -v -timeout 0 -run 'TestChaosSuite$$|TestRollingUpgrade$$|TestKilledUpgrade$$' ./e2e
+		$(GO) test -tags chaos -count=1 -v -timeout 0 -run 'TestChaos$$|TestRollingUpgrade$$|TestKilledUpgrade$$' ./e2e
 
 SOAK      ?= 1h
 SOAKUSERS ?= 1

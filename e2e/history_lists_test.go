@@ -93,11 +93,18 @@ func (l *ledger) list(ctx context.Context, cl *wire.Client) error {
 	return err
 }
 
-// clear forgets the lists, which were checked.
-func (l *ledger) clear() {
+// clear forgets the lists, which were checked, and returns how many there were, and how
+// many of them were unavailable.
+func (l *ledger) clear() (all, unavailable int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lists = nil
+	for _, one := range l.lists {
+		if one.err != nil {
+			unavailable++
+		}
+	}
+	all, l.lists = len(l.lists), nil
+	return all, unavailable
 }
 
 // listed lists all sessions without pause until it is stopped, through another gateway each time.

@@ -68,10 +68,33 @@ func (h *history) outage() (end func()) {
 // inOutage reports whether a list may be unavailable, because a part failed or had no lease
 // meanwhile. The caller has locked h.mu.
 func (h *history) inOutage(l listing) bool {
-	return fault.Is(l.err, fault.Unavailable) && slices.ContainsFunc(h.outages, func(s *span) bool {
+	if !fault.Is(l.err, fault.Unavailable) {
+		return false
+	}
+	return slices.ContainsFunc(h.outages, func(s *span) bool {
 		return s.began.Before(l.ended) &&
 			(s.ended.IsZero() || l.began.Before(s.ended.Add(clusterLease)))
+	}) || slices.ContainsFunc(h.renewals(), func(at time.Time) bool {
+		return at.After(l.began.Add(-clusterLease)) && at.Before(l.ended.Add(renewal))
 	})
+}
+
+// renewal is how long a node that has lost its lease on a busy machine may need to notice it.
+const renewal = 10 * time.Second
+
+var renewalLine = regexp.MustCompile(`(?m)^time=(\S+) .*msg="claiming all sessions again"`)
+
+// renewals returns when nodes claimed their sessions again, after they had lost their leases. On a
+// busy machine that happens without a failure.
+func (h *history) renewals() (all []time.Time) {
+	for _, dir := range h.nodes {
+		log, _ := os.ReadFile(filepath.Join(dir, "log"))
+		for _, m := range renewalLine.FindAllStringSubmatch(string(log), -1) {
+			at, _ := time.Parse(time.RFC3339, m[1])
+			all = append(all, at)
+		}
+	}
+	return all
 }
 
 // claim is a line of a node's log about a session's owner.

@@ -1,5 +1,3 @@
-//go:build chaos
-
 package e2e
 
 import (
@@ -7,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandgate/sandgate/client/wire"
 	"github.com/sandgate/sandgate/protocol"
@@ -27,34 +27,70 @@ type keeper struct {
 	conn *wire.Conn
 	kern *wire.Kernel
 	id   string
+	h    *history
 
 	mu   sync.Mutex // guards all below
-	acks []string   // the end of each cell: ok, or the name of the loss
+	acks []ack      // the ends of the cells
+}
+
+// ack is the end of a cell: ok, or the name of the loss.
+type ack struct {
+	end string
+	at  time.Time
 }
 
 // begin creates a durable session, and waits for its first copy: before that a session may be lost
 // with its node.
-func (k *keeper) begin(t *testing.T, u *traffic) {
+func (k *keeper) begin(t *testing.T, c *crowd, s *Server) {
 	t.Helper()
 	yes := true
-	k.s = u.a.server(u.a.front.address())
-	k.cl = u.cl
-	made, err := k.cl.CreateSession(u.ctx, protocol.SessionCreate{
+	var err error
+	k.s, k.h = s, c.h
+	k.cl, err = wire.New(s.URL, s.Token, wire.Options{
+		MinBackoff: 20 * time.Millisecond,
+		MaxBackoff: 300 * time.Millisecond,
+	})
+	check(t, err)
+	made, err := k.cl.CreateSession(c.ctx, protocol.SessionCreate{
 		Language: "python", Name: k.name, Durable: &yes,
 	})
 	check(t, err)
 	k.id = made.ID
-	u.h.ledger.made(k.id)
-	k.conn, err = k.cl.Connect(u.ctx)
+	k.h.ledger.made(k.id)
+	k.conn, err = k.cl.Connect(c.ctx)
 	check(t, err)
 	t.Cleanup(func() { k.conn.Close() })
-	k.kern, err = k.conn.Kernel(u.ctx, k.id, "k1")
+	k.kern, err = k.conn.Kernel(c.ctx, k.id, "k1")
 	check(t, err)
-	check(t, k.cell(u.ctx, 0))
+	check(t, k.cell(c.ctx, 0))
 	eventually(t, "the first copy of "+k.name, func() bool {
-		v, err := k.cl.Session(u.ctx, k.id)
+		v, err := k.cl.Session(c.ctx, k.id)
 		return err == nil && v.KeptMS > 0
 	})
+}
+
+// keep adds n users with durable sessions to the crowd.
+func (c *crowd) keep(t *testing.T, s *Server, n int) {
+	t.Helper()
+	for range n {
+		one := &keeper{name: fmt.Sprint("keeper-", len(c.keepers))}
+		one.begin(t, c, s)
+		c.keepers = append(c.keepers, one)
+	}
+}
+
+// prove checks all durable sessions. Their logs have an event, unless it is empty.
+func (c *crowd) prove(t *testing.T, when, event string) (cells, lost int) {
+	t.Helper()
+	for _, one := range c.keepers {
+		n, err := one.prove(c.ctx, event)
+		if err != nil {
+			t.Errorf("%s, %s in %s: %v", when, one.name, one.id, err)
+		}
+		cells, lost = cells+one.done(), lost+n
+	}
+	t.Logf("%s: of %d cells of durable sessions %d are reported as lost", when, cells, lost)
+	return cells, lost
 }
 
 func (k *keeper) done() int {
@@ -91,9 +127,11 @@ func (k *keeper) cell(ctx context.Context, n int) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.acks = append(k.acks, end)
+	k.acks = append(k.acks, ack{end, time.Now()})
 	return nil
 }
+
+func (k *keeper) delete(ctx context.Context) error { return k.h.delete(ctx, k.cl, k.id) }
 
 // lives reports whether the session exists.
 func (k *keeper) lives(ctx context.Context) bool {
@@ -118,14 +156,15 @@ func (k *keeper) run(ctx context.Context) error {
 		if err := k.cell(all, n); err != nil {
 			return fmt.Errorf("cell %d: %w", n, err)
 		}
-		sleep(ctx, listPause)
+		sleep(ctx, pause)
 	}
 	return nil
 }
 
 // prove checks each cell of which the user knows the end. The session knows its key. Its line is in
-// the file once and in order, unless the log reports that the cell is lost. Then it is not there.
-// The log has an event, unless event is empty. It returns how many cells are lost.
+// the file once and in order, unless the log reports that the cell is lost. Then it is not there. A
+// session that another node has taken over may lack the cells that ended after the copy from which it
+// continued. The log has an event, unless event is empty. It returns how many cells are lost.
 func (k *keeper) prove(ctx context.Context, event string) (lost int, err error) {
 	conn, err := k.cl.Connect(ctx)
 	if err != nil {
@@ -139,33 +178,43 @@ func (k *keeper) prove(ctx context.Context, event string) (lost int, err error) 
 	}); err != nil {
 		return 0, err
 	}
-	numbers := make([]uint32, len(k.acks))
-	for n, end := range k.acks {
+	numbers := map[int]uint32{} // those that the session knows
+	for n := range k.acks {
 		var cell *wire.Cell
 		if err := insist(ctx, func() (err error) {
-			cell, err = last.Execute(ctx, "raise SystemError('again')",
-				wire.ExecuteOptions{Key: keyOf(n)})
+			cell, err = last.Execute(ctx, "pass", wire.ExecuteOptions{Key: keyOf(n)})
 			return err
 		}); err != nil {
 			return 0, err
 		}
-		if !cell.Repeated() && end == "ok" {
-			return 0, fmt.Errorf("the session does not know cell %d, which ended with %s", n, end)
+		if cell.Repeated() {
+			numbers[n] = cell.Number()
 		}
-		numbers[n] = cell.Number()
 		_ = cell.Close()
 	}
-	ends, err := k.ends(ctx, conn, last, event)
+	log, err := k.read(ctx, conn, last)
 	if err != nil {
 		return 0, err
 	}
+	if event != "" && !slices.ContainsFunc(log.events, func(e string) bool {
+		return strings.Contains(e, event)
+	}) {
+		return 0, fmt.Errorf("the log has no event %s", event)
+	}
 	var want strings.Builder
-	for n, end := range k.acks {
-		switch got := ends[numbers[n]]; {
+	for n, a := range k.acks {
+		number, known := numbers[n]
+		got := log.ends[number]
+		switch {
+		case !known && (a.end != "ok" || log.lacks(a.at)):
+			lost++
+		case !known:
+			return 0, fmt.Errorf("the session does not know cell %d, which ended with %s at %s; %q",
+				n, a.end, a.at, log.events)
 		case got == "ok":
 			fmt.Fprintln(&want, n)
 		case got == "":
-			return 0, fmt.Errorf("the log has no end of cell %d, which ended with %s", n, end)
+			return 0, fmt.Errorf("the log has no end of cell %d, which ended with %s", n, a.end)
 		default:
 			lost++
 		}
@@ -186,44 +235,61 @@ func (k *keeper) prove(ctx context.Context, event string) (lost int, err error) 
 	return lost, err
 }
 
-// ends returns the ends of all cells in the log of the kernel: ok, or the name of the error.
-func (k *keeper) ends(ctx context.Context, conn *wire.Conn, kern *wire.Kernel, event string) (
-	map[uint32]string, error,
+// kernelLog has what the log of a kernel says about its cells.
+type kernelLog struct {
+	ends   map[uint32]string // the ends of cells by number: ok, or the name of the error
+	events []string          // in JSON
+}
+
+// lacks reports whether another node has taken the session over from a copy that was made before a
+// time.
+func (l kernelLog) lacks(at time.Time) bool {
+	return slices.ContainsFunc(l.events, func(text string) bool {
+		var e struct {
+			Event string `json:"event"`
+			AsOf  int64  `json:"as_of_ms"`
+		}
+		return json.Unmarshal([]byte(text), &e) == nil && e.Event == "taken_over" &&
+			e.AsOf <= at.UnixMilli()
+	})
+}
+
+// read reads the log of the kernel.
+func (k *keeper) read(ctx context.Context, conn *wire.Conn, kern *wire.Kernel) (
+	log kernelLog, err error,
 ) {
+	log.ends = map[uint32]string{}
 	cell, err := kern.Execute(ctx, "pass", wire.ExecuteOptions{})
 	if err != nil {
-		return nil, err
+		return log, err
 	}
 	v, err := conn.Attach(ctx, k.id, "k1", wire.AttachOptions{})
 	if err != nil {
-		return nil, err
+		return log, err
 	}
 	defer v.Close()
-	ends := map[uint32]string{}
-	for ends[cell.Number()] == "" {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for log.ends[cell.Number()] == "" {
 		r, err := v.Next(ctx)
 		if err != nil {
-			return nil, err
+			return log, fmt.Errorf("the log has no end of cell %d: %v, %q: %w", cell.Number(), log.ends,
+				log.events, err)
 		}
 		switch r.Kind {
 		case frame.KindGap:
-			return nil, fmt.Errorf("a gap: %s", r.Payload)
+			return log, fmt.Errorf("a gap: %s", r.Payload)
 		case frame.KindEvent:
-			if event != "" && strings.Contains(string(r.Payload), event) {
-				event = ""
-			}
+			log.events = append(log.events, string(r.Payload))
 		}
 		if reply, ok := replyIn(r); ok {
-			ends[r.Cell] = reply.EName
+			log.ends[r.Cell] = reply.EName
 			if reply.Status == "ok" {
-				ends[r.Cell] = "ok"
+				log.ends[r.Cell] = "ok"
 			}
 		}
 	}
-	if event != "" {
-		return nil, fmt.Errorf("the log has no event %s", event)
-	}
-	return ends, nil
+	return log, nil
 }
 
 // replyIn returns the reply in a record of a kernel's log.

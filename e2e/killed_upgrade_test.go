@@ -3,9 +3,7 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -23,21 +21,9 @@ import (
 // killing is an upgrade in which nodes are killed.
 type killing struct {
 	*traffic
-	keepers []*keeper
-	random  *rand.Rand
-	now     release
-	killed  map[string]int // by the moment
-}
-
-// rounds waits until each user of a durable session has done n more cells.
-func (k *killing) rounds(t *testing.T, n int) {
-	t.Helper()
-	for _, one := range k.keepers {
-		goal := one.done() + n
-		eventually(t, fmt.Sprintf("cell %d of %s", goal, one.name), func() bool {
-			return one.done() >= goal || t.Failed()
-		})
-	}
+	random *rand.Rand
+	now    release
+	killed map[string]int // by the moment
 }
 
 // kill kills a node. Its sessions that are not durable are lost.
@@ -82,7 +68,7 @@ func (k *killing) upgrade(t *testing.T, n *part, when string) {
 		k.kill(t, n, when)
 		k.back(t, n)
 	}
-	k.rounds(t, 2)
+	k.kept(2)
 }
 
 // TestKilledUpgrade upgrades three nodes, and kills each of them with SIGKILL meanwhile. Then it kills
@@ -110,13 +96,9 @@ func TestKilledUpgrade(t *testing.T) {
 		killed: map[string]int{},
 	}
 	k.kills = true
-	for i := range 6 {
-		one := &keeper{name: fmt.Sprint("keeper-", i)}
-		one.begin(t, k.traffic)
-		k.keepers = append(k.keepers, one)
-	}
-	stop := k.start(t)
-	k.rounds(t, 2)
+	k.keep(t, a.server(a.front.address()), 6)
+	stop := k.start()
+	k.kept(2)
 	for i, when := range []string{"while it stops", "while it starts", "while it works"} {
 		k.upgrade(t, a.nodes[i], when)
 	}
@@ -134,41 +116,6 @@ func TestKilledUpgrade(t *testing.T) {
 	k.report(t)
 	t.Logf("seed %d, kills: %v", seed, k.killed)
 	h.mustHold(t)
-}
-
-// start starts the work of all users.
-func (k *killing) start(t *testing.T) (stop func()) {
-	ctx, cancel := context.WithCancel(k.ctx)
-	var work sync.WaitGroup
-	t.Cleanup(func() { cancel(); work.Wait() })
-	for _, one := range k.keepers {
-		work.Go(func() {
-			if err := one.run(ctx); err != nil {
-				t.Errorf("%s in %s: %v", one.name, one.id, err)
-			}
-		})
-	}
-	end := k.traffic.start()
-	return func() {
-		t.Helper()
-		cancel()
-		work.Wait()
-		end()
-	}
-}
-
-// prove checks all durable sessions. Their logs have an event.
-func (k *killing) prove(t *testing.T, when, event string) {
-	t.Helper()
-	cells, lost := 0, 0
-	for _, one := range k.keepers {
-		n, err := one.prove(k.ctx, event)
-		if err != nil {
-			t.Errorf("%s, %s in %s: %v", when, one.name, one.id, err)
-		}
-		cells, lost = cells+one.done(), lost+n
-	}
-	t.Logf("%s: of %d cells of durable sessions %d are reported as lost", when, cells, lost)
 }
 
 // carry hibernates the durable sessions, and kills the nodes that carry them over to the current
@@ -245,10 +192,6 @@ type carryMoment struct {
 
 // carryMoments are the moments at which a node is killed, in their order.
 func carryMoments() []carryMoment {
-	exists := func(pattern ...string) bool {
-		found, _ := filepath.Glob(filepath.Join(pattern...))
-		return len(found) > 0
-	}
 	return []carryMoment{
 		{"while files move", func(n *part, ids []string, _ string) func() bool {
 			return func() bool {
@@ -278,11 +221,6 @@ func carryMoments() []carryMoment {
 			return func() bool { return carried() > before }
 		}},
 	}
-}
-
-func (p *part) log() string {
-	text, _ := os.ReadFile(filepath.Join(p.dir, "log"))
-	return string(text)
 }
 
 // editionIn returns the edition of a session's folder on a node; empty without one.

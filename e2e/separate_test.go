@@ -31,7 +31,9 @@ type separateCluster struct {
 	nodes    []*part
 	gateways []*part
 	front    *faultProxy // the proxy before the gateways, the only address that users know
-	disk     string      // a separate filesystem, if there is one
+	disk     string      // the separate filesystem of a node, if there is one
+	small    *part       // the node with the separate filesystem
+	wrong    *part       // a node that no gateway accepts; nil before its first start
 	net      *network    // the network of the parts, if they have one
 	hub      *host       // the host of Redis in net
 	mounts   []string    // folders in memory
@@ -116,7 +118,7 @@ func newSeparateCluster(t *testing.T, o separateOptions) *separateCluster {
 			reached = p.in.address()
 		}
 		if i == 0 && o.disk > 0 {
-			a.disk = filepath.Join(p.dir, "data")
+			a.small, a.disk = p, filepath.Join(p.dir, "data")
 			check(t, os.Mkdir(a.disk, 0o711))
 			check(t, syscall.Mount("tmpfs", a.disk, "tmpfs", 0,
 				fmt.Sprintf("size=%dm,mode=0711", o.disk)))
@@ -272,6 +274,11 @@ func (p *part) answers() error {
 		res.Body.Close()
 		return res.StatusCode == http.StatusOK
 	})
+}
+
+func (p *part) log() string {
+	text, _ := os.ReadFile(filepath.Join(p.dir, "log"))
+	return string(text)
 }
 
 func (p *part) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,8 @@ type crowd struct {
 	end   context.CancelFunc
 	h     *history
 	users []*worker
+	// keepers are the users of durable sessions.
+	keepers []*keeper
 }
 
 // worker has a session with a kernel, a shell and a file. Each action leaves a trace, and
@@ -31,7 +34,7 @@ type crowd struct {
 type worker struct {
 	name string
 	s    *Server
-	id   string
+	id   string // empty before it is created
 	cl   *wire.Client
 	conn *wire.Conn
 	kern *wire.Kernel
@@ -134,18 +137,31 @@ func (c *crowd) add(s *Server, w *worker) {
 	c.users = append(c.users, w)
 }
 
-// crowd creates a crowd of n users or a few more. Some have their session on the first
-// node, some on the second.
+// crowd creates a crowd of n users or a few more. Each node has the session of at least one.
 func (a *separateCluster) crowd(t *testing.T, h *history, n int) *crowd {
 	t.Helper()
 	s := a.server(a.front.address())
 	c := newCrowd(t, s, h, n)
-	for len(a.usersOf(c, a.nodes[0])) == 0 || len(a.usersOf(c, a.nodes[1])) == 0 {
-		if len(c.users) == n+6 {
-			t.Fatal("all sessions are on one node")
+	unused := func(n *part) bool { return len(a.usersOf(c, n)) == 0 }
+	cl := a.through(t, a.gateways[0])
+	// Gateways avoid a node for some time that they could not reach.
+	eventually(t, "a session on each node", func() bool {
+		if !slices.ContainsFunc(a.nodes, unused) {
+			return true
 		}
-		c.join(s)
-	}
+		var made protocol.Session
+		check(t, insist(c.ctx, func() (err error) {
+			made, err = cl.CreateSession(c.ctx, protocol.SessionCreate{Language: "python"})
+			return err
+		}))
+		h.ledger.made(made.ID)
+		if on := a.owner(made.ID); on == nil || !unused(on) {
+			check(t, h.delete(c.ctx, cl, made.ID))
+			return false
+		}
+		c.add(s, &worker{id: made.ID})
+		return false
+	})
 	return c
 }
 
@@ -164,6 +180,13 @@ func (c *crowd) start() (stop func()) {
 		views.Go(func() {
 			if err := w.watch(watching); err != nil {
 				c.t.Errorf("%s watching %s: %v", w.name, w.id, err)
+			}
+		})
+	}
+	for _, k := range c.keepers {
+		work.Go(func() {
+			if err := k.run(ctx); err != nil {
+				c.t.Errorf("%s in %s: %v", k.name, k.id, err)
 			}
 		})
 	}
@@ -192,6 +215,18 @@ func (c *crowd) rounds(n int) {
 			return w.cells >= goal || w.lost != nil || c.t.Failed()
 		})
 	}
+	c.kept(n)
+}
+
+// kept waits until every user of a durable session has done n more cells.
+func (c *crowd) kept(n int) {
+	c.t.Helper()
+	for _, k := range c.keepers {
+		goal := k.done() + n
+		eventually(c.t, fmt.Sprintf("cell %d of %s in %s", goal, k.name, k.id), func() bool {
+			return k.done() >= goal || c.t.Failed()
+		})
+	}
 }
 
 func (w *worker) done() int {
@@ -209,15 +244,17 @@ func (w *worker) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var made protocol.Session
-	if err := insist(ctx, func() (err error) {
-		made, err = w.cl.CreateSession(ctx, w.create)
-		return err
-	}); err != nil {
-		return err
+	if w.id == "" {
+		var made protocol.Session
+		if err := insist(ctx, func() (err error) {
+			made, err = w.cl.CreateSession(ctx, w.create)
+			return err
+		}); err != nil {
+			return err
+		}
+		w.id = made.ID
+		w.h.ledger.made(w.id)
 	}
-	w.id = made.ID
-	w.h.ledger.made(w.id)
 	if w.conn, err = w.cl.Connect(ctx); err != nil {
 		return err
 	}
@@ -370,11 +407,14 @@ func (w *worker) typed(ctx context.Context, n int) error {
 }
 
 // delete deletes the session.
-func (w *worker) delete(ctx context.Context) error {
-	w.h.ledger.ending(w.id)
-	err := insist(ctx, func() error { return w.cl.DeleteSession(ctx, w.id) })
+func (w *worker) delete(ctx context.Context) error { return w.h.delete(ctx, w.cl, w.id) }
+
+// delete deletes a session, and records that.
+func (h *history) delete(ctx context.Context, cl *wire.Client, id string) error {
+	h.ledger.ending(id)
+	err := insist(ctx, func() error { return cl.DeleteSession(ctx, id) })
 	if err == nil {
-		w.h.ledger.ended(w.id)
+		h.ledger.ended(id)
 	}
 	return err
 }

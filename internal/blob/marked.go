@@ -14,7 +14,8 @@ import (
 const (
 	// markName is the object with the mark of the cluster whose store it is.
 	markName = "cluster"
-	// markEvery is how long a mark that was read counts.
+	// markEvery is how long a mark that was read in a bucket counts. A folder can be unmounted at any
+	// moment, and a look there is cheap: each use of it looks.
 	markEvery = 5 * time.Second
 	// maxMark is the maximum length of a mark in bytes.
 	maxMark = 64
@@ -37,6 +38,7 @@ type MarkOptions struct {
 type Marked struct {
 	store Store
 	o     MarkOptions
+	every time.Duration // how long a look counts
 
 	mu    sync.Mutex // guards all below; held over a look at the mark
 	known string
@@ -45,7 +47,13 @@ type Marked struct {
 
 // NewMarked returns a store that checks the mark of another one. The first use of a cluster's first
 // store writes the mark.
-func NewMarked(s Store, o MarkOptions) *Marked { return &Marked{store: s, o: o, known: o.Known} }
+func NewMarked(s Store, o MarkOptions) *Marked {
+	m := &Marked{store: s, o: o, every: markEvery, known: o.Known}
+	if _, folder := s.(*Dir); folder {
+		m.every = 0
+	}
+	return m
+}
 
 // look checks that the store has the mark of the cluster. Errors: Unavailable, and the errors of Get.
 func (m *Marked) look(ctx context.Context) error {
@@ -95,7 +103,7 @@ func (m *Marked) look(ctx context.Context) error {
 		}
 		m.known = want
 	}
-	m.until = time.Now().Add(markEvery)
+	m.until = time.Now().Add(m.every)
 	return nil
 }
 

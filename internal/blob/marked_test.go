@@ -71,9 +71,21 @@ func TestMarked(t *testing.T) {
 	if err := os.Rename(filepath.Join(shared, markName), filepath.Join(shared, "gone")); err != nil {
 		t.Fatal(err)
 	}
-	n1.until = n1.until.Add(-markEvery)
 	if err := put(n1); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a folder that was unmounted: %v", err)
+	}
+	if err := n1.Walk(ctx, ".", nil); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a list of a folder that was unmounted: %v", err)
+	}
+	moved := shared + "-away"
+	if err := os.Rename(shared, moved); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(n1); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a folder that is away: %v", err)
+	}
+	if err := os.Rename(moved, shared); err != nil {
+		t.Fatalf("the folder was made again: %v", err)
 	}
 	if err := os.Rename(filepath.Join(shared, "gone"), filepath.Join(shared, markName)); err != nil {
 		t.Fatal(err)
