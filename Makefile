@@ -112,8 +112,9 @@ RACE = $(SUDO) env "PATH=$$PATH" SANDGATE_TEST_SNAPSHOTS="$$snapshots" \
 # The packages of gVisor's backend count what they leave on the machine and run alone. Then two runs
 # share the machine, so that both take about as long: tests through the public API, and the tests of
 # all other packages with those of the application. Each of the two has half of the processors, as
-# sandboxes need up to five times the processor time on a machine that is too busy. All share the
-# warm snapshots of languages. The images of templates that some of them need mostly wait for
+# sandboxes need up to five times the processor time on a machine that is too busy. The tests through
+# the API that are parallel wait most of the time, so one more of them runs. All share the warm
+# snapshots of languages. The images of templates that some of them need mostly wait for
 # downloads, so they are built meanwhile. A few tests that failed run again alone: see deploy/retest.
 APPLICATION := ^TestWebApplication$$
 
@@ -133,7 +134,7 @@ unit: node_modules bin/versitygw
 	rm -f bin/test*.log; \
 	run() { log=bin/test-$$1.log; shift; deploy/testrun $$log $(RACE) "$$@"; }; \
 	code=0; run alone $$alone || code=1; \
-	run long -parallel $$half -skip '$(APPLICATION)' $$long & public_run=$$!; \
+	run long -parallel $$((half + 1)) -skip '$(APPLICATION)' $$long & public_run=$$!; \
 	run others -parallel $$half $$others || code=1; \
 	run web -parallel $$half -run '$(APPLICATION)' $$long || code=1; \
 	wait $$public_run || code=1; \

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,10 @@ type Cluster struct {
 	Redis *exec.Cmd
 	// Servers are in the order of their starts.
 	Servers []*Server
+	// Blobs is the blob store of the next servers; empty for a folder in Dir.
+	Blobs string
+	// Settings are more settings of the next servers about their cluster, such as "take_over: 1s".
+	Settings string
 	// Program is another build of the program for the next servers; empty for the one in bin.
 	Program string
 }
@@ -122,10 +127,10 @@ func (c *Cluster) Start(ctx context.Context, lease time.Duration,
 	if len(c.Servers) > 0 {
 		token = c.Servers[0].Token
 	}
-	s, err := startRelease(
-		ctx, c.Program, fmt.Sprintf(
-			"%s\ncluster: {redis: \"redis://%s/0\", node: %s, listen: %q, dir: %s/ca/%s, lease: %s, blobs: %s/blobs}",
-			settings, c.Address, name, listen, c.Dir, name, lease, c.Dir), token)
+	s, err := startRelease(ctx, c.Program, fmt.Sprintf(
+		"%s\ncluster: {redis: \"redis://%s/0\", node: %s, listen: %q, dir: %s/ca/%s, lease: %s, "+
+			"blobs: %q, %s}", settings, c.Address, name, listen, c.Dir, name, lease,
+		cmp.Or(c.Blobs, c.Dir+"/blobs"), c.Settings), token)
 	if err == nil {
 		c.Servers = append(c.Servers, s)
 	}

@@ -33,8 +33,8 @@ func inRecords(t *testing.T, s *blobtest.Server, node, journal, text string) (ha
 // While the store is away they are unavailable. When the node is back, and after an orderly end,
 // nothing is missing.
 func TestClusterRecords(t *testing.T) {
-	bucket := inBucket(t)
-	c := newCluster(t, 2)
+	t.Parallel() // most of the time it waits for leases
+	c, bucket := newStoreCluster(t)
 	gone, stays := c.Servers[0], c.Servers[1]
 	labels := map[string]string{"team": "records"}
 	first := c.openOn(t, stays, 0, protocol.SessionCreate{Labels: labels})

@@ -25,8 +25,8 @@ func snapshotObjects(t *testing.T, s *blobtest.Server) []string {
 // and the first node does not bring it back. While the store is away, a node uses the snapshots that
 // it has.
 func TestClusterSnapshots(t *testing.T) {
-	bucket := inBucket(t)
-	c := newCluster(t, 2)
+	t.Parallel() // most of the time it waits for leases
+	c, bucket := newStoreCluster(t)
 	const at, other = 0, 1
 	gone, stays := c.Servers[at], c.Servers[other]
 	on := func(node int, r protocol.SessionCreate) *session {

@@ -36,8 +36,8 @@ code: "import uuid; v = uuid.uuid4().hex"
 // template that it has. Then the template is replaced and deleted: no object remains, and the first
 // node does not bring it back.
 func TestClusterTemplates(t *testing.T) {
-	bucket := inBucket(t)
-	c := newCluster(t, 2)
+	t.Parallel() // most of the time it waits for leases
+	c, bucket := newStoreCluster(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "kept"), "a file")
 	build := func(srv *Server, n int) string {

@@ -30,18 +30,33 @@ const clusterLease = 3 * time.Second
 
 func newCluster(t *testing.T, servers int) *cluster {
 	t.Helper()
+	c := emptyCluster(t)
+	c.add(servers, "")
+	return c
+}
+
+// emptyCluster creates a cluster without servers.
+func emptyCluster(t *testing.T) *cluster {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	all, err := NewCluster(ctx)
 	check(t, err)
 	c := &cluster{all, t}
 	t.Cleanup(func() { check(t, c.Stop()) })
-	for range servers {
-		_, err := c.Start(ctx, clusterLease,
-			"pool: {size: 1, spare: 0}\nlog: {level: debug}\ngateway: {self_check: 0}")
-		check(t, err)
-	}
 	return c
+}
+
+// add starts servers, with more settings.
+func (c *cluster) add(servers int, settings string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	for range servers {
+		_, err := c.Start(ctx, clusterLease, "pool: {size: 1, spare: 0}\nlog: {level: debug}\n"+
+			"gateway: {self_check: 0}\n"+settings)
+		check(c.t, err)
+	}
 }
 
 func freeAddress(t *testing.T) string {

@@ -353,7 +353,7 @@ func startMixed(t *testing.T, settings string) (context.Context, *mixed) {
 			check(t, err)
 		}
 	})
-	m.Program = before.program
+	m.Program, m.Settings = before.program, "drain_limit: 100s" // the image has 2.7 GB
 	m.old, err = m.Start(ctx, clusterLease, mixedSettings+settings+version(before))
 	check(t, err)
 	m.Program = ""
@@ -494,7 +494,7 @@ func TestUpgradeCarriesParked(t *testing.T) {
 // an upgrade of its own. While it stops, it puts the runtime and the image into the blob store. Another
 // node, which never had them, fetches them, and continues the session with its variables.
 func TestUpgradeFetchesEdition(t *testing.T) {
-	t.Setenv("SANDGATE_CLUSTER_DRAIN_LIMIT", "100s") // the image has 2.7 GB
+	t.Parallel() // most of the time it waits for the disk
 	ctx, m := startMixed(t, "")
 	s := openAs(t, m.old, protocol.SessionCreate{})
 	s.run("ok", "x = 41")

@@ -239,6 +239,7 @@ func TestServicesThatFail(t *testing.T) {
 // TestServicesIdle: a service that waits does not keep its session running, and the node does not
 // resume the session for it.
 func TestServicesIdle(t *testing.T) {
+	t.Parallel() // most of the time it waits
 	s := withServices(t, server, protocol.SessionCreate{
 		Services:         []protocol.Service{webService()},
 		IdlePauseSeconds: 1, IdleHibernateSeconds: 2, WaitReady: true,

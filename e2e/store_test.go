@@ -20,18 +20,17 @@ import (
 	"github.com/sandgate/sandgate/protocol/frame"
 )
 
-// inBucket makes the servers that a test starts store parked sessions in a bucket.
-func inBucket(t *testing.T) *blobtest.Server {
+// newStoreCluster creates a cluster of two servers with a bucket as its blob store. Durable sessions
+// have a copy there every second, and are taken over early.
+func newStoreCluster(t *testing.T) (*cluster, *blobtest.Server) {
 	t.Helper()
-	s := blobtest.Start(t)
-	for name, value := range map[string]string{
-		"BLOBS": "s3://" + blobtest.Bucket + "/cluster", "S3_ENDPOINT": s.Endpoint,
-		"S3_CREDENTIALS_FILE": s.Credentials, "TAKE_OVER": "1s",
-	} {
-		t.Setenv("SANDGATE_CLUSTER_"+name, value)
-	}
-	t.Setenv("SANDGATE_SESSIONS_DURABLE_EVERY", "1s")
-	return s
+	bucket := blobtest.Start(t)
+	c := emptyCluster(t)
+	c.Blobs = "s3://" + blobtest.Bucket + "/cluster"
+	c.Settings = fmt.Sprintf("s3_endpoint: %q, s3_credentials_file: %q, take_over: 1s",
+		bucket.Endpoint, bucket.Credentials)
+	c.add(2, "sessions: {durable_every: 1s}")
+	return c, bucket
 }
 
 // objects returns the names of the objects in the bucket, without the journals of nodes.
@@ -53,8 +52,8 @@ func objects(t *testing.T, s *blobtest.Server) (all []string) {
 // TestClusterStore moves sessions over an S3 bucket, and checks that no object remains.
 // sandgate doctor reports whether the bucket works.
 func TestClusterStore(t *testing.T) {
-	bucket := inBucket(t)
-	c := newCluster(t, 2)
+	t.Parallel() // most of the time it waits for leases
+	c, bucket := newStoreCluster(t)
 	doctor := func() string { return c.Servers[0].findings(t, "blob store") }
 	contains(t, doctor(), "ok", "stores, returns and removes")
 	c.drain(t)
@@ -71,8 +70,8 @@ func TestClusterStore(t *testing.T) {
 // that it comes back with the node. The killed node is started again and has released
 // the sessions that were taken over. The store is empty when the sessions have ended.
 func TestClusterTakeOver(t *testing.T) {
-	bucket := inBucket(t)
-	c := newCluster(t, 2)
+	t.Parallel() // most of the time it waits for leases
+	c, bucket := newStoreCluster(t)
 	const at, other = 0, 1
 	srv, stays := c.Servers[at], c.Servers[other]
 	durable := true
