@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,13 +182,15 @@ func (a *separateCluster) clockJumps(t *testing.T, c *crowd) {
 }
 
 // fullDisk fills the disk of a node. Its sessions continue. None can be hibernated
-// or moved until there is room again.
+// or moved until there is room again, unless the node has a durable session.
 func (a *separateCluster) fullDisk(t *testing.T, c *crowd) {
 	n := a.small
 	all := a.usersOf(c, n)
 	if len(all) == 0 {
 		t.Fatal("the node has no session")
 	}
+	// An earlier copy of a durable session is removed meanwhile, which makes room.
+	full := !slices.ContainsFunc(c.keepers, func(k *keeper) bool { return a.owner(k.id) == n })
 	f, err := os.Create(filepath.Join(a.disk, "ballast"))
 	check(t, err)
 	defer f.Close()
@@ -199,16 +202,16 @@ func (a *separateCluster) fullDisk(t *testing.T, c *crowd) {
 		t.Fatal(err)
 	}
 	_, err = all[0].cl.HibernateSession(c.ctx, all[0].id)
-	if err == nil {
+	if err == nil && full {
 		t.Error("the node hibernated a session on a full disk")
 	}
 	c.rounds(1)
 	said, err := Sandgate("node", "drain", "--config", filepath.Join(n.dir, "config.yaml"))
-	if err == nil {
+	if err == nil && full {
 		t.Errorf("the node drained with a full disk: %s", said)
 	}
 	c.rounds(1)
-	if still := a.usersOf(c, n); len(still) != len(all) {
+	if still := a.usersOf(c, n); len(still) != len(all) && full {
 		t.Errorf("of %d sessions %d stayed", len(all), len(still))
 	}
 	check(t, os.Remove(f.Name()))

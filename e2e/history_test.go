@@ -183,7 +183,8 @@ func (h *history) logged(id string) string {
 
 // check returns the broken promises in the history, and how much it has read:
 //
-//   - each token was issued once, and the tokens of a session rise at each node;
+//   - each token of a session was issued once, and they rise at each node. The tokens of two sessions
+//     can be equal, if Redis had a clock that was ahead and then lost its data;
 //   - when a node acknowledged a change of a session that it owned, no other node had
 //     claimed the session with a larger token;
 //   - no viewer was sent an offset, or an epoch, that decreases;
@@ -191,7 +192,11 @@ func (h *history) logged(id string) string {
 func (h *history) check() (wrong []string, read string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	type holder struct{ node, session string }
-	given := map[uint64]holder{}
+	type grant struct {
+		session string
+		token   uint64
+	}
+	given := map[grant]string{} // the nodes
 	last := map[holder]uint64{}
 	owned := map[string][]claim{}
 	for _, c := range h.claims() {
@@ -199,10 +204,11 @@ func (h *history) check() (wrong []string, read string) {
 			continue
 		}
 		k := holder{c.node, c.session}
-		if other, there := given[c.token]; there && other != k {
-			say("token %d was given twice: %v and %v", c.token, other, k)
+		g := grant{c.session, c.token}
+		if other, there := given[g]; there && other != c.node {
+			say("token %d of %s was given twice: to %s and %s", c.token, c.session, other, c.node)
 		}
-		given[c.token] = k
+		given[g] = c.node
 		if c.token < last[k] {
 			say("the tokens of %s on %s go back from %d to %d", c.session, c.node, last[k], c.token)
 		}

@@ -71,6 +71,9 @@ type NodeInfo struct {
 	Ready map[string]int `json:"ready,omitempty"`
 	// Draining nodes receive no sessions.
 	Draining bool `json:"draining,omitempty"`
+	// Leaving nodes are about to end, and what stays on them is away until they are back. Lists do not
+	// wait for them, and name them.
+	Leaving bool `json:"leaving,omitempty"`
 	// Zone is the label of the place where the node is, such as a data centre; may be empty.
 	Zone string `json:"zone,omitempty"`
 	// Image is the edition of the node's new sessions: its image and runtime. Another node can resume

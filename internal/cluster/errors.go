@@ -61,3 +61,11 @@ func NoSession(op string) error {
 func OldReport(op string) error {
 	return fault.New(fault.Conflict, op, "the directory has a later report of the node")
 }
+
+// NoneReached is the error of a request that needs any node, while there is none.
+func NoneReached(op string) error {
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, RetryAfter: 2,
+		Message: "no node of the cluster can be reached",
+	}
+}

@@ -162,11 +162,18 @@ func (p *Placer) settle() {
 	p.placed = unreported
 }
 
-// Absent lists the nodes that have gone without leaving, when Nodes listed the nodes last.
+// Absent lists the nodes that have gone without leaving and those that are about to end, when Nodes
+// listed the nodes last.
 func (p *Placer) Absent() []NodeID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.absent
+	all := slices.Clone(p.absent)
+	for _, n := range p.nodes {
+		if n.Leaving {
+			all = append(all, n.ID)
+		}
+	}
+	return all
 }
 
 // Lapsed lists, for the time of a lease, nodes that Nodes no longer lists. They may still have
@@ -231,13 +238,13 @@ func (p *Placer) choose(ctx context.Context, pick func([]Node) Node) (Node, erro
 		return n.Draining || n.Age > maxMissedHeartbeats*p.o.Lease/heartbeatsPerLease ||
 			p.avoided[n.ID].lasts()
 	})
-	if len(nodes) == 0 {
-		message := "no node of the cluster can be reached"
-		if len(all) > 0 {
-			message = "no node of the cluster takes sessions now"
-		}
+	switch {
+	case len(all) == 0:
+		return Node{}, NoneReached("cluster.place")
+	case len(nodes) == 0:
 		return Node{}, &fault.Error{
-			Kind: fault.Unavailable, Op: "cluster.place", Message: message, RetryAfter: 2,
+			Kind: fault.Unavailable, Op: "cluster.place", RetryAfter: 2,
+			Message: "no node of the cluster takes sessions now",
 		}
 	}
 	return pick(nodes), nil

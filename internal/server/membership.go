@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/admission"
@@ -52,6 +53,7 @@ type membership struct {
 	// room reports whether another node has a place for a session; nil without a cluster.
 	room     func(context.Context) bool
 	editions cluster.Editions
+	leaving  atomic.Bool // the node is about to end, and something stays on it
 
 	mu      sync.Mutex // guards all below
 	manager *session.Manager
@@ -165,40 +167,32 @@ func (ms *membership) newLeases(cfg *config.Config, id, former, address string,
 		Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log, Replaces: former,
 		Refused: func(err error) { ms.refused <- err },
 		Overdue: func(is bool) {
-			if m := ms.sessions(); m != nil {
-				m.Migration().Overdue(is)
-			}
+			ms.whenOpen(func(m *session.Manager) { m.Migration().Overdue(is) })
 		},
 		Info: func() cluster.NodeInfo {
 			info := ms.info()
 			info.Address = address
 			// Gateways that connect now cannot reach the node.
 			info.Draining = info.Draining || ms.isExpired()
+			info.Leaving = ms.leaving.Load()
 			return info
 		},
 		Names: dir,
 		Reclaimed: func(id cluster.SessionID) {
-			if m := ms.sessions(); m != nil {
-				m.Names().Doubt(string(id))
-			}
+			ms.whenOpen(func(m *session.Manager) { m.Names().Doubt(string(id)) })
 		},
 		Lost: func(id cluster.SessionID) {
-			if m := ms.sessions(); m != nil {
-				m.Moved(id)
-			}
+			ms.whenOpen(func(m *session.Manager) { m.Moved(id) })
 		},
 	})
 }
 
 // info describes the node, if it is open.
 func (ms *membership) info() (info cluster.NodeInfo) {
-	ms.mu.Lock()
-	m, meter := ms.manager, ms.meter
-	ms.mu.Unlock()
-	if m != nil {
+	ms.whenOpen(func(m *session.Manager) {
 		info = m.Info()
-		meter.Describe(&info)
-	}
+		ms.meter.Describe(&info) // which was set with m
+	})
 	return info
 }
 
@@ -207,10 +201,14 @@ func (ms *membership) isExpired() bool {
 	return ms.identity != nil && time.Now().After(ms.identity.Until())
 }
 
-func (ms *membership) sessions() *session.Manager {
+// whenOpen calls do with the sessions of the node, if it is open.
+func (ms *membership) whenOpen(do func(*session.Manager)) {
 	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	return ms.manager
+	m := ms.manager
+	ms.mu.Unlock()
+	if m != nil {
+		do(m)
+	}
 }
 
 // run keeps the node in the directory until stop is called.
@@ -246,14 +244,21 @@ const (
 )
 
 // leave moves the sessions of a node that is about to end to the blob store, and ends the node's
-// lease if nothing stays on it. Otherwise the lease continues, so that lists are unavailable and not
-// incomplete until the node is back.
+// lease if nothing stays on it. Otherwise the node announces its end, and keeps its lease, so that no
+// other node takes its sessions over until it had time to come back.
 func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.Logger) {
 	ms.moveSessions(m, limit, log)
-	if ms.others == nil || !isEmpty(m) {
+	if ms.others == nil {
 		return
 	}
 	m.Migration().Refuse()
+	defer time.Sleep(leaveWait)
+	if !isEmpty(m) {
+		ms.leaving.Store(true)
+		ms.leases.HeartbeatNow()
+		log.Info("something stays on the node, so lists name it")
+		return
+	}
 	ms.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
@@ -262,7 +267,6 @@ func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.L
 		return
 	}
 	log.Info("the node has left the cluster")
-	time.Sleep(leaveWait)
 }
 
 // isEmpty reports whether the node has nothing that a list of the cluster would lack without it.

@@ -29,6 +29,13 @@ func (r *Router) ask(
 	if err != nil {
 		return nil, err
 	}
+	return askNodes(ctx, r, who, all, op, params), nil
+}
+
+// askNodes sends a request to some nodes with a lease, as ask does.
+func askNodes(
+	ctx context.Context, r *Router, who noderpc.Principal, all []*nodeConn, op string, params any,
+) []answer {
 	good := len(all)
 	for _, n := range r.placer.Lapsed() {
 		if m, err := r.conn(n.ID, n.Address); err == nil && !slices.Contains(all, m) {
@@ -48,7 +55,7 @@ func (r *Router) ask(
 	return append(leased, slices.DeleteFunc(lapsed, func(a answer) bool {
 		r.declined(a.of, a.err)
 		return a.err != nil
-	})...), nil
+	})...)
 }
 
 // callAny sends a request to one node that can be reached. The nodes take turns.

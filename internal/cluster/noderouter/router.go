@@ -314,10 +314,7 @@ func (r *Router) all(ctx context.Context) ([]*nodeConn, error) {
 		all = append(all, n)
 	}
 	if len(all) == 0 {
-		return nil, &fault.Error{
-			Kind: fault.Unavailable, Op: "noderouter.nodes", RetryAfter: 2,
-			Message: "no node of the cluster can be reached",
-		}
+		return nil, cluster.NoneReached("noderouter.nodes")
 	}
 	return all, nil
 }

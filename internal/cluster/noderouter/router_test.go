@@ -61,6 +61,7 @@ type testNode struct {
 	// declines is how many requests for a place the nodes that share it still decline, as drained
 	// nodes do; nil means none.
 	declines *atomic.Int32
+	leaving  atomic.Bool // it is about to end
 }
 
 func (k *testNode) ServeLink(_ context.Context, l *noderpc.Link) error {
@@ -324,6 +325,7 @@ func startNodesSeen(
 			Info: func() cluster.NodeInfo {
 				return cluster.NodeInfo{
 					Address: address, Most: 100, Image: "image-of-" + name, Memory: memory,
+					Leaving: k.leaving.Load(),
 				}
 			},
 		})

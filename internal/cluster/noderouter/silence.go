@@ -75,26 +75,34 @@ func (n *nodeConn) call(
 
 // survey asks all nodes for their parts of a list. A node that does not answer makes the list
 // unavailable, because a client would treat missing entries as deleted. The list names the nodes that
-// have gone without leaving, and those that have not been reached for a lease.
+// have gone without leaving, those that are about to end, and those that have not been reached for a
+// lease.
 func survey(ctx context.Context, r *Router, who noderpc.Principal, op string, params any) (
 	answers []answer, missing []string, err error,
 ) {
-	absent := slices.Clone(r.placer.Absent())
-	answers, err = r.ask(ctx, who, op, params)
+	all, err := r.all(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	absent = append(absent, r.placer.Absent()...) // a node may come or go meanwhile
-	if err = firstError(answers); err == nil {
-		return answers, missingOf(absent, answers), nil
+	absent := r.placer.Absent()
+	all = slices.DeleteFunc(all, func(n *nodeConn) bool { return slices.Contains(absent, n.id) })
+	if len(all) == 0 {
+		return nil, nil, cluster.NoneReached("noderouter.nodes")
 	}
+	answers = askNodes(ctx, r, who, all, op, params)
+	if err = firstError(answers); err != nil {
+		_, _ = r.placer.Refresh(ctx) // the node may have announced its end meanwhile
+	}
+	absent = append(absent, r.placer.Absent()...) // a node may come or go meanwhile
 	now := time.Now()
 	answers = slices.DeleteFunc(answers, func(a answer) bool {
-		silent := isUnreached(a.err) && a.of.silence.lasts(a.of.lease, now)
-		if silent {
+		if !isUnreached(a.err) {
+			return false
+		}
+		if a.of.silence.lasts(a.of.lease, now) {
 			absent = append(absent, a.of.id)
 		}
-		return silent
+		return slices.Contains(absent, a.of.id)
 	})
 	if len(answers) > 0 {
 		err = firstError(answers)

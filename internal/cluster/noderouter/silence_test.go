@@ -9,6 +9,7 @@ import (
 	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/fault"
+	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
 // TestSilence checks when a node counts as silent, and how often it is tried then.
@@ -89,5 +90,47 @@ func TestListsNameSilentNodes(t *testing.T) {
 	err = f.Call(ctx, alice, protocol.OpVolumeGet, protocol.VolumeRef{Name: "v"}, nil)
 	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a volume that the silent node may have: %v", err)
+	}
+}
+
+// TestListsNameLeavingNodes: a node that is about to end and keeps something makes no list unavailable.
+// Lists name it, also one that began before the node announced its end. A request for a resource that
+// it may have is unavailable.
+func TestListsNameLeavingNodes(t *testing.T) {
+	f, all := startNodes(t, "a", "b")
+	ctx := within(t)
+	id := all[0].make(t)
+	all[1].make(t)
+	var l protocol.SessionList
+	if err := f.Call(ctx, alice, protocol.OpVolumeList, struct{}{}, nil); err != nil {
+		t.Fatal(err) // the gateway knows both nodes now
+	}
+	all[1].silence()
+	all[1].leaving.Store(true)
+	all[1].keeper.Heartbeat(ctx)
+	_ = all[1].ln.Close()
+	_ = f.nodes["b"].client.Close()
+	testenv.Eventually(t, "lists name the node", func() bool {
+		var v protocol.VolumeList
+		err := f.Call(ctx, alice, protocol.OpVolumeList, struct{}{}, &v)
+		if err == nil {
+			err = f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &l)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Equal(l.Missing, []string{"b"}) && slices.Equal(v.Missing, []string{"b"})
+	})
+	if len(l.Sessions) != 1 || l.Sessions[0].ID != id {
+		t.Errorf("listed %+v, want only %s", l.Sessions, id)
+	}
+	err := f.Call(ctx, alice, protocol.OpVolumeGet, protocol.VolumeRef{Name: "v"}, nil)
+	if !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a volume that the node may have: %v", err)
+	}
+	var nodes nodes.NodeList
+	if err := f.Call(ctx, alice, protocol.OpNodeList, struct{}{}, &nodes); err != nil ||
+		len(nodes.Nodes) != 2 {
+		t.Errorf("the nodes are %+v, %v", nodes, err)
 	}
 }
