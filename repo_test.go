@@ -284,14 +284,17 @@ func TestImportsRunDownwards(t *testing.T) {
 		},
 		"internal/sandbox/gvisor": {
 			"internal/pool", "internal/sandbox", "internal/sandbox/pagesfile",
+			"internal/sandbox/shares",
 			"internal/edition", "internal/atomicfile",
 		},
 		"internal/sandbox/gvisor/trial": {
 			"kernel", "pty", "protocol", "internal/agent/client", "internal/agent/wire",
 			"internal/sandbox/gvisor", "internal/sandbox", "internal/sandbox/pagesfile",
+			"internal/sandbox/shares",
 			"internal/edition", "internal/atomicfile", "internal/pool",
 		},
 		"internal/sandbox/pagesfile": {},
+		"internal/sandbox/shares":    {},
 		"internal/server":            {"*", "!internal/admin", "!internal/cli"},
 		"internal/session/listing":   {"protocol"},
 		"internal/session/names":     {"internal/cluster", "internal/ctxlock"},

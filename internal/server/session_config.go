@@ -32,7 +32,7 @@ func (n *node) sessionConfig() (session.Config, error) {
 		Backend: n.backend, DataDir: cfg.NodeDir(), Languages: n.languages, Version: n.version,
 		Egress: egress, Audit: n.audit, Usage: n.usage,
 		Events: n.events, Tenants: n.tenants, Tracer: n.tracer, Turns: n.backend.Turns,
-		Logger: n.log,
+		HeavyTenants: n.backend.HeavyTenants, Logger: n.log,
 
 		Node: n.membership.name, Directory: n.membership.leases, Names: n.membership.leases,
 		Ledger:         n.membership.ledger,

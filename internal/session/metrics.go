@@ -32,7 +32,7 @@ func (m *Manager) attachStats() {
 		Spans:     m.cfg.Tracer.Counts,
 		Sessions:  m.sessionsByState,
 		Sandboxes: m.totals.WithSandbox,
-		Pools:     m.warm.Stats, Turns: m.cfg.Turns,
+		Pools:     m.warm.Stats, Turns: m.cfg.Turns, HeavyTenants: m.cfg.HeavyTenants,
 		Logs: m.logs.Stats,
 		Journals: func() map[string]journal.Stats {
 			return stats.OfJournals(map[string]*journal.Journal{

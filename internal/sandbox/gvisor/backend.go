@@ -134,6 +134,9 @@ func (b *Backend) useStandby(ctx context.Context, s *Sandbox, dir string, how Ch
 // Turns returns the counters of the queues of tenants that start sandboxes and save them.
 func (b *Backend) Turns() map[string]fairqueue.Stats { return b.Runtime.Turns() }
 
+// HeavyTenants returns the number of tenants that use more than their part of the processors.
+func (b *Backend) HeavyTenants() int { return b.Runtime.HeavyTenants() }
+
 // Key hashes the build of runsc, the image, and the parts of the specification
 // that are part of a snapshot.
 func (b *Backend) Key(spec sandbox.Spec) (string, error) {

@@ -69,7 +69,7 @@ func (s *Sandbox) Assign(tenant string) {
 	s.mu.Lock()
 	s.tenant = tenant
 	s.mu.Unlock()
-	s.runtime.shares.assign(tenant, s.group)
+	s.runtime.shares.Assign(tenant, s.group)
 }
 
 // acquireSave waits for the turn of the sandbox's tenant to write a snapshot.

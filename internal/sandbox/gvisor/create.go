@@ -132,10 +132,10 @@ func (r *Runtime) create(id ID, spec Spec) (s *Sandbox, err error) {
 		return nil, err
 	}
 	// The creation needs processors as much as the sandbox does later.
-	r.shares.add(spec.Tenant, g)
+	r.shares.Include(spec.Tenant, g)
 	defer func() {
 		if err != nil {
-			r.shares.remove(g)
+			r.shares.Remove(g)
 		}
 	}()
 	conf, err := r.conf(id)

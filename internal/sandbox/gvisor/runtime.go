@@ -24,6 +24,7 @@ import (
 	"github.com/sandgate/sandgate/internal/edition"
 	"github.com/sandgate/sandgate/internal/fairqueue"
 	"github.com/sandgate/sandgate/internal/sandbox/pagesfile"
+	"github.com/sandgate/sandgate/internal/sandbox/shares"
 	"github.com/sandgate/sandgate/protocol/fault"
 )
 
@@ -88,7 +89,7 @@ type Runtime struct {
 	swap bool
 	lock *os.File
 	// shares divides the processors until stop is closed.
-	shares *shares
+	shares *shares.Shares
 	stop   chan struct{}
 	// starts and saves are the turns of tenants that start sandboxes and write snapshots.
 	starts, saves *fairqueue.Slots
@@ -133,7 +134,7 @@ func NewRuntime(cfg Config) (*Runtime, error) {
 	}
 	slots := max(minSlots, 2*runtime.NumCPU())
 	r := &Runtime{
-		cfg: cfg, buildID: id, lock: lock, live: map[ID]*Sandbox{}, shares: newShares(),
+		cfg: cfg, buildID: id, lock: lock, live: map[ID]*Sandbox{},
 		stop:   make(chan struct{}),
 		starts: fairqueue.New(slots, maxWaiting), saves: fairqueue.New(slots, maxWaiting),
 	}
@@ -141,7 +142,8 @@ func NewRuntime(cfg Config) (*Runtime, error) {
 		lock.Close()
 		return nil, err
 	}
-	go r.shares.run(r.stop)
+	r.shares = r.newShares()
+	go r.shares.Run(r.stop)
 	return r, nil
 }
 
@@ -201,6 +203,9 @@ func (r *Runtime) Memory() int64 { return r.parent.held() }
 func (r *Runtime) Turns() map[string]fairqueue.Stats {
 	return map[string]fairqueue.Stats{"start": r.starts.Stats(), "save": r.saves.Stats()}
 }
+
+// HeavyTenants returns the number of tenants that use more than their part of the processors.
+func (r *Runtime) HeavyTenants() int { return r.shares.Heavy() }
 
 // Live returns the number of sandboxes that have not been destroyed.
 func (r *Runtime) Live() int {

@@ -210,7 +210,7 @@ func (s *Sandbox) remove() error {
 	case <-timer.C:
 		return fmt.Errorf("the sentry, process %d, does not end", s.process.pid)
 	}
-	s.runtime.shares.remove(s.group)
+	s.runtime.shares.Remove(s.group)
 	// Calls in gVisor's packages that still run fail now, because the sentry has ended.
 	select {
 	case s.turn <- struct{}{}: // never released, because container must not be used again

@@ -158,6 +158,9 @@ type Config struct {
 	// Turns returns the counters of the queues in which tenants wait to start and to save
 	// sandboxes. By default nobody waits.
 	Turns func() map[string]fairqueue.Stats
+	// HeavyTenants returns the number of tenants that use more than their part of the processors.
+	// By default there are none.
+	HeavyTenants func() int
 	// Tracer may be nil.
 	Tracer *trace.Tracer
 	// Directory records the owners of sessions; nil means that the node owns all of
@@ -218,6 +221,9 @@ func (c Config) Resolve() (Config, error) {
 		c.Turns = func() map[string]fairqueue.Stats {
 			return map[string]fairqueue.Stats{"start": {}, "save": {}}
 		}
+	}
+	if c.HeavyTenants == nil {
+		c.HeavyTenants = func() int { return 0 }
 	}
 	def(&c.PauseAfter, time.Minute)
 	def(&c.HibernateAfter, 15*time.Minute)

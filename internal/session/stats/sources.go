@@ -33,6 +33,8 @@ type Sources struct {
 	Pools func() map[string]pool.Stats
 	// Turns returns the state of the queues in which tenants wait to start and to save sandboxes.
 	Turns func() map[string]fairqueue.Stats
+	// HeavyTenants returns the number of tenants that use more than their part of the processors.
+	HeavyTenants func() int
 	// Logs returns the sums over all logs. The counts include logs that are closed.
 	Logs func() stream.LogStats
 	// Journals returns the counts of journals by name.
@@ -104,6 +106,10 @@ func (s *Stats) Attach(from Sources) {
 			Name: prefix + "waiting",
 			Help: "Requests to create or resume a session that wait for a place.",
 		}, func() float64 { return float64(from.Waiting()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: prefix + "heavy_tenants",
+			Help: "Tenants that use more than their part of the processors. Sandboxes of others come before theirs.",
+		}, func() float64 { return float64(from.HeavyTenants()) }),
 		sessions(from), places(from), sandboxes(from), pools(from), turns(from), logs(from),
 		journals(from),
 	)
