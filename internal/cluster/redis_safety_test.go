@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -70,4 +71,48 @@ func TestStoreMark(t *testing.T) {
 	if got, err := impatient.AgreeOnStore(ctx, "first"); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("without Redis it is %q, %v", got, err)
 	}
+}
+
+// TestReservedNames: a name belongs to one volume of a tenant until it is freed or its time is over,
+// and not to the snapshots and volumes of others.
+func TestReservedNames(t *testing.T) {
+	s := startRedis(t)
+	ctx := within(t)
+	a, b := s.join(t, "c"), s.join(t, "c")
+	for _, x := range []struct {
+		what    string
+		err     error
+		refused bool
+	}{
+		{"the first", a.HoldVolumeName(ctx, "alice", "x", "v1", time.Minute), false},
+		{"the same again", a.HoldVolumeName(ctx, "alice", "x", "v1", time.Minute), false},
+		{"another one", b.HoldVolumeName(ctx, "alice", "x", "v2", time.Minute), true},
+		{"one of another tenant", b.HoldVolumeName(ctx, "bob", "x", "v2", time.Minute), false},
+		{"a snapshot", b.HoldSnapshotName(ctx, "alice", "x", "s1", time.Minute), false},
+		{"another snapshot", a.HoldSnapshotName(ctx, "alice", "x", "s2", time.Minute), true},
+		{"one that others free", b.HoldVolumeName(ctx, "alice", "x", "v2", 0), false},
+		{"another one after that", b.HoldVolumeName(ctx, "alice", "x", "v2", time.Minute), true},
+	} {
+		if x.refused != (x.err != nil) || x.refused && !fault.Is(x.err, fault.Conflict) {
+			t.Errorf("%s: %v", x.what, x.err)
+		}
+	}
+	held := func(what string, want bool) {
+		t.Helper()
+		if is, err := b.VolumeNameHeld(ctx, "alice", "x"); err != nil || is != want {
+			t.Errorf("%s: held is %t: %v", what, is, err)
+		}
+	}
+	held("with its volume", true)
+	if err := a.HoldVolumeName(ctx, "alice", "x", "v1", 0); err != nil {
+		t.Error(err)
+	}
+	held("free", false)
+	if err := a.HoldVolumeName(ctx, "alice", "x", "v1", time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	testenv.Eventually(t, "the end of its time", func() bool {
+		is, err := b.VolumeNameHeld(ctx, "alice", "x")
+		return err == nil && !is
+	})
 }

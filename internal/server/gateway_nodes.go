@@ -131,8 +131,7 @@ func reachNodes(cfg *config.Config, access *clusterAccess, credentials *noderpc.
 	resolver := cluster.NewResolver(server.Directory(), placer, notice)
 	all = noderouter.New(noderouter.Options{
 		Resolver: resolver, Placer: placer, Names: server.Directory(), Keys: server.Directory(),
-		Dial:   dial,
-		Tracer: tracer, Logger: log,
+		VolumeNames: server, Dial: dial, Tracer: tracer, Logger: log,
 	})
 	work.Go(func() { resolver.Run(ctx) })
 	stores := shared{

@@ -19,7 +19,7 @@ import (
 	"github.com/sandgate/sandgate/internal/resources"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/session/migrate"
-	"github.com/sandgate/sandgate/internal/session/snapshot"
+	"github.com/sandgate/sandgate/internal/session/settings"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/webhook"
 	"github.com/sandgate/sandgate/protocol/fault"
@@ -35,8 +35,8 @@ type membership struct {
 	tables  tenant.KeyTableStore // the key table; nil without a cluster
 	ledger  admission.Ledger     // the usage of tenants; nil without a cluster
 	feeds   event.Store          // the feeds of events; nil without a cluster
-	// snapshotNames reserves names of snapshots; nil without a cluster.
-	snapshotNames snapshot.Names
+	// reserved reserves names of snapshots and volumes; nil without a cluster.
+	reserved settings.ReservedNames
 	// webhooks has the webhooks of the cluster, encrypted with its secret; nil without a cluster.
 	webhooks webhook.Store
 	secret   []byte
@@ -140,7 +140,7 @@ func (ms *membership) join(cfg *config.Config, id, former string, log *slog.Logg
 			return hasRoom(ctx, remote.Directory(), ms.name, time.Duration(cfg.Cluster.Lease))
 		}
 		ms.editions = cluster.Editions{Nodes: remote.Directory().Nodes, Self: ms.name}
-		ms.webhooks, ms.snapshotNames = remote.WebhookStore(), remote
+		ms.webhooks, ms.reserved = remote.WebhookStore(), remote
 		if ms.secret, err = noderpc.ReadSecret(cfg.ClusterDir()); err != nil {
 			return errors.Join(err, remote.Close())
 		}

@@ -14,10 +14,14 @@ import (
 	"github.com/sandgate/sandgate/protocol/nodes"
 )
 
-// freeNames gives each name to each snapshot.
+// freeNames gives each name to each snapshot and each volume.
 type freeNames struct{}
 
 func (freeNames) HoldSnapshotName(context.Context, string, string, string, time.Duration) error {
+	return nil
+}
+
+func (freeNames) HoldVolumeName(context.Context, string, string, string, time.Duration) error {
 	return nil
 }
 
@@ -46,7 +50,7 @@ func TestGVisorDrainStoresTemplates(t *testing.T) {
 	blobs.fails.Store(true)
 	// Only the drain uploads: the node does it by itself with each tick.
 	a := memberOf(t, "a", dir, blobs, time.Minute,
-		func(c *Config) { c.DataDir, c.Tick, c.SnapshotNames = data, time.Hour, freeNames{} })
+		func(c *Config) { c.DataDir, c.Tick, c.Reserved = data, time.Hour, freeNames{} })
 	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
 	for _, step := range []struct {
 		fails bool

@@ -171,7 +171,7 @@ func openStores(m *Manager) (err error) {
 	}
 	if m.volumes, err = volume.New(volume.Config{
 		Dir: filepath.Join(cfg.DataDir, "volumes"), Max: cfg.MaxVolumes,
-		MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log,
+		MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log, Names: cfg.Reserved,
 		Admit: func(op, tenant, subject string) error {
 			return m.admission.CheckAll(m.ctx, op,
 				admission.ForStorage(admission.Holder{Tenant: tenant, Subject: subject}))

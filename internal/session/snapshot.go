@@ -22,7 +22,7 @@ func openSnapshots(m *Manager) (*snapshot.Store, error) {
 			m.stats.Snapshots.Add(1)
 			m.emit(event.About{Tenant: tenant, Session: session, Labels: l}.Snapshot(made))
 		},
-		Go: m.work.Go, Context: m.ctx, Log: m.log, Names: m.cfg.SnapshotNames, Moved: m.stats,
+		Go: m.work.Go, Context: m.ctx, Log: m.log, Names: m.cfg.Reserved, Moved: m.stats,
 		Edition: m.cfg.Backend.Edition,
 	}
 	return replica.OpenSnapshots(m.cfg.SharedBlobs(), cfg, replica.Maintenance{

@@ -76,6 +76,8 @@ type Config struct {
 	// Every is the longest time between two measurements of a volume that a
 	// session writes to. Default DefaultEvery.
 	Every time.Duration
+	// Names has the names of the volumes of all nodes; nil means that there is no other node.
+	Names Names
 	// Admit returns an error if a tenant and subject may not create a volume; nil admits all.
 	Admit func(op, tenant, subject string) error
 	// DiskFull reports whether a tenant or a subject has used up its quota of disk space, and the
@@ -98,6 +100,8 @@ type Store struct {
 	change sync.Mutex
 	mu     sync.Mutex // guards volumes, and the fields of each volume that change
 	all    map[string]*volume
+	// unfreed are volumes that are gone and whose names could not be freed.
+	unfreed []*volume
 
 	// begun wakes Watch when a session begins to run, or a long measurement has ended.
 	begun chan struct{}
@@ -179,8 +183,10 @@ func (one *volume) save() error {
 	return fault.Wrap(fault.Host, "volume.save", err)
 }
 
-// Create creates a volume. Errors: InvalidArgument, Conflict, Exhausted.
-func (v *Store) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.Volume, error) {
+// Create creates a volume. Errors: InvalidArgument, Conflict, Exhausted, Unavailable.
+func (v *Store) Create(p noderpc.Principal, r protocol.VolumeCreate) (
+	out protocol.Volume, err error,
+) {
 	const op = "volume.create"
 	var none protocol.Volume
 	if !validName.MatchString(r.Name) {
@@ -197,6 +203,20 @@ func (v *Store) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.V
 			return none, err
 		}
 	}
+	id := "v_" + rand.Text()
+	one := &volume{
+		dir: filepath.Join(v.cfg.Dir, id), ID: id, Name: r.Name, Tenant: p.Tenant,
+		Subject: p.Subject,
+		Created: time.Now(), MaxBytes: cmp.Or(r.MaxBytes, most),
+	}
+	if err := v.hold(one, nameLife); err != nil {
+		return none, err
+	}
+	defer func() {
+		if err != nil {
+			v.free(one)
+		}
+	}()
 	v.change.Lock()
 	defer v.change.Unlock()
 	v.mu.Lock()
@@ -217,14 +237,8 @@ func (v *Store) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.V
 		return none, fault.New(fault.Exhausted, op,
 			"there are %d volumes, which is the limit; delete some", n).For(fault.CauseLimit)
 	}
-	id := "v_" + rand.Text()
-	one := &volume{
-		dir: filepath.Join(v.cfg.Dir, id), ID: id, Name: r.Name, Tenant: p.Tenant,
-		Subject: p.Subject,
-		Created: time.Now(), MaxBytes: cmp.Or(r.MaxBytes, most),
-	}
 	data := filepath.Join(one.dir, dataFolder)
-	err := os.MkdirAll(data, 0o700)
+	err = os.MkdirAll(data, 0o700)
 	if err == nil {
 		err = errors.Join(os.Chown(data, userID, userID), os.Chmod(data, 0o755))
 	}
@@ -306,6 +320,7 @@ func (v *Store) Delete(p noderpc.Principal, name string) error {
 	if err != nil {
 		return err
 	}
+	v.free(one)
 	return fault.Wrap(fault.Host, op, removeTree(one.dir))
 }
 

@@ -157,9 +157,10 @@ func (v *Store) excessive(one *volume) bool {
 
 // Watch measures the volumes that sessions write to, until ctx ends, and makes the
 // full ones read-only for those sessions. sessions returns the sessions with
-// volumes.
+// volumes. It also holds the names of all volumes.
 func (v *Store) Watch(ctx context.Context, sessions func() []Session) {
 	defer v.pending.Wait()
+	v.pending.Go(func() { v.keepNames(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := map[*volume]time.Time{}

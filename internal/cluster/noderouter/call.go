@@ -1,8 +1,10 @@
 package noderouter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -50,7 +52,11 @@ func (r *Router) call(
 		case protocol.OpTemplateDelete:
 			return templateRouter{r}.remove(ctx, who, row, params)
 		}
-		return r.callOwners(ctx, who, row, params)
+		out, err = r.callOwners(ctx, who, row, params)
+		if fault.Is(err, fault.NotFound) && strings.HasPrefix(op, "volume.") {
+			err = cmp.Or(volumeAway(ctx, r, who, decode[protocol.VolumeRef](params).Name), err)
+		}
+		return out, err
 	case protocol.NamedNode:
 		return r.callNamed(ctx, who, row, params)
 	}

@@ -205,6 +205,9 @@ func (r *Router) volumeNodes(
 			if err := firstError(answers); err != nil {
 				return nil, err // that node may have it
 			}
+			if err := volumeAway(ctx, r, who, m.Name); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		one := newNodeSet(fmt.Sprintf("the volume %.64q", m.Name), has)

@@ -41,6 +41,8 @@ type Options struct {
 	Names Names
 	// Keys is the registry of idempotency keys; nil means that there is none.
 	Keys cluster.KeyRegistry
+	// VolumeNames has the names of volumes; nil means that there are none.
+	VolumeNames VolumeNames
 	// Dial returns a dial function for the node of that name and address.
 	Dial func(name, address string) func(context.Context) (net.Conn, error)
 	// Tracer may be nil.
@@ -51,13 +53,14 @@ type Options struct {
 
 // Router routes requests to the nodes of a cluster.
 type Router struct {
-	resolver *cluster.Resolver
-	placer   *cluster.Placer
-	names    Names
-	keys     cluster.KeyRegistry
-	dial     func(name, address string) func(context.Context) (net.Conn, error)
-	log      *slog.Logger
-	tracer   *trace.Tracer
+	resolver    *cluster.Resolver
+	placer      *cluster.Placer
+	names       Names
+	keys        cluster.KeyRegistry
+	volumeNames VolumeNames
+	dial        func(name, address string) func(context.Context) (net.Conn, error)
+	log         *slog.Logger
+	tracer      *trace.Tracer
 	// operations is the operation table by name.
 	operations map[string]protocol.Operation
 	uses       branchIndex
@@ -81,7 +84,8 @@ type nodeConn struct {
 func New(o Options) *Router {
 	r := &Router{
 		resolver: o.Resolver, placer: o.Placer, names: o.Names, keys: o.Keys, dial: o.Dial,
-		log: o.Logger, tracer: o.Tracer,
+		volumeNames: o.VolumeNames,
+		log:         o.Logger, tracer: o.Tracer,
 		operations: map[string]protocol.Operation{}, nodes: map[cluster.NodeID]*nodeConn{},
 	}
 	for _, row := range protocol.Operations() {

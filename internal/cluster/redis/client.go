@@ -68,7 +68,7 @@ type scripts struct {
 	nameClaim, nameFind, nameDrop, keyClaim               *goredis.Script
 	rateSettle, checkDirectory, checkRunTokens            *goredis.Script
 	webhookReplace, webhookList                           *goredis.Script
-	feedAppend, feedRead, snapshotName                    *goredis.Script
+	feedAppend, feedRead, reserveName                     *goredis.Script
 }
 
 // Flags of scripts. A claim is refused as a whole when the server's memory is
@@ -118,7 +118,7 @@ func newScripts() scripts {
 		feedRead:        load(readOnly, "feed_read"),
 		webhookReplace:  load(refusable, "webhook_replace"),
 		webhookList:     load(readOnly, "webhook_list"),
-		snapshotName:    load(allowFull, "snapshot_name"),
+		reserveName:     load(allowFull, "reserve_name"),
 		checkDirectory:  load(readOnly, "left", "consistency_directory"),
 		checkRunTokens:  load(readOnly, "consistency_run_tokens"),
 	}

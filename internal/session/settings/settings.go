@@ -174,9 +174,9 @@ type Config struct {
 	// Blobs is the blob store, for parked sessions; nil means that sessions are not
 	// parked.
 	Blobs migrate.Blobs
-	// SnapshotNames reserves the names of snapshots in the cluster; nil means that snapshots are not
-	// stored in Blobs.
-	SnapshotNames snapshot.Names
+	// Reserved has the names of the snapshots and volumes of all nodes; nil means that this node has
+	// all volumes, and that snapshots are not stored in Blobs.
+	Reserved ReservedNames
 	// Room reports whether another node has room for a session; nil means that there is none. A
 	// hibernated session that cannot be resumed here then moves.
 	Room func(context.Context) bool
@@ -194,9 +194,15 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// ReservedNames gives each name of a tenant to one snapshot and to one volume of a cluster.
+type ReservedNames interface {
+	snapshot.Names
+	volume.Names
+}
+
 // SharedBlobs returns the blob store for the snapshots and templates of users; nil without one.
 func (c Config) SharedBlobs() migrate.Blobs {
-	if c.SnapshotNames == nil {
+	if c.Reserved == nil {
 		return nil
 	}
 	return c.Blobs

@@ -1,5 +1,5 @@
--- Gives a name to a snapshot for a time, and frees it when the time is 0.
--- KEYS: directory, name. ARGV: snapshot, time in ms.
+-- Gives a name to a snapshot or a volume for a time, and frees it when the time is 0.
+-- KEYS: directory, name. ARGV: the id of its holder, time in ms.
 local holder = redis.call('GET', KEYS[2])
 if ARGV[2] == '0' then
   if holder == ARGV[1] then
