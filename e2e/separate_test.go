@@ -418,10 +418,11 @@ func (a *separateCluster) clean() {
 	for _, key := range strings.Fields(string(keys)) {
 		a.t.Errorf("Redis still has %s", key)
 	}
-	// Earlier runtimes and images are swept after a day.
+	// Earlier runtimes and images are swept after a day, and incomplete objects of nodes that were
+	// killed within an hour.
 	_ = filepath.Walk(a.Dir+"/blobs", func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() && info.Name() != "cluster" &&
-			!strings.Contains(path, "/records/") && !strings.Contains(path, "/kept/") {
+			!strings.HasPrefix(info.Name(), ".partial-") && !strings.Contains(path, "/records/") && !strings.Contains(path, "/kept/") {
 			a.t.Errorf("the blob store still has %s", path)
 		}
 		return nil
