@@ -422,7 +422,8 @@ func (a *separateCluster) clean() {
 	// killed within an hour.
 	_ = filepath.Walk(a.Dir+"/blobs", func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() && info.Name() != "cluster" &&
-			!strings.HasPrefix(info.Name(), ".partial-") && !strings.Contains(path, "/records/") && !strings.Contains(path, "/kept/") {
+			!strings.HasPrefix(info.Name(), ".partial-") &&
+			!strings.Contains(path, "/records/") && !strings.Contains(path, "/kept/") {
 			a.t.Errorf("the blob store still has %s", path)
 		}
 		return nil
