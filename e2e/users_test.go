@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -391,6 +392,9 @@ func (w *worker) typed(ctx context.Context, n int) error {
 	text := ""
 	for !strings.Contains(text, mark) {
 		r, err := w.term.Next(ctx)
+		if exit := w.term.Exit(); errors.Is(err, io.EOF) && exit != nil {
+			err = cmp.Or(wire.ExitError(*exit), err) // the sandbox may have been lost
+		}
 		if err != nil {
 			return fmt.Errorf("%w, after %q", err, text)
 		}
