@@ -28,6 +28,8 @@ const (
 	// maxPositions is how many positions of clients that have gone are kept, keepPosition how long.
 	maxPositions = 1024
 	keepPosition = 15 * time.Minute
+	// maxKeptCells is the largest size of the cells in these positions, in bytes.
+	maxKeptCells = 32 << 20
 	// confirmEvery is the shortest time between two pings that confirm output.
 	confirmEvery = 100 * time.Millisecond
 	// readBuffer and writeBuffer are the buffers of a WebSocket, in bytes.
@@ -42,6 +44,7 @@ type sockets struct {
 	mu        sync.Mutex     // guards all fields below; leaf
 	open      map[string]int // by kernel, and by principal
 	positions map[string]resume
+	kept      int // the size of the cells in positions
 }
 
 // resume is the position at which a client continues.
@@ -90,28 +93,41 @@ func (s *sockets) join(who noderpc.Principal, kernel string) (leave func(), err 
 func (s *sockets) takePosition(client string) channels.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.takeLocked(client)
+}
+
+func (s *sockets) takeLocked(client string) channels.Position {
 	r := s.positions[client]
 	delete(s.positions, client)
+	s.kept -= r.at.Size()
 	if time.Now().After(r.until) {
 		return channels.Position{}
 	}
 	return r.at
 }
 
-// putPosition keeps the position of a client. When there are too many, those that have expired go,
-// or else this one.
+// putPosition keeps the position of a client, with the cells of another one that it has. When there
+// are too many, those that have expired go, or else this one.
 func (s *sockets) putPosition(client string, at channels.Position) {
+	if !at.Kept() {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.positions) >= maxPositions {
+	at = at.Join(s.takeLocked(client))
+	if len(s.positions) >= maxPositions || s.kept+at.Size() > maxKeptCells {
 		for key, r := range s.positions {
 			if time.Now().After(r.until) {
-				delete(s.positions, key)
+				s.takeLocked(key)
 			}
 		}
 	}
+	if s.kept+at.Size() > maxKeptCells {
+		at = at.WithoutCells()
+	}
 	if len(s.positions) < maxPositions {
 		s.positions[client] = resume{at, time.Now().Add(keepPosition)}
+		s.kept += at.Size()
 	}
 }
 
@@ -136,17 +152,17 @@ func (s *Surface) kernelSocket(w http.ResponseWriter, r *http.Request) error {
 		V1: slices.Contains(offered(r), wire.V1), Buffers: &s.buffers,
 	}
 	key := p.who.Tenant + "\x00" + id + "\x00" + o.Client
-	if o.Client != "" {
-		o.Resume = s.sockets.takePosition(key)
-	}
+	o.Resume = s.sockets.takePosition(key)
 	c, err := s.attachSocket(r, o)
 	if err != nil {
 		leave()
+		s.sockets.putPosition(key, o.Resume) // the client tries again
 		return err
 	}
 	ws, err := accept(w, r, o.V1)
 	if err != nil {
 		leave()
+		s.sockets.putPosition(key, o.Resume)
 		channels.Abandon(c)
 		return nil // the handshake is answered
 	}
@@ -154,10 +170,11 @@ func (s *Surface) kernelSocket(w http.ResponseWriter, r *http.Request) error {
 	serve := func() {
 		defer leave()
 		at, err := c.Serve(t)
-		t.close(err)
-		if o.Client != "" && at.Epoch != 0 {
-			s.sockets.putPosition(key, at)
+		if o.Client == "" { // clients without an id share the key
+			at = at.CellsOnly()
 		}
+		s.sockets.putPosition(key, at) // clients connect again at once
+		t.close(err)
 	}
 	if !s.cfg.Go(serve) {
 		leave()

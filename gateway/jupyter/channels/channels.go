@@ -5,8 +5,8 @@
 // other reads from the node and writes to the client. Records are acknowledged to the node once they
 // are written, so that a client that reads slowly slows the kernel and loses nothing.
 //
-// A connection keeps no state that the log does not have. A client that connects gets the recent log
-// again: see replay.go.
+// A client that connects gets the recent log again: see replay.go. A connection has one state that
+// the log may not have, the cells that have not ended: see doubt.go.
 package channels
 
 import (
@@ -26,8 +26,9 @@ import (
 )
 
 const (
-	// number is the number of the kernel's channel on the link.
-	number = 1
+	// number is the number of the kernel's channel on the link; wholeNumber is that of an
+	// attachment to the whole log.
+	number, wholeNumber = 1, 2
 	// maxPending is the largest number of requests of a connection without a reply.
 	maxPending = 256
 	// maxAsked is the largest number of cells of a connection that have not ended.
@@ -61,16 +62,18 @@ type Options struct {
 	V1 bool
 	// Buffers are shared by connections.
 	Buffers *Buffers
-	// Resume is a position up to which this client has received everything; the zero value means
-	// that none is known.
+	// Resume is the result of Serve of the client's last connection; the zero value means that
+	// nothing is known.
 	Resume Position
 }
 
-// Position is a position in the log of a kernel.
+// Position is a position in the log of a kernel, up to which a client has received everything. An
+// Epoch of 0 means that none is known.
 type Position struct {
 	Epoch  uint64
 	Offset int64
 	cell   *cell // the cell that runs there
+	left   *left // the cells of the client that have not ended; nil for none
 }
 
 // known reports whether p is a position.
@@ -82,12 +85,13 @@ type Conn struct {
 	link   nodecall.Link
 	socket Socket
 	view   protocol.Channel
+	number uint32        // the channel's number on the link
 	early  []frame.Frame // received while the reply to attach was awaited
 
 	requests sync.Mutex // guards the fields below; leaf
 	id       uint64
-	pending  map[uint64]func(protocol.Reply)
-	asked    map[string]json.RawMessage // the headers of cells by their keys
+	pending  map[uint64]pending
+	asked    map[string]request // cells that have not ended, by their keys
 	info     json.RawMessage
 	comms    map[string]string // the targets of open comms by their ids
 
@@ -105,21 +109,25 @@ type Conn struct {
 // The end of ctx closes the link while Attach waits.
 func Attach(ctx context.Context, link nodecall.Link, o Options) (*Conn, error) {
 	c := &Conn{
-		o: o, link: link, pending: map[uint64]func(protocol.Reply){},
-		asked: map[string]json.RawMessage{}, comms: map[string]string{}, id: 1,
+		o: o, link: link, pending: map[uint64]pending{},
+		asked: map[string]request{}, comms: map[string]string{}, number: number,
 	}
+	doubts{c}.inherit(o.Resume.left)
 	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
 	attach := protocol.Attach{Session: o.Session, Channel: o.Channel, Offset: -replaySize}
 	if o.Resume.known() {
 		attach.Epoch, attach.Offset = o.Resume.Epoch, o.Resume.Offset
 	}
-	var attached protocol.Attached
-	err := nodecall.Call(link, 1, protocol.OpAttach, number, attach, &attached,
-		func(f frame.Frame) error {
-			f.Body = append([]byte(nil), f.Body...)
-			c.early = append(c.early, f)
-			return nil
-		})
+	attached, err := sendAttach(c, attach)
+	doubt := err == nil && len(doubts{c}.keys(attached.Epoch)) > 0
+	if doubt && attached.Offset > attached.Channel.Oldest {
+		c.number = wholeNumber
+		err = nodecall.Send(link, 0, protocol.OpDetach, number, struct{}{})
+		if err == nil {
+			attach.Epoch, attach.Offset = 0, attached.Channel.Oldest
+			attached, err = sendAttach(c, attach)
+		}
+	}
 	if err == nil && attached.Channel.Kind != "kernel" {
 		err = fault.New(fault.NotFound, "jupyter.attach", "there is no such kernel")
 	}
@@ -135,6 +143,7 @@ func Attach(ctx context.Context, link nodecall.Link, o Options) (*Conn, error) {
 	c.written = Position{Epoch: attached.Epoch, Offset: attached.Offset}
 	exact := o.Resume.Epoch == attached.Epoch && o.Resume.Offset == attached.Offset
 	c.log.prepare(exact, attached)
+	c.log.doubt.open = doubt
 	if x := o.Resume.cell; exact && x != nil {
 		c.log.add(x)
 		c.busy = x
@@ -142,11 +151,23 @@ func Attach(ctx context.Context, link nodecall.Link, o Options) (*Conn, error) {
 	return c, nil
 }
 
+// sendAttach attaches, and keeps the frames that arrive before the reply.
+func sendAttach(c *Conn, a protocol.Attach) (attached protocol.Attached, err error) {
+	c.id++
+	err = nodecall.Call(c.link, c.id, protocol.OpAttach, c.number, a, &attached,
+		func(f frame.Frame) error {
+			f.Body = append([]byte(nil), f.Body...)
+			c.early = append(c.early, f)
+			return nil
+		})
+	return attached, err
+}
+
 // Abandon ends a connection that is not served.
 func Abandon(c *Conn) { _ = c.link.Close() }
 
-// Serve serves the connection until it ends. It returns the position up to which the client has
-// received everything, if that is known, and the reason of the end.
+// Serve serves the connection until it ends. It returns what the client's next connection needs,
+// and the reason of the end.
 func (c *Conn) Serve(s Socket) (Position, error) {
 	c.socket = s
 	failed := make(chan error, 1)
@@ -161,17 +182,17 @@ func (c *Conn) Serve(s Socket) (Position, error) {
 		case first := <-failed: // the client has ended the connection
 			err = first
 		default:
+			doubts{c}.endComms()
 		}
 	}
 	c.out.Lock()
 	defer c.out.Unlock()
 	c.requests.Lock()
 	defer c.requests.Unlock()
-	if c.known.Offset != c.written.Offset {
-		return Position{}, err
+	at := Position{left: leave(c.asked)}
+	if c.known.Offset == c.written.Offset {
+		at.Epoch, at.Offset, at.cell = c.written.Epoch, c.written.Offset, c.busy
 	}
-	at := c.written
-	at.cell = c.busy
 	return at, err
 }
 
@@ -207,18 +228,21 @@ func (c *Conn) frame(f frame.Frame) error {
 	switch {
 	case f.Type == frame.Control:
 		return c.control(f)
-	case f.Type == frame.Records && f.Channel == number && len(f.Body) >= 8:
+	case f.Type == frame.Records && f.Channel == c.number && len(f.Body) >= 8:
 		offset, err := c.records(f.Body)
 		if err != nil {
 			return err
 		}
 		c.confirm(offset)
 		body := binary.BigEndian.AppendUint64(nil, uint64(offset))
-		err = c.link.Send(frame.Frame{Type: frame.Ack, Channel: number, Body: body})
-		if err != nil {
-			return err
+		err = c.link.Send(frame.Frame{Type: frame.Ack, Channel: c.number, Body: body})
+		if err == nil {
+			err = c.replayed()
 		}
-		return c.replayed()
+		if err == nil {
+			err = doubts{c}.endLost()
+		}
+		return err
 	}
 	return nil
 }
@@ -246,15 +270,15 @@ func (c *Conn) control(f frame.Frame) error {
 	}
 	if reply.Event == "" {
 		c.requests.Lock()
-		done := c.pending[reply.ID]
+		waits := c.pending[reply.ID]
 		delete(c.pending, reply.ID)
 		c.requests.Unlock()
-		if done != nil {
+		if done := waits.done; done != nil {
 			done(reply)
 		}
 		return nil
 	}
-	if reply.Ch != number || reply.Event != protocol.EventLost {
+	if reply.Ch != c.number || reply.Event != protocol.EventLost {
 		return nil
 	}
 	var lost protocol.Lost
@@ -278,15 +302,21 @@ func (c *Conn) call(op string, params any, done func(protocol.Reply)) error {
 	}
 	c.id++
 	id := c.id
-	c.pending[id] = done
+	c.pending[id] = pending{op, done}
 	c.requests.Unlock()
-	err := nodecall.Send(c.link, id, op, number, params)
+	err := nodecall.Send(c.link, id, op, c.number, params)
 	if err != nil {
 		c.requests.Lock()
 		delete(c.pending, id)
 		c.requests.Unlock()
 	}
 	return err
+}
+
+// pending is a request to the node without a reply.
+type pending struct {
+	op   string
+	done func(protocol.Reply)
 }
 
 // cell is a cell of the kernel.
@@ -297,6 +327,7 @@ type cell struct {
 	own       bool            // the request came from a client with this session id
 	tails     [2][]byte       // by stream, the beginning of a character
 	traceback []string
+	failed    json.RawMessage // an error that came before the request was known
 	// input is an input_request in the replayed part of the log that has no answer there.
 	input *wire.Message
 }
@@ -362,4 +393,7 @@ func (c *Conn) die(why string) {
 	note := c.compose(wire.IOPub, "stream", parent,
 		json.RawMessage(appendStream(nil, "stderr", []byte(why+"\n"))))
 	_ = c.sendLocked(note, c.statusOf("dead", nil)) // the connection ends now
+	c.requests.Lock()
+	clear(c.asked)
+	c.requests.Unlock()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/sandgate/sandgate/gateway/jupyter/wire"
@@ -53,30 +54,51 @@ func headerOf(key string) wire.Header {
 // parentOf returns the parent of the messages of a cell with a key.
 func (c *Conn) parentOf(key string) (parent json.RawMessage, own bool) {
 	c.requests.Lock()
-	raw, ok := c.asked[key]
+	r, ok := c.asked[key]
 	c.requests.Unlock()
 	if ok {
-		return raw, true
+		return r.header, true
 	}
 	h := headerOf(key)
 	return encode(h), h.Session != "" && h.Session == c.o.Client
 }
 
-// inputID returns the id of the message that asks for a line: it names the cell and the number of its
-// request, so that every gateway knows what an input_reply answers.
-func (c *Conn) inputID(cell, request uint32) string {
-	return fmt.Sprintf("%s_input_%d_%d", c.o.ID, cell, request)
+// inputID returns the id of the message that asks for a line: it names the cell, the number of its
+// request, and the key of the cell. So every gateway knows what an input_reply answers, also after
+// another cell has got the number of one that is lost.
+func (c *Conn) inputID(x *cell, request uint32) string {
+	return fmt.Sprintf("%s_input_%d_%d_%s", c.o.ID, x.number, request, tagOf(x.key))
 }
 
-// answered returns the cell and the request that an input_reply with a parent answers. It is false
-// for a reply without a parent, which some gateways remove.
-func (c *Conn) answered(parent json.RawMessage) (cell, request uint32, ok bool) {
+// tagOf returns a short hash of a key.
+func tagOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:4])
+}
+
+// answer names the request for input that an input_reply answers. Earlier versions give no tag.
+type answer struct {
+	cell, request uint32
+	tag           string
+}
+
+// meets reports whether x can be the cell of the answer.
+func (a answer) meets(x *cell) bool {
+	return x == nil || x.number != a.cell || a.tag == "" || a.tag == tagOf(x.key)
+}
+
+// answered returns what an input_reply with a parent answers. It is false for a reply without a
+// parent, which some gateways remove.
+func (c *Conn) answered(parent json.RawMessage) (a answer, ok bool) {
 	var h wire.Header
 	_ = json.Unmarshal(parent, &h) // a parent of another form has no id
 	numbers, ok := strings.CutPrefix(h.ID, c.o.ID+"_input_")
 	if !ok {
-		return 0, 0, false
+		return a, false
 	}
-	n, err := fmt.Sscanf(numbers, "%d_%d", &cell, &request)
-	return cell, request, err == nil && n == 2
+	parts := strings.SplitN(numbers+"__", "_", 4) // a tag may be missing
+	x, err := strconv.ParseUint(parts[0], 10, 32)
+	n, err2 := strconv.ParseUint(parts[1], 10, 32)
+	a = answer{uint32(x), uint32(n), parts[2]}
+	return a, err == nil && err2 == nil
 }

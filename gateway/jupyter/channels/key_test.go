@@ -50,15 +50,28 @@ func TestKeys(t *testing.T) {
 // TestInputIDs: the id of a request for input names it.
 func TestInputIDs(t *testing.T) {
 	c := &Conn{o: Options{ID: "k1"}}
-	parent := encode(wire.Header{ID: c.inputID(12, 3), Type: "input_request"})
-	if cell, request, ok := c.answered(parent); cell != 12 || request != 3 || !ok {
-		t.Errorf("cell %d, request %d, %v", cell, request, ok)
+	x := &cell{number: 12, key: "a"}
+	a, ok := c.answered(encode(wire.Header{ID: c.inputID(x, 3), Type: "input_request"}))
+	if a.cell != 12 || a.request != 3 || !ok {
+		t.Errorf("%+v %v", a, ok)
+	}
+	for _, y := range []*cell{nil, x, {number: 13, key: "b"}} {
+		if !a.meets(y) {
+			t.Errorf("%+v is not for %+v", a, y)
+		}
+	}
+	if again := (&cell{number: 12, key: "b"}); a.meets(again) {
+		t.Error("an answer for a lost cell is for the next one with its number")
+	}
+	old, ok := c.answered(json.RawMessage(`{"msg_id": "k1_input_12_3"}`))
+	if old.cell != 12 || old.request != 3 || !ok || !old.meets(&cell{number: 12, key: "b"}) {
+		t.Errorf("an answer to an earlier version: %+v %v", old, ok)
 	}
 	for _, parent := range []string{
 		`{}`, ``, `[]`, `{"msg_id": 5}`, `{"msg_id": "k1_input_"}`, `{"msg_id": "k1_input_1_x"}`,
 		`{"msg_id": "k2_input_1_2"}`, `{"msg_id": "k1_input_99999999999999_1"}`,
 	} {
-		if _, _, ok := c.answered(json.RawMessage(parent)); ok {
+		if _, ok := c.answered(json.RawMessage(parent)); ok {
 			t.Errorf("the parent %s names a request", parent)
 		}
 	}

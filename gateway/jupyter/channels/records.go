@@ -163,6 +163,9 @@ func (c *Conn) otherRecord(rec frame.Record) error {
 func (c *Conn) kernelEvent(rec frame.Record) error {
 	var e struct{ Event, Reason, Message string }
 	_ = json.Unmarshal(rec.Payload, &e) // events of other forms have no name
+	if e.Event == "taken_over" {
+		c.log.doubt.takenOver = true
+	}
 	if e.Event != "kernel_died" {
 		return nil
 	}
@@ -202,6 +205,10 @@ func (c *Conn) kernelMessage(number uint32, m message.Message) error {
 		var e message.Error
 		_ = json.Unmarshal(m.Content, &e) // the driver writes it
 		x.traceback = e.Traceback
+		if x.key == "" { // the reply names the request
+			x.failed = m.Content
+			return nil
+		}
 	case message.DisplayDataType, message.UpdateDisplayType, message.ExecuteResultType:
 		if isPage(m.Content) {
 			return nil // the payload of the reply has it
@@ -280,15 +287,19 @@ func (c *Conn) cellEnds(x *cell, content json.RawMessage) error {
 	c.requests.Lock()
 	delete(c.asked, x.key)
 	c.requests.Unlock()
+	doubts{c}.check()
 	c.out.Lock()
 	defer c.out.Unlock()
 	if c.busy != nil && c.busy.number == x.number {
 		c.busy = nil
 	}
-	if !c.log.shown(x) {
-		return nil
-	}
 	var all []*wire.Message
+	if x.failed != nil {
+		all = append(all, c.compose(wire.IOPub, message.ErrorType, x.parent, x.failed))
+	}
+	if !c.log.shown(x) {
+		return c.sendLocked(all...)
+	}
 	if x.own {
 		all = append(all, c.compose(wire.Shell, message.ExecuteReplyType, x.parent,
 			replyContent(r, x.traceback)))
@@ -364,7 +375,7 @@ func (c *Conn) inputRequest(x *cell, content json.RawMessage) error {
 	var in message.InputRequest
 	_ = json.Unmarshal(content, &in) // the queue writes it
 	ask := c.compose(wire.Stdin, message.InputRequestType, x.parent, content)
-	ask.Header.ID = c.inputID(x.number, in.Request)
+	ask.Header.ID = c.inputID(x, in.Request)
 	if !c.log.live {
 		x.input = ask
 		return nil

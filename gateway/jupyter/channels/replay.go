@@ -32,7 +32,8 @@ type log struct {
 	order []uint32 // the cells in the order of their first record
 	death string   // the reason of the kernel's end
 
-	text collected
+	text  collected
+	doubt doubt
 }
 
 // collected is text of one stream of a cell that is not sent yet. It is empty without a cell.
@@ -64,6 +65,8 @@ func (c *Conn) replayed() error {
 		return nil
 	}
 	l.live = true
+	doubts{c}.forgetEnded()
+	doubts{c}.check()
 	c.out.Lock()
 	defer c.out.Unlock()
 	if x := c.busy; x != nil {

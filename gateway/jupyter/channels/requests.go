@@ -3,6 +3,7 @@ package channels
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/sandgate/sandgate/gateway/jupyter/wire"
 	"github.com/sandgate/sandgate/internal/nodecall"
@@ -120,10 +121,10 @@ func (c *Conn) execute(m *wire.Message) error {
 		c.requests.Unlock()
 		return fault.New(fault.Exhausted, "jupyter.execute", "too many cells wait")
 	}
-	c.asked[key] = append(json.RawMessage(nil), m.Raw...)
-	c.requests.Unlock()
 	head := *m
 	head.Raw = append(json.RawMessage(nil), m.Raw...)
+	c.asked[key] = request{header: head.Raw, epoch: c.written.Epoch, sent: time.Now()}
+	c.requests.Unlock()
 	head.Parent, head.Content, head.Meta, head.Buffers = nil, nil, nil, nil
 	forget := func() {
 		c.requests.Lock()
@@ -157,18 +158,18 @@ func (c *Conn) input(m *wire.Message) error {
 	if err := json.Unmarshal(m.Content, &p); err != nil {
 		return fault.Invalid("jupyter.input", "value", "the value is not a string")
 	}
-	cell, request, ok := c.answered(m.Parent)
-	if !ok {
-		c.out.Lock()
-		x := c.busy
-		c.out.Unlock()
-		if x == nil {
-			return nil // the cell has ended
-		}
-		cell = x.number
+	a, ok := c.answered(m.Parent)
+	c.out.Lock()
+	x := c.busy
+	c.out.Unlock()
+	switch {
+	case ok && !a.meets(x), !ok && x == nil:
+		return nil // the cell has ended
+	case !ok:
+		a.cell = x.number
 	}
-	return nodecall.Send(c.link, 0, protocol.OpInput, number,
-		protocol.InputReply{Cell: cell, Request: request, Value: p.Value})
+	return nodecall.Send(c.link, 0, protocol.OpInput, c.number,
+		protocol.InputReply{Cell: a.cell, Request: a.request, Value: p.Value})
 }
 
 // kernelInfo describes the kernel, once it has started.
