@@ -53,7 +53,7 @@ func (f *Fork) Write(dir string) (Saved, error) {
 }
 
 func (f *Fork) write(dir string) (Saved, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return Saved{}, err
 	}
 	s := f.saved
@@ -111,7 +111,7 @@ func (f *Fork) write(dir string) (Saved, error) {
 // Clone makes an independent log of a saved one: the same records at the same
 // offsets, with a new epoch. It links the files from one folder to the other.
 func (s Saved) Clone(from, to string) (Saved, error) {
-	if err := os.MkdirAll(to, 0o700); err != nil {
+	if err := makeDir(to); err != nil {
 		return Saved{}, fault.Wrap(fault.Host, "stream.fork", err)
 	}
 	for _, b := range s.Blocks {

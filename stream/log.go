@@ -187,11 +187,22 @@ func NewLog(o LogOptions) (*Log, error) {
 	if l.dir != "" {
 		_, err := os.Stat(l.dir)
 		l.made = errors.Is(err, fs.ErrNotExist)
-		if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		if err := makeDir(l.dir); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
 	}
 	return l, nil
+}
+
+// makeDir makes a folder and its parents. It tries again when a parent, which is empty for a moment, is
+// removed with the last log in it.
+func makeDir(dir string) (err error) {
+	for range 100 {
+		if err = os.MkdirAll(dir, 0o700); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
 }
 
 // newEpoch returns a random epoch that a JSON number can represent.
