@@ -194,8 +194,8 @@ func NewLog(o LogOptions) (*Log, error) {
 	return l, nil
 }
 
-// makeDir makes a folder and its parents. It tries again when a parent, which is empty for a moment, is
-// removed with the last log in it.
+// makeDir makes a folder and its parents. It tries again when a parent, which is empty for a moment,
+// is removed with the last log in it.
 func makeDir(dir string) (err error) {
 	for range 100 {
 		if err = os.MkdirAll(dir, 0o700); !errors.Is(err, fs.ErrNotExist) {
