@@ -379,6 +379,7 @@ func TestSettingsLoad(t *testing.T) {
 			if e.From != nil { // the machine's name or the pod's address
 				e.Value = map[string]string{
 					"SANDGATE_CLUSTER_NODE": "ip-10-0-0-1.example.internal",
+					"SANDGATE_CLUSTER_ZONE": "zone-a",
 					"POD_IP":                "10.1.2.3",
 				}[e.Name]
 			}
@@ -387,6 +388,9 @@ func TestSettingsLoad(t *testing.T) {
 		c, err := config.Load(&config.Flags{File: file}, env)
 		if err != nil {
 			t.Fatalf("%s: %v", p.Metadata.Name, err)
+		}
+		if p.Kind != "StatefulSet" && c.Cluster.Zone != "zone-a" {
+			t.Errorf("%s: its zone is %q", p.Metadata.Name, c.Cluster.Zone)
 		}
 		container := p.Spec.Template.Spec.Containers[0]
 		var limit config.Size
