@@ -178,8 +178,11 @@ class Interrupt(KernelCase):
                      "print('x' * 100)", "await asyncio.sleep(1)", "await asyncio.sleep(0)", "await asyncio.Event().wait()",
                      "await asyncio.create_task(asyncio.sleep(9))", "await asyncio.gather(asyncio.sleep(9), asyncio.sleep(8))",
                      "await asyncio.to_thread(time.sleep, 0.5)", "!sleep 5"):
-            r = self.swallow(body)
-            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", (body, r))
+            for _ in range(10):
+                r = self.swallow(body)
+                self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", (body, r))
+                if r.reply["evalue"]:
+                    break  # otherwise the interrupt came between two rounds, outside of try
             self.assertIn("swallowed", r.reply["evalue"], body)
             self.assertNotIn("driver/", "".join(r.error["traceback"]))
             self.assertEqual(self.kernel.run("kept").value, "43")
