@@ -49,6 +49,7 @@ type part struct {
 	in              *faultProxy // to this part; nil for a gateway, and with a separate host
 	address         string
 	program         string // another build of the program; empty for the one in bin
+	within          string // a script that executes its arguments with fewer rights; empty for none
 	cmd             *exec.Cmd
 	done            chan error
 }
@@ -227,7 +228,11 @@ func (p *part) start() error {
 		return err
 	}
 	defer said.Close()
-	p.cmd = exec.Command(bin, p.role, "--config", filepath.Join(p.dir, "config.yaml"))
+	args := []string{bin, p.role, "--config", filepath.Join(p.dir, "config.yaml")}
+	if p.within != "" {
+		args = append([]string{"unshare", "--mount", "sh", "-c", p.within, "sh"}, args...)
+	}
+	p.cmd = exec.Command(args[0], args[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = said, log
 	p.cmd.Env = append(os.Environ(), "HOME="+p.dir)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.user}

@@ -18,10 +18,16 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// unit reads a setting of the unit file.
+// unit reads a setting of the server's unit file.
 func unit(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../deploy/systemd/sandgate.service")
+	return unitOf(t, "sandgate", name)
+}
+
+// unitOf reads a setting of a unit file.
+func unitOf(t *testing.T, service, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../deploy/systemd/" + service + ".service")
 	check(t, err)
 	for _, line := range strings.Split(string(text), "\n") {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
@@ -30,6 +36,16 @@ func unit(t *testing.T, name string) string {
 	}
 	t.Fatalf("the unit has no %s", name)
 	return ""
+}
+
+// bounding returns the capabilities of a unit as setpriv reads them.
+func bounding(t *testing.T, service string) string {
+	t.Helper()
+	all := "-all"
+	for _, c := range strings.Fields(unitOf(t, service, "CapabilityBoundingSet")) {
+		all += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
+	}
+	return all
 }
 
 // TestUnitIsValid checks the units with systemd-analyze.
@@ -100,10 +116,6 @@ func TestUnitIsEnough(t *testing.T) {
 	})
 	check(t, err)
 	defer ready.Close()
-	var caps []string
-	for _, c := range strings.Fields(unit(t, "CapabilityBoundingSet")) {
-		caps = append(caps, "+"+strings.ToLower(strings.TrimPrefix(c, "CAP_")))
-	}
 	script := `set -e
 mount --make-rslave /
 mount --bind ` + filepath.Dir(bin) + ` ` + dir + `/bin
@@ -112,7 +124,7 @@ for m in /tmp /var/tmp /root /home; do mount -t tmpfs none $m; done
 mount -o remount,bind,ro /
 mount -o remount,bind,ro /run 2>/dev/null || true
 ! touch /etc/is-writable 2>/dev/null
-exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join(caps, ",") + ` ` + dir + `/bin/sandgate serve --config ` + config
+exec setpriv --no-new-privs --inh-caps=-all --bounding-set=` + bounding(t, "sandgate") + ` ` + dir + `/bin/sandgate serve --config ` + config
 	log, err := os.Create(filepath.Join(dir, "log"))
 	check(t, err)
 	defer log.Close()
