@@ -13,9 +13,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestSecondNodeEnds starts a node with the name of a node that runs: with data of its own, and with a
-// copy of the data of the original, such as a restored backup or a cloned machine. It ends with an
-// error. The original serves, and its sessions have all that was acknowledged.
+// TestSecondNodeEnds starts a node with the name of a node that runs: with data of its own, and with
+// a copy of the original's data, such as a restored backup or a cloned machine. It ends with an
+// error. The original serves, and its sessions have each acknowledged change.
 func TestSecondNodeEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Minute)
