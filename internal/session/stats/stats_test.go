@@ -103,7 +103,8 @@ func TestSources(t *testing.T) {
 		Turns: func() map[string]fairqueue.Stats {
 			return map[string]fairqueue.Stats{"save": {Held: 21, Waiting: 22, Waits: 23, Refused: 24}}
 		},
-		Logs: func() stream.LogStats { return logs },
+		HeavyTenants: func() int { return 26 },
+		Logs:         func() stream.LogStats { return logs },
 		Journals: func() map[string]journal.Stats {
 			return map[string]journal.Stats{
 				"audit": {Lines: 17, Dropped: 18},
@@ -117,6 +118,7 @@ sandgate_node_waits_served_total 3
 sandgate_node_waits_refused_total 4
 sandgate_node_waits_over_total 5
 sandgate_node_waiting 6
+sandgate_node_heavy_tenants 26
 sandgate_node_egress_opened_total 7
 sandgate_node_egress_denied_total 8
 sandgate_node_egress_failed_total 9
