@@ -227,19 +227,28 @@ func (a *separateCluster) fullDisk(t *testing.T, c *crowd) {
 	}
 }
 
+// killedGateway kills a gateway and starts it again.
 func (a *separateCluster) killedGateway(t *testing.T, c *crowd) {
-	g := a.gateways[0]
-	check(t, g.stop(syscall.SIGKILL))
+	a.restart(t, c, a.gateways[0], syscall.SIGKILL)
+}
+
+// restart ends a part with a signal, and starts it again after all users have worked.
+func (a *separateCluster) restart(t *testing.T, c *crowd, p *part, sig syscall.Signal) {
+	t.Helper()
+	check(t, p.stop(sig))
 	c.rounds(1)
-	check(t, g.start())
-	check(t, g.answers())
+	check(t, p.start())
+	if p.role == "node" {
+		check(t, p.warm())
+	} else {
+		check(t, p.answers())
+	}
 }
 
 // killedNode kills a node. Its users learn that their sessions are lost. The other
 // node's users do not.
 func (a *separateCluster) killedNode(t *testing.T, c *crowd) {
-	back := a.kill(t, c, a.nodes[1])
-	back()
+	a.kill(t, c, a.nodes[1])()
 }
 
 // kill kills nodes, and returns a function that starts them again and waits until their users know
@@ -331,18 +340,10 @@ func (a *separateCluster) olderRedis(t *testing.T, c *crowd) {
 
 // restartedNode stops a node in an orderly way and starts it again. No session ends.
 func (a *separateCluster) restartedNode(t *testing.T, c *crowd) {
-	n := a.nodes[0]
-	check(t, n.stop(syscall.SIGTERM))
-	c.rounds(1)
-	check(t, n.start())
-	check(t, n.warm())
+	a.restart(t, c, a.nodes[0], syscall.SIGTERM)
 }
 
 // restartedGateway stops a gateway in an orderly way and starts it again.
 func (a *separateCluster) restartedGateway(t *testing.T, c *crowd) {
-	g := a.gateways[1]
-	check(t, g.stop(syscall.SIGTERM))
-	c.rounds(1)
-	check(t, g.start())
-	check(t, g.answers())
+	a.restart(t, c, a.gateways[1], syscall.SIGTERM)
 }

@@ -124,7 +124,8 @@ for m in /tmp /var/tmp /root /home; do mount -t tmpfs none $m; done
 mount -o remount,bind,ro /
 mount -o remount,bind,ro /run 2>/dev/null || true
 ! touch /etc/is-writable 2>/dev/null
-exec setpriv --no-new-privs --inh-caps=-all --bounding-set=` + bounding(t, "sandgate") + ` ` + dir + `/bin/sandgate serve --config ` + config
+exec setpriv --no-new-privs --inh-caps=-all --bounding-set=` + bounding(t, "sandgate") + ` \
+	` + dir + `/bin/sandgate serve --config ` + config
 	log, err := os.Create(filepath.Join(dir, "log"))
 	check(t, err)
 	defer log.Close()

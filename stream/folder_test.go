@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
-	"time"
 )
 
 // TestLogsShareAFolder: a log can be created while the folder of all logs is removed, because the last
@@ -23,7 +23,7 @@ func TestLogsShareAFolder(t *testing.T) {
 				return
 			default:
 				_ = os.Remove(dir) // it fails while a log is there
-				time.Sleep(time.Microsecond)
+				runtime.Gosched()
 			}
 		}
 	})

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandgate/sandgate/gateway/jupyter/wire"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/protocol/frame"
 	"github.com/sandgate/sandgate/protocol/message"
@@ -262,16 +262,7 @@ func (f *follower) with(text string) (all []string) {
 // await waits for a message.
 func (f *follower) await(text string) {
 	f.t.Helper()
-	until(f.t, text, func() bool { return len(f.with(text)) > 0 })
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came: %s", what)
-		}
-	}
+	testenv.Eventually(f.t, text, func() bool { return len(f.with(text)) > 0 })
 }
 
 func event(name string) frame.Record {
@@ -360,7 +351,7 @@ func TestCellsOfFailedNodes(t *testing.T) {
 			k.takeOver(c.state, c.log...)
 			f.connect(k, <-f.done)
 			if c.state == "busy" {
-				until(t, "a question about the state", func() bool { return k.listed() > 0 })
+				testenv.Eventually(t, "a question about the state", func() bool { return k.listed() > 0 })
 				k.set("idle")
 			}
 			k.add(c.late...)
@@ -433,7 +424,7 @@ func TestDoubtStays(t *testing.T) {
 	f.synchronize()
 	k.takeOver("busy", begins(1, "x"))
 	f.connect(k, <-f.done)
-	until(t, "a question about the state", func() bool { return k.listed() > 0 })
+	testenv.Eventually(t, "a question about the state", func() bool { return k.listed() > 0 })
 	close(f.send)
 	at := <-f.done
 	k.set("idle")
